@@ -12,7 +12,7 @@ const past = { text: "hi", knownIds: new Set<string>() };
 
 interface Operation {
   readonly name: string;
-  readonly run: (rig: AgentClientFixture) => Promise<object>;
+  readonly run: (fixture: AgentClientFixture) => Promise<object>;
   /** What the platform answers before it comes to the point. */
   readonly before?: readonly Fault[];
   /** What the interface's own 404 means. */
@@ -63,10 +63,10 @@ const operations: readonly Operation[] = [
 
 describe.each(operations)("$name", ({ run, before = [], absent }) => {
   async function against(fault: Fault): Promise<object> {
-    const rig = await startAgentClient();
-    rig.server.script(...before, fault);
-    const result = await run(rig);
-    expect(rig.server.received).toHaveLength(before.length + 1);
+    const fixture = await startAgentClient();
+    fixture.server.script(...before, fault);
+    const result = await run(fixture);
+    expect(fixture.server.received).toHaveLength(before.length + 1);
     return result;
   }
 

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";
-import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type MailDaemon, startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
@@ -14,8 +14,8 @@ const hour = 3_600_000;
 const skill = { responseDelaySeconds: 3600 };
 
 /** Milliseconds between the daemon's having the mail and the time its reply is due, in the mails' order. */
-async function delays(world: World): Promise<number[]> {
-  const rows = await world.rows<{ delay: number }>(
+async function delays(daemon: MailDaemon): Promise<number[]> {
+  const rows = await daemon.rows<{ delay: number }>(
     `SELECT d.due_at - t.received_at AS delay
      FROM drafts d JOIN replies r ON r.id = d.reply JOIN turns t ON t.id = r.turn ORDER BY t.seq`,
   );
@@ -33,33 +33,33 @@ describeReal("the response delay", missing, () => {
     onTestFinished,
   }) => {
     const clock = movableClock();
-    const world = await openWorld(onTestFinished, { dovecot, user: "delay", clock, skill });
-    const first = await world.write();
-    await eventually(() => expect(world.questions().length).toBe(1));
-    const second = await world.write({ answers: first });
-    await eventually(async () => expect(await delays(world)).toEqual([hour, hour]));
-    expect(world.questions(), "both are asked before the first reply is due").toHaveLength(2);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "delay", clock, skill });
+    const first = await daemon.write();
+    await eventually(() => expect(daemon.questions().length).toBe(1));
+    const second = await daemon.write({ answers: first });
+    await eventually(async () => expect(await delays(daemon)).toEqual([hour, hour]));
+    expect(daemon.questions(), "both are asked before the first reply is due").toHaveLength(2);
     clock.forward(hour / 2);
-    await world.app().scheduler.sweep();
-    expect(await world.replies()).toEqual([]);
+    await daemon.app().scheduler.sweep();
+    expect(await daemon.replies()).toEqual([]);
     clock.forward(hour / 2);
-    await world.settled([first, second]);
-    expect((await world.replies()).map((reply) => reply.inReplyTo)).toEqual([first.messageId, second.messageId]);
+    await daemon.settled([first, second]);
+    expect((await daemon.replies()).map((reply) => reply.inReplyTo)).toEqual([first.messageId, second.messageId]);
   });
 
   it.concurrent("survives a restart", async ({ onTestFinished }) => {
     const clock = movableClock();
-    const world = await openWorld(onTestFinished, { dovecot, user: "restart", clock, skill });
-    const mail = await world.write();
-    await eventually(async () => expect(await delays(world)).toEqual([hour]));
-    await world.stop();
-    await world.start();
-    await world.reports({ state: "ready" });
-    await world.app().scheduler.sweep();
-    expect(await delays(world)).toEqual([hour]);
-    expect(await world.replies()).toEqual([]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "restart", clock, skill });
+    const mail = await daemon.write();
+    await eventually(async () => expect(await delays(daemon)).toEqual([hour]));
+    await daemon.stop();
+    await daemon.start();
+    await daemon.reports({ state: "ready" });
+    await daemon.app().scheduler.sweep();
+    expect(await delays(daemon)).toEqual([hour]);
+    expect(await daemon.replies()).toEqual([]);
     clock.forward(hour);
-    await world.settled([mail]);
+    await daemon.settled([mail]);
   });
 
   it.concurrent("drops a waiting reply when the person writes again, where that is wanted", async ({
@@ -67,24 +67,24 @@ describeReal("the response delay", missing, () => {
   }) => {
     const clock = movableClock();
     const channel = { on_new_message: "drop" };
-    const world = await openWorld(onTestFinished, { dovecot, user: "newer", clock, channel, skill });
-    const first = await world.write();
-    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1));
-    const second = await world.write({ answers: first });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "newer", clock, channel, skill });
+    const first = await daemon.write();
+    await eventually(async () => expect(await daemon.rows("SELECT id FROM drafts")).toHaveLength(1));
+    const second = await daemon.write({ answers: first });
     const states = "SELECT state FROM drafts ORDER BY id";
-    await eventually(async () => expect(await world.rows(states)).toEqual([{ state: "queued" }, { state: "queued" }]));
+    await eventually(async () => expect(await daemon.rows(states)).toEqual([{ state: "queued" }, { state: "queued" }]));
     clock.forward(hour);
-    const reply = await world.replyTo(second);
+    const reply = await daemon.replyTo(second);
     expect(reply.inReplyTo).toBe(second.messageId);
-    await eventually(async () => expect(await world.rows(states)).toEqual([{ state: "dropped" }, { state: "sent" }]));
-    expect(await world.replies()).toHaveLength(1);
-    expect(world.questions()).toHaveLength(2);
+    await eventually(async () => expect(await daemon.rows(states)).toEqual([{ state: "dropped" }, { state: "sent" }]));
+    expect(await daemon.replies()).toHaveLength(1);
+    expect(daemon.questions()).toHaveLength(2);
   });
 
   it.concurrent("is none when the platform says null", async ({ onTestFinished }) => {
     const none = { responseDelaySeconds: null };
-    const world = await openWorld(onTestFinished, { dovecot, user: "null", skill: none });
-    const mail = await world.write();
-    await world.settled([mail]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "null", skill: none });
+    const mail = await daemon.write();
+    await daemon.settled([mail]);
   });
 });

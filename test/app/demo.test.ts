@@ -3,9 +3,9 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { consoleRig } from "../support/commands/console.ts";
+import { openConsole } from "../support/commands/console.ts";
 import { childEnv, startDemo } from "../support/machine/command.ts";
-import { fresh, sqlitePlace } from "../support/store/databases.ts";
+import { fresh, sqliteDatabase } from "../support/store/databases.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -100,8 +100,8 @@ it("acknowledges every message that is written, and says why one is not answered
 });
 
 it("the playground exists in the demo only", async () => {
-  const rig = await consoleRig(await fresh(sqlitePlace));
-  expect((await rig.get("/escalations")).status).toBe(200);
+  const fixture = await openConsole(await fresh(sqliteDatabase));
+  expect((await fixture.get("/escalations")).status).toBe(200);
   for (const path of ["", "/mail", "/text", "/call", "/respond"])
-    expect((await rig.get(`/playground${path}`)).status).toBe(404);
+    expect((await fixture.get(`/playground${path}`)).status).toBe(404);
 });

@@ -8,13 +8,20 @@ import { escalation as escalationCommand } from "../../src/commands/escalation.t
 import type { Io } from "../../src/commands/io.ts";
 import { outbox as outboxCommand } from "../../src/commands/messages/outbox.ts";
 import { eventually } from "../support/clock.ts";
-import { chief, type Desk, dora, emil, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
+import {
+  chief,
+  dora,
+  type EscalationDaemon,
+  emil,
+  policy,
+  startEscalationDaemon,
+} from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
 
-async function acknowledgedBy(desk: Desk, name: string): Promise<void> {
+async function acknowledgedBy(daemon: EscalationDaemon, name: string): Promise<void> {
   await eventually(async () =>
-    expect(await desk.rows("SELECT state, acknowledged_by, due_at FROM escalations")).toEqual([
+    expect(await daemon.rows("SELECT state, acknowledged_by, due_at FROM escalations")).toEqual([
       { state: "acknowledged", acknowledged_by: name, due_at: null },
     ]),
   );
@@ -23,14 +30,14 @@ async function acknowledgedBy(desk: Desk, name: string): Promise<void> {
 it.concurrent("by the link in a text: looking changes nothing, the form acknowledges once", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  const link = /https:\S+$/.exec(await desk.textTo(dora.sms))?.[0] ?? "";
-  await desk.textTo(emil.sms);
-  await desk.quiet();
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  const link = /https:\S+$/.exec(await daemon.textTo(dora.sms))?.[0] ?? "";
+  await daemon.textTo(emil.sms);
+  await daemon.quiet();
   const open = async (method: string, url = link) =>
     (
-      await desk.app().web.escalations(
+      await daemon.app().web.escalations(
         new Request(url, {
           method,
           body: method === "POST" ? new URLSearchParams({ action: "ack" }) : null,
@@ -39,68 +46,68 @@ it.concurrent("by the link in a text: looking changes nothing, the form acknowle
     ).status;
   expect([await open("GET"), await open("HEAD"), await open("GET")]).toEqual([200, 200, 200]);
   expect(await open("POST", link.replace(/....$/, "0000"))).toBe(404);
-  await desk.escalated("open");
+  await daemon.escalated("open");
   expect(await open("POST")).toBe(303);
-  await acknowledgedBy(desk, dora.name);
-  expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+  await acknowledgedBy(daemon, dora.name);
+  expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
   // A repetition changes nothing.
   expect(await open("POST")).toBe(303);
   // The customer's next words go to who has it.
-  await desk.text("Is anybody there?");
-  expect(await desk.textTo(dora.sms, 1)).toContain("Is anybody there?");
+  await daemon.text("Is anybody there?");
+  expect(await daemon.textTo(dora.sms, 1)).toContain("Is anybody there?");
 });
 
 it.concurrent("by a command beside the running daemon, which also answers and gives back", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(emil.sms);
-  await desk.quiet();
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(emil.sms);
+  await daemon.quiet();
   const said: string[] = [];
   const note = (line: string) => void said.push(line);
-  const io = { cwd: "/", env: desk.env, out: note, err: note } as unknown as Io;
-  const number = String((await desk.escalations())[0]?.number);
+  const io = { cwd: "/", env: daemon.env, out: note, err: note } as unknown as Io;
+  const number = String((await daemon.escalations())[0]?.number);
   const command = (action: "ack" | "reply" | "resume", text?: string) =>
     escalationCommand(
-      { config: desk.file, action, number, limit: 10, by: "olga", ...(text === undefined ? {} : { text }) },
+      { config: daemon.file, action, number, limit: 10, by: "olga", ...(text === undefined ? {} : { text }) },
       io,
     );
   expect([await command("ack"), said.join("\n")]).toEqual([0, expect.stringContaining("olga")]);
-  expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by olga");
-  await acknowledgedBy(desk, "olga");
+  expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by olga");
+  await acknowledgedBy(daemon, "olga");
   expect(await command("reply", "Here is Olga.")).toBe(0);
-  expect(await desk.textTo(anna, 1)).toBe("Here is Olga.");
+  expect(await daemon.textTo(anna, 1)).toBe("Here is Olga.");
   expect(await command("resume")).toBe(0);
-  await desk.escalated("closed");
-  await eventually(async () => expect((await desk.transcript(anna)).at(-1)).toBe("manual_assistant: Here is Olga."));
+  await daemon.escalated("closed");
+  await eventually(async () => expect((await daemon.transcript(anna)).at(-1)).toBe("manual_assistant: Here is Olga."));
 });
 
 it.concurrent("a conversation that was closed with a silent agent is given back by a command, while nobody needs it", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(dora.sms);
-  await desk.quiet();
-  await desk.text("#close", { from: dora.sms });
-  await desk.escalated("closed");
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  await daemon.text("#close", { from: dora.sms });
+  await daemon.escalated("closed");
   const said: string[] = [];
   const note = (line: string) => void said.push(line);
-  const io = { cwd: "/", env: desk.env, out: note, err: note } as unknown as Io;
+  const io = { cwd: "/", env: daemon.env, out: note, err: note } as unknown as Io;
   const resume = () =>
-    escalationCommand({ config: desk.file, action: "resume", number: "1", limit: 10, by: "olga" }, io);
-  await desk.text("And my lamp?");
-  await desk.escalated("closed", "open");
+    escalationCommand({ config: daemon.file, action: "resume", number: "1", limit: 10, by: "olga" }, io);
+  await daemon.text("And my lamp?");
+  await daemon.escalated("closed", "open");
   expect([await resume(), said.at(-1)]).toEqual([1, expect.stringContaining("it was closed by Dora Dahl")]);
-  await desk.text("#close", { from: dora.sms });
-  await desk.escalated("closed", "closed");
-  await desk.quiet();
+  await daemon.text("#close", { from: dora.sms });
+  await daemon.escalated("closed", "closed");
+  await daemon.quiet();
   expect([await resume(), said.at(-1)]).toEqual([0, "1: returned to the agent"]);
-  await desk.quiet();
+  await daemon.quiet();
   expect(await resume(), "once").toBe(1);
-  await desk.text("Are there lamps?");
-  await eventually(() => expect(desk.textsTo(anna)).toHaveLength(2));
+  await daemon.text("Are there lamps?");
+  await eventually(() => expect(daemon.textsTo(anna)).toHaveLength(2));
 });
 
 it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }) => {
@@ -122,16 +129,16 @@ it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }
     tiers: [{ notify: ["pager", "emil"], repeat: "10m", next: "15m" }],
     allow_private: ["127.0.0.1"],
   };
-  const desk = await openDesk(onTestFinished, { escalation });
-  await desk.text("A refund, please");
-  await acknowledgedBy(desk, "The pager");
-  await desk.quiet();
+  const daemon = await startEscalationDaemon(onTestFinished, { escalation });
+  await daemon.text("A refund, please");
+  await acknowledgedBy(daemon, "The pager");
+  await daemon.quiet();
   expect(got.map((body) => (JSON.parse(body) as { type: string }).type)).toEqual(["escalation.opened"]);
-  expect(desk.mailsTo(chief.email)).toEqual([]);
+  expect(daemon.mailsTo(chief.email)).toEqual([]);
   // Its path is a key.
   const said: string[] = [];
-  const io = { cwd: "/", env: desk.env, out: (line: string) => void said.push(line) } as unknown as Io;
-  expect(await outboxCommand({ config: desk.file, action: "list", limit: 50 }, io)).toBe(0);
+  const io = { cwd: "/", env: daemon.env, out: (line: string) => void said.push(line) } as unknown as Io;
+  expect(await outboxCommand({ config: daemon.file, action: "list", limit: 50 }, io)).toBe(0);
   expect(said.join("\n")).toContain(`${new URL(url).origin}/...`);
   expect(said.join("\n")).not.toContain(url);
 });
@@ -139,17 +146,17 @@ it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }
 it.concurrent("what a person answers is said in the call while it lives; later they hear that it is over", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished, { voice: { collect: "50ms" } });
-  const call = await desk.dial();
+  const daemon = await startEscalationDaemon(onTestFinished, { voice: { collect: "50ms" } });
+  const call = await daemon.dial();
   call.say("I want a refund");
-  await desk.textTo(dora.sms);
-  await desk.text("You get it back.", { from: dora.sms });
+  await daemon.textTo(dora.sms);
+  await daemon.text("You get it back.", { from: dora.sms });
   await call.hears("You get it back.");
   await call.hangUp();
-  await eventually(async () => expect(await desk.rows("SELECT state FROM sessions")).toEqual([{ state: "closed" }]));
-  await desk.text("On Monday.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain(anna);
-  await desk.quiet();
+  await eventually(async () => expect(await daemon.rows("SELECT state FROM sessions")).toEqual([{ state: "closed" }]));
+  await daemon.text("On Monday.", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 1)).toContain(anna);
+  await daemon.quiet();
   expect(call.spoken.filter(({ text }) => text.includes("Monday"))).toEqual([]);
-  expect(desk.textsTo(anna)).toEqual([]);
+  expect(daemon.textsTo(anna)).toEqual([]);
 });

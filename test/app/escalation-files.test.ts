@@ -5,7 +5,14 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { pauseChannel, resumeChannel } from "../../src/store/tables/pauses.ts";
 import { eventually } from "../support/clock.ts";
-import { customer, type Desk, type DeskOptions, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
+import {
+  customer,
+  dora,
+  type EscalationDaemon,
+  type EscalationDaemonOptions,
+  emil,
+  startEscalationDaemon,
+} from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
@@ -39,9 +46,9 @@ const quoted = (notice: Reply): string =>
   ["On Sat, 21 Nov 2026 at 20:57, Support wrote:", ...notice.text.split("\n").map((line) => `> ${line}`)].join("\n");
 
 /** Dora answers the notice with these words and files, her signature and what she answers to. */
-async function sends(desk: Desk, notice: Reply, words: string, ...files: Enclosed[]): Promise<void> {
+async function sends(daemon: EscalationDaemon, notice: Reply, words: string, ...files: Enclosed[]): Promise<void> {
   const text = [words, "-- \nDora Dahl\nHead of Support", quoted(notice)].join("\n\n");
-  await desk.write({
+  await daemon.write({
     from: dora.email,
     name: dora.name,
     subject: `Re: ${notice.subject}`,
@@ -54,47 +61,52 @@ const bare = (files: Reply["files"]) => files.map(({ name, bytes }) => ({ name, 
 const same = (...files: Enclosed[]) => files.map(({ name, bytes }) => ({ name, bytes }));
 
 /** A customer who mailed, and the mail that tells Dora of it. */
-async function mailed(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {
-  const desk = await openDesk(finished, options);
-  await desk.write({ subject: "My lamp", text: "I want a refund" });
-  await desk.mailTo(customer);
-  const notice = await desk.mailTo(dora.email);
-  await desk.quiet();
-  return { desk, notice };
+async function mailed(
+  finished: Finished,
+  options: EscalationDaemonOptions = {},
+): Promise<{ daemon: EscalationDaemon; notice: Reply }> {
+  const daemon = await startEscalationDaemon(finished, options);
+  await daemon.write({ subject: "My lamp", text: "I want a refund" });
+  await daemon.mailTo(customer);
+  const notice = await daemon.mailTo(dora.email);
+  await daemon.quiet();
+  return { daemon, notice };
 }
 
 /** What Dora is told of her answer, and what became of the escalation. */
-async function told(desk: Desk): Promise<string> {
-  const { text } = await desk.mailTo(dora.email, 1);
-  await desk.quiet();
+async function told(daemon: EscalationDaemon): Promise<string> {
+  const { text } = await daemon.mailTo(dora.email, 1);
+  await daemon.quiet();
   return text;
 }
 
-async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
+async function carriesFiles(daemon: EscalationDaemon, notice: Reply): Promise<void> {
   const pause = { channel: "mail", code: "operator", reason: "test", event: null, forMs: null } as const;
-  await desk.app().scheduler.commit((q) => pauseChannel(q, pause));
-  await sends(desk, notice, "Here it is.", pdf, lines, logo);
+  await daemon.app().scheduler.commit((q) => pauseChannel(q, pause));
+  await sends(daemon, notice, "Here it is.", pdf, lines, logo);
   const drafts = "SELECT body FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = 'human'";
-  await eventually(async () => expect(await desk.rows(drafts)).toHaveLength(1));
-  const [draft] = await desk.rows<{ body: string }>(drafts);
+  await eventually(async () => expect(await daemon.rows(drafts)).toHaveLength(1));
+  const [draft] = await daemon.rows<{ body: string }>(drafts);
   expect(draft?.body.length, "the draft holds no bytes").toBeLessThan(5000);
   // Emil was told: a notice that is cut off would be in doubt for a while.
-  await desk.mailTo(emil.email, 1);
-  await eventually(async () => expect(await desk.rows("SELECT id FROM drafts WHERE open = 1")).toHaveLength(1));
-  await desk.restart(0);
+  await daemon.mailTo(emil.email, 1);
+  await eventually(async () => expect(await daemon.rows("SELECT id FROM drafts WHERE open = 1")).toHaveLength(1));
+  await daemon.restart(0);
   // The mail it came with may be forgotten meanwhile.
-  await desk.app().scheduler.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
-  expect(desk.mailsTo(customer)).toHaveLength(1);
-  await desk.app().scheduler.commit((q) => resumeChannel(q, "mail"));
-  const answer = await desk.mailTo(customer, 1);
+  await daemon.app().scheduler.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
+  expect(daemon.mailsTo(customer)).toHaveLength(1);
+  await daemon.app().scheduler.commit((q) => resumeChannel(q, "mail"));
+  const answer = await daemon.mailTo(customer, 1);
   expect(bare(answer.files)).toEqual(same(pdf, lines));
   expect(answer.files.map(({ mediaType }) => mediaType)).toEqual(["application/pdf", "text/plain"]);
   expect(answer.text).toMatch(/^Here it is\.\s+-- \s+The Team/);
-  await desk.quiet();
-  expect((await desk.transcript(customer)).at(-1)).toBe("manual_assistant: Here it is.\n\n[invoice.pdf]\n[lines.txt]");
-  expect(JSON.stringify(desk.questions())).not.toContain("Here it is");
-  expect(desk.mailsTo(dora.email)).toHaveLength(1);
-  expect(desk.mailsTo(customer)).toHaveLength(2);
+  await daemon.quiet();
+  expect((await daemon.transcript(customer)).at(-1)).toBe(
+    "manual_assistant: Here it is.\n\n[invoice.pdf]\n[lines.txt]",
+  );
+  expect(JSON.stringify(daemon.questions())).not.toContain("Here it is");
+  expect(daemon.mailsTo(dora.email)).toHaveLength(1);
+  expect(daemon.mailsTo(customer)).toHaveLength(2);
 }
 
 describeReal("over a real mailbox", missing, () => {
@@ -105,19 +117,19 @@ describeReal("over a real mailbox", missing, () => {
   afterAll(() => dovecot?.dispose());
 
   it("carries files to the customer, a restart between", async ({ onTestFinished }) => {
-    const { desk, notice } = await mailed(onTestFinished, { dovecot });
+    const { daemon: desk, notice } = await mailed(onTestFinished, { dovecot });
     await carriesFiles(desk, notice);
   });
 });
 
 it.concurrent("carries files over the sandbox's mail server, a restart between", async ({ onTestFinished }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   await carriesFiles(desk, notice);
 });
 
 it.concurrent("takes files without a word for an answer", async ({ onTestFinished }) => {
   // Whether the agent is told of files is no matter here.
-  const { desk, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
+  const { daemon: desk, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
   await sends(desk, notice, "", pdf);
   const answer = await desk.mailTo(customer, 1);
   expect(bare(answer.files)).toEqual(same(pdf));
@@ -130,7 +142,7 @@ it.concurrent("takes files without a word for an answer", async ({ onTestFinishe
 });
 
 it.concurrent("a number says whose the files are", async ({ onTestFinished }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   await desk.write({ from: "bert@customer.example", subject: "A refund", text: "I want a refund" });
   await desk.mailTo(dora.email, 1);
   await sends(desk, notice, "", pdf);
@@ -148,7 +160,7 @@ it.concurrent("a number says whose the files are", async ({ onTestFinished }) =>
 it.concurrent("an ok alone sends nothing, and a responder who attached a file to it is notified", async ({
   onTestFinished,
 }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   await sends(desk, notice, "ok", logo);
   await desk.escalated("acknowledged");
   await desk.mailTo(emil.email, 1);
@@ -162,7 +174,7 @@ it.concurrent("an ok alone sends nothing, and a responder who attached a file to
 });
 
 it.concurrent("what comes with a note stays among us", async ({ onTestFinished }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   await sends(desk, notice, "Soon.\n#note she has asked thrice", pdf);
   expect(await told(desk)).toContain('"invoice.pdf": what comes with a #note stays among us');
   const answer = await desk.mailTo(customer, 1);
@@ -173,26 +185,26 @@ it.concurrent("what comes with a note stays among us", async ({ onTestFinished }
 it.concurrent("notifies a responder who attached files for a customer of a text channel", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  const notice = await desk.mailTo(dora.email);
-  await sends(desk, notice, "It is on its way.", pdf, lines);
-  expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
-  expect(await told(desk)).toContain(
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  const notice = await daemon.mailTo(dora.email);
+  await sends(daemon, notice, "It is on its way.", pdf, lines);
+  expect(await daemon.textTo(anna, 1)).toBe("It is on its way.");
+  expect(await told(daemon)).toContain(
     'Not sent to the customer: "invoice.pdf", "lines.txt": channel sms carries no files.',
   );
-  expect((await desk.transcript(anna)).at(-1)).toBe("manual_assistant: It is on its way.");
-  await sends(desk, notice, "", pdf);
-  expect((await desk.mailTo(dora.email, 2)).text).toContain('"invoice.pdf": channel sms carries no files.');
-  await desk.quiet();
-  expect(desk.textsTo(anna)).toHaveLength(2);
+  expect((await daemon.transcript(anna)).at(-1)).toBe("manual_assistant: It is on its way.");
+  await sends(daemon, notice, "", pdf);
+  expect((await daemon.mailTo(dora.email, 2)).text).toContain('"invoice.pdf": channel sms carries no files.');
+  await daemon.quiet();
+  expect(daemon.textsTo(anna)).toHaveLength(2);
 });
 
 it.concurrent("sends what fits, and tells of the rest; of a mail that is too large to be downloaded, too", async ({
   onTestFinished,
 }) => {
   const attachments = { max_sent_bytes: "120KB", max_bytes: "150KB" };
-  const { desk, notice } = await mailed(onTestFinished, { mail: { attachments, max_size: "600KB" } });
+  const { daemon: desk, notice } = await mailed(onTestFinished, { mail: { attachments, max_size: "600KB" } });
   const scan = { name: "scan.tiff", bytes: randomBytes(50_000) };
   const film = { name: "film.mov", bytes: randomBytes(160_000) };
   await sends(desk, notice, "Here it is.", pdf, scan, film, lines);
@@ -210,7 +222,7 @@ it.concurrent("sends what fits, and tells of the rest; of a mail that is too lar
 });
 
 it.concurrent("files that mail programs add are ignored", async ({ onTestFinished }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
   const bytes = Buffer.from("added");
   const added: Enclosed[] = [
@@ -227,7 +239,7 @@ it.concurrent("files that mail programs add are ignored", async ({ onTestFinishe
 it.concurrent("nothing goes out of what cannot be read, and no notice of ours in a file", async ({
   onTestFinished,
 }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
   const original = Buffer.from(`Subject: ${notice.subject}\r\n\r\n${notice.text}`);
   const bytes = Buffer.from("sealed");
@@ -251,7 +263,7 @@ it.concurrent("nothing goes out of what cannot be read, and no notice of ours in
 });
 
 it.concurrent("names are names: no path, no header, any language", async ({ onTestFinished }) => {
-  const { desk, notice } = await mailed(onTestFinished);
+  const { daemon: desk, notice } = await mailed(onTestFinished);
   const encoded = (name: string): Enclosed => ({
     name,
     bytes: Buffer.from(name),

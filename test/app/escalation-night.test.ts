@@ -3,7 +3,13 @@
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { chief, clockFrom, type Desk, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
+import {
+  chief,
+  clockFrom,
+  type EscalationDaemon,
+  policy,
+  startEscalationDaemon,
+} from "../support/daemon/escalation-daemon.ts";
 
 const [berta, nora, owen] = ["+12025550161", "+12025550162", "+12025550163"];
 
@@ -25,20 +31,20 @@ const escalation = {
 type Clock = ReturnType<typeof clockFrom>;
 
 /** Who is told when that time has come, since the last look: names in the order of the alphabet. */
-async function notifiedAt(desk: Desk, clock: Clock, instant: string): Promise<string[]> {
-  await desk.quiet();
+async function notifiedAt(daemon: EscalationDaemon, clock: Clock, instant: string): Promise<string[]> {
+  await daemon.quiet();
   const sql =
     "SELECT person FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id WHERE made_at > $1 ORDER BY 1";
   const since = clock.now();
   clock.to(instant);
-  await desk.quiet();
-  return (await desk.rows<{ person: string }>(sql, since)).map(({ person }) => person);
+  await daemon.quiet();
+  return (await daemon.rows<{ person: string }>(sql, since)).map(({ person }) => person);
 }
 
-async function opened(desk: Desk): Promise<void> {
-  await desk.text("A refund, please");
-  await desk.escalated("open");
-  await desk.quiet();
+async function opened(daemon: EscalationDaemon): Promise<void> {
+  await daemon.text("A refund, please");
+  await daemon.escalated("open");
+  await daemon.quiet();
 }
 
 it.concurrent("passes from city to city, and to the chief, through the night the clocks go back", async ({
@@ -46,29 +52,29 @@ it.concurrent("passes from city to city, and to the chief, through the night the
 }) => {
   // Saturday, 17:20 in Berlin, 11:20 in New York. Clocks go back in Berlin on Sunday at 3:00 (1:00 UTC).
   const clock = clockFrom("2026-10-24T15:20:00Z");
-  const desk = await openDesk(onTestFinished, { clock, escalation });
-  await opened(desk);
-  expect([desk.textsTo(berta).length, desk.textsTo(nora).length]).toEqual([1, 0]);
-  expect(await notifiedAt(desk, clock, "2026-10-24T15:49:00Z")).toEqual([]);
-  expect(await notifiedAt(desk, clock, "2026-10-24T15:52:00Z")).toEqual(["berta"]);
+  const daemon = await startEscalationDaemon(onTestFinished, { clock, escalation });
+  await opened(daemon);
+  expect([daemon.textsTo(berta).length, daemon.textsTo(nora).length]).toEqual([1, 0]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T15:49:00Z")).toEqual([]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T15:52:00Z")).toEqual(["berta"]);
   // Her time is over twice: the hour that was hers, and her day. Nora's turn.
-  expect(await notifiedAt(desk, clock, "2026-10-24T16:22:00Z")).toEqual(["nora"]);
-  expect(await notifiedAt(desk, clock, "2026-10-24T17:00:00Z")).toEqual([]);
-  expect(await notifiedAt(desk, clock, "2026-10-24T17:24:00Z")).toEqual(["nora"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T16:22:00Z")).toEqual(["nora"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T17:00:00Z")).toEqual([]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T17:24:00Z")).toEqual(["nora"]);
   // Nobody has taken it: the chief, at night, and with the chief whoever is on duty (Nora, until 18:00 there).
-  expect(await notifiedAt(desk, clock, "2026-10-24T18:26:00Z")).toEqual(["chief", "nora"]);
-  expect(await notifiedAt(desk, clock, "2026-10-24T22:20:00Z")).toEqual([]);
-  expect(await notifiedAt(desk, clock, "2026-10-24T22:28:00Z")).toEqual(["chief"]);
-  expect(await notifiedAt(desk, clock, "2026-10-25T02:30:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T18:26:00Z")).toEqual(["chief", "nora"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T22:20:00Z")).toEqual([]);
+  expect(await notifiedAt(daemon, clock, "2026-10-24T22:28:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-25T02:30:00Z")).toEqual(["chief"]);
   // 7:32 in Berlin by the new time; by the old one it would be 8:32, and Berta would be woken.
-  expect(await notifiedAt(desk, clock, "2026-10-25T06:32:00Z")).toEqual(["chief"]);
-  expect(await notifiedAt(desk, clock, "2026-10-25T10:34:00Z")).toEqual(["berta", "chief"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-25T06:32:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(daemon, clock, "2026-10-25T10:34:00Z")).toEqual(["berta", "chief"]);
   // 12:36 in New York on Nora's free day.
-  expect(await notifiedAt(desk, clock, "2026-10-25T16:36:00Z")).toEqual(["berta", "chief"]);
-  await desk.text("ok", { from: berta });
-  await desk.escalated("acknowledged");
-  await desk.textTo(nora, 3);
-  expect(await notifiedAt(desk, clock, "2026-10-27T12:00:00Z")).toEqual([]);
+  expect(await notifiedAt(daemon, clock, "2026-10-25T16:36:00Z")).toEqual(["berta", "chief"]);
+  await daemon.text("ok", { from: berta });
+  await daemon.escalated("acknowledged");
+  await daemon.textTo(nora, 3);
+  expect(await notifiedAt(daemon, clock, "2026-10-27T12:00:00Z")).toEqual([]);
 });
 
 it.concurrent("lets people sleep in their quiet hours, and finds the fallback when all do", async ({
@@ -76,21 +82,21 @@ it.concurrent("lets people sleep in their quiet hours, and finds the fallback wh
 }) => {
   const clock = clockFrom("2026-03-28T20:30:00Z"); // 21:30 in Berlin, the evening before the clocks go forward
   const tiers = [{ notify: ["owen"], repeat: "10m", next: "12h" }];
-  const desk = await openDesk(onTestFinished, { clock, escalation: { ...escalation, tiers } });
-  await opened(desk);
-  expect(desk.textsTo(owen)).toHaveLength(1);
-  expect(await notifiedAt(desk, clock, "2026-03-28T20:41:00Z")).toEqual(["owen"]);
+  const daemon = await startEscalationDaemon(onTestFinished, { clock, escalation: { ...escalation, tiers } });
+  await opened(daemon);
+  expect(daemon.textsTo(owen)).toHaveLength(1);
+  expect(await notifiedAt(daemon, clock, "2026-03-28T20:41:00Z")).toEqual(["owen"]);
   // He is asleep from 22:00: nobody of the tier is on duty, so it passes on.
-  expect(await notifiedAt(desk, clock, "2026-03-28T21:01:00Z")).toEqual(["chief"]);
-  expect(await notifiedAt(desk, clock, "2026-03-29T03:30:00Z"), "5:30 in Berlin by the new time").toEqual(["chief"]);
-  expect(await notifiedAt(desk, clock, "2026-03-29T07:32:00Z")).toEqual(["chief", "owen"]);
+  expect(await notifiedAt(daemon, clock, "2026-03-28T21:01:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(daemon, clock, "2026-03-29T03:30:00Z"), "5:30 in Berlin by the new time").toEqual(["chief"]);
+  expect(await notifiedAt(daemon, clock, "2026-03-29T07:32:00Z")).toEqual(["chief", "owen"]);
 });
 
 it.concurrent("a jump of the clock notifies once for any number of skipped steps", async ({ onTestFinished }) => {
   const clock = clockFrom("2026-05-04T07:00:00Z");
-  const desk = await openDesk(onTestFinished, { clock, escalation });
-  await opened(desk);
-  expect(await notifiedAt(desk, clock, "2026-05-05T15:00:00Z")).toEqual(["nora"]);
-  await eventually(() => expect(desk.textsTo(nora)).toHaveLength(1));
-  expect(desk.textsTo(berta)).toHaveLength(1);
+  const daemon = await startEscalationDaemon(onTestFinished, { clock, escalation });
+  await opened(daemon);
+  expect(await notifiedAt(daemon, clock, "2026-05-05T15:00:00Z")).toEqual(["nora"]);
+  await eventually(() => expect(daemon.textsTo(nora)).toHaveLength(1));
+  expect(daemon.textsTo(berta)).toHaveLength(1);
 });

@@ -9,11 +9,11 @@ import {
   chief,
   colleague,
   customer,
-  type Desk,
   dora,
+  type EscalationDaemon,
   emil,
-  openDesk,
   policy,
+  startEscalationDaemon,
   topic,
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
@@ -37,9 +37,9 @@ const opening = "LOCK TABLE escalations IN SHARE ROW EXCLUSIVE MODE";
 const lockedOne = "%escalations%";
 
 /** A node that reads nothing, because another one does, and has waited long enough to send. */
-async function standby(desk: Desk): Promise<LinesNode> {
+async function standby(daemon: EscalationDaemon): Promise<LinesNode> {
   const clock = windable();
-  const node = await desk.another(clock);
+  const node = await daemon.another(clock);
   clock.wind(31_000);
   return node;
 }
@@ -66,16 +66,16 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
   const store = async () =>
     `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
 
-  async function two(finished: Finished, options: Parameters<typeof openDesk>[1] = {}) {
-    const desk = await openDesk(finished, { ...options, store: await store() });
-    return { desk, one: desk.node(), other: await standby(desk) };
+  async function two(finished: Finished, options: Parameters<typeof startEscalationDaemon>[1] = {}) {
+    const daemon = await startEscalationDaemon(finished, { ...options, store: await store() });
+    return { desk: daemon, one: daemon.node(), other: await standby(daemon) };
   }
 
   /** Holds back every transaction that writes what `sql` locks until `count` of them wait for it, and lets them go together. */
-  async function together(desk: Desk, sql: string, at: string, count: number) {
+  async function together(daemon: EscalationDaemon, sql: string, at: string, count: number) {
     const gate = Promise.withResolvers<void>();
     const locked = Promise.withResolvers<void>();
-    const holding = desk.app().db.tx(async (q) => {
+    const holding = daemon.app().db.tx(async (q) => {
       await q.run("SET LOCAL idle_in_transaction_session_timeout = 0");
       await q.all(sql);
       locked.resolve();
@@ -85,45 +85,45 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     onTestFinished(() => gate.resolve());
     const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
     return async () => {
-      await eventually(async () => expect(await desk.rows(waiting, at)).toHaveLength(count));
+      await eventually(async () => expect(await daemon.rows(waiting, at)).toHaveLength(count));
       gate.resolve();
       await holding;
     };
   }
 
   /** A transaction that lost a deadlock runs again, and nobody is told. */
-  const noDeadlock = (desk: Desk) => {
-    const codes = desk.log.map(({ fields }) => (fields["err"] as { code?: unknown } | undefined)?.code);
+  const noDeadlock = (daemon: EscalationDaemon) => {
+    const codes = daemon.log.map(({ fields }) => (fields["err"] as { code?: unknown } | undefined)?.code);
     expect(codes.filter((code) => code === "40P01" || code === "40001")).toEqual([]);
   };
 
   it("tells people once, relays both ways, and gives back, whichever node hears of it", async ({ onTestFinished }) => {
-    const { desk, one, other } = await two(onTestFinished);
-    desk.aim(other);
-    await desk.text("A refund, please");
-    await desk.textTo(anna);
-    await Promise.all([dora, emil].flatMap((who) => [desk.textTo(who.sms), desk.mailTo(who.email)]));
-    desk.aim(one);
-    await desk.text("It is on its way.", { from: dora.sms });
-    expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
-    expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
-    expect((await desk.mailTo(emil.email, 1)).text).toContain("is acknowledged by Dora Dahl");
-    desk.aim(other);
-    await desk.text("When?");
-    expect(await desk.textTo(dora.sms, 1)).toContain("When?");
-    desk.aim(one);
-    await desk.text("On Monday.\n#resume", { from: dora.sms });
-    expect(await desk.textTo(anna, 2)).toBe("On Monday.");
-    await desk.escalated("closed");
-    await desk.quiet();
-    desk.aim(other);
-    await desk.text("And my lamp?");
-    expect(await desk.textTo(anna, 3)).toBe(echoed("And my lamp?"));
-    await desk.quiet();
-    expect([dora, emil].map(({ sms }) => desk.textsTo(sms).length)).toEqual([2, 2]);
-    expect([dora, emil].map(({ email }) => desk.mailsTo(email).length)).toEqual([1, 2]);
-    expect(desk.textsTo(anna)).toHaveLength(4);
-    expect(await desk.transcript(anna)).toEqual([
+    const { desk: daemon, one, other } = await two(onTestFinished);
+    daemon.aim(other);
+    await daemon.text("A refund, please");
+    await daemon.textTo(anna);
+    await Promise.all([dora, emil].flatMap((who) => [daemon.textTo(who.sms), daemon.mailTo(who.email)]));
+    daemon.aim(one);
+    await daemon.text("It is on its way.", { from: dora.sms });
+    expect(await daemon.textTo(anna, 1)).toBe("It is on its way.");
+    expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+    expect((await daemon.mailTo(emil.email, 1)).text).toContain("is acknowledged by Dora Dahl");
+    daemon.aim(other);
+    await daemon.text("When?");
+    expect(await daemon.textTo(dora.sms, 1)).toContain("When?");
+    daemon.aim(one);
+    await daemon.text("On Monday.\n#resume", { from: dora.sms });
+    expect(await daemon.textTo(anna, 2)).toBe("On Monday.");
+    await daemon.escalated("closed");
+    await daemon.quiet();
+    daemon.aim(other);
+    await daemon.text("And my lamp?");
+    expect(await daemon.textTo(anna, 3)).toBe(echoed("And my lamp?"));
+    await daemon.quiet();
+    expect([dora, emil].map(({ sms }) => daemon.textsTo(sms).length)).toEqual([2, 2]);
+    expect([dora, emil].map(({ email }) => daemon.mailsTo(email).length)).toEqual([1, 2]);
+    expect(daemon.textsTo(anna)).toHaveLength(4);
+    expect(await daemon.transcript(anna)).toEqual([
       "conversation_user: A refund, please",
       `assistant: ${colleague}`,
       "manual_assistant: It is on its way.",
@@ -132,46 +132,46 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       "conversation_user: And my lamp?",
       `assistant: ${echoed("And my lamp?")}`,
     ]);
-    await desk.escalated("closed");
-    noDeadlock(desk);
+    await daemon.escalated("closed");
+    noDeadlock(daemon);
   });
 
   it("opens one escalation when both nodes notice it at the same instant", async ({ onTestFinished }) => {
-    const { desk, other } = await two(onTestFinished);
-    desk.model.hold();
-    await desk.text("A refund, please");
-    await eventually(() => expect(desk.model.asked()).toBe(1));
-    const atOnce = await together(desk, opening, "%INSERT INTO escalations%", 2);
-    desk.model.release();
-    const hooked = desk.hook(anna, "msg_1", "refund", other.app);
+    const { desk: daemon, other } = await two(onTestFinished);
+    daemon.model.hold();
+    await daemon.text("A refund, please");
+    await eventually(() => expect(daemon.model.asked()).toBe(1));
+    const atOnce = await together(daemon, opening, "%INSERT INTO escalations%", 2);
+    daemon.model.release();
+    const hooked = daemon.hook(anna, "msg_1", "refund", other.app);
     await atOnce();
     await hooked;
-    expect(await desk.textTo(anna)).toBe(colleague);
-    await Promise.all([dora, emil].flatMap((who) => [desk.textTo(who.sms), desk.mailTo(who.email)]));
-    await desk.hook(anna, "msg_1", "refund", other.app);
-    await desk.look(anna);
-    await desk.quiet();
-    await desk.escalated("open");
-    const sources = await desk.rows("SELECT source FROM triggers ORDER BY source");
+    expect(await daemon.textTo(anna)).toBe(colleague);
+    await Promise.all([dora, emil].flatMap((who) => [daemon.textTo(who.sms), daemon.mailTo(who.email)]));
+    await daemon.hook(anna, "msg_1", "refund", other.app);
+    await daemon.look(anna);
+    await daemon.quiet();
+    await daemon.escalated("open");
+    const sources = await daemon.rows("SELECT source FROM triggers ORDER BY source");
     expect(sources.map(({ source }) => source)).toEqual(["mode", "response", "webhook"]);
-    expect([dora, emil].map(({ sms }) => desk.textsTo(sms).length)).toEqual([1, 1]);
-    expect([dora, emil].map(({ email }) => desk.mailsTo(email).length)).toEqual([1, 1]);
-    expect(desk.mailsTo(chief.email)).toEqual([]);
-    noDeadlock(desk);
+    expect([dora, emil].map(({ sms }) => daemon.textsTo(sms).length)).toEqual([1, 1]);
+    expect([dora, emil].map(({ email }) => daemon.mailsTo(email).length)).toEqual([1, 1]);
+    expect(daemon.mailsTo(chief.email)).toEqual([]);
+    noDeadlock(daemon);
   });
 
   it("two people answer at the same instant: the customer gets both, one has it, the other knows", async ({
     onTestFinished,
   }) => {
-    const { desk, other } = await two(onTestFinished);
-    await desk.write({ subject: "My lamp", text: "I want a refund" });
-    await Promise.all([dora, emil].map((who) => desk.textTo(who.sms)));
-    const notice = await desk.mailTo(emil.email);
-    await desk.quiet();
-    const atOnce = await together(desk, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 2);
-    desk.aim(other);
-    const texted = desk.text("Dora says: it is on its way.", { from: dora.sms });
-    await desk.write({
+    const { desk: daemon, other } = await two(onTestFinished);
+    await daemon.write({ subject: "My lamp", text: "I want a refund" });
+    await Promise.all([dora, emil].map((who) => daemon.textTo(who.sms)));
+    const notice = await daemon.mailTo(emil.email);
+    await daemon.quiet();
+    const atOnce = await together(daemon, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 2);
+    daemon.aim(other);
+    const texted = daemon.text("Dora says: it is on its way.", { from: dora.sms });
+    await daemon.write({
       from: emil.email,
       subject: `Re: ${notice.subject}`,
       text: "Emil says: on Monday.",
@@ -179,27 +179,27 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     });
     await atOnce();
     await texted;
-    await desk.mailTo(customer, 2);
-    await desk.quiet();
-    const [row] = await desk.escalated("acknowledged");
+    await daemon.mailTo(customer, 2);
+    await daemon.quiet();
+    const [row] = await daemon.escalated("acknowledged");
     const [owner, loser] = row?.acknowledged_by === dora.name ? [dora, emil] : [emil, dora];
     expect(row?.acknowledged_by).toBe(owner.name);
-    expect(desk.textsTo(loser.sms).slice(1)).toEqual([expect.stringContaining(`is acknowledged by ${owner.name}`)]);
-    const words = desk.mailsTo(customer).map(({ text }) => /(Dora|Emil) says/.exec(text)?.[1] ?? "the agent");
+    expect(daemon.textsTo(loser.sms).slice(1)).toEqual([expect.stringContaining(`is acknowledged by ${owner.name}`)]);
+    const words = daemon.mailsTo(customer).map(({ text }) => /(Dora|Emil) says/.exec(text)?.[1] ?? "the agent");
     expect(words.toSorted()).toEqual(["Dora", "Emil", "the agent"]);
-    const said = (await desk.transcript(customer)).filter((line) => line.startsWith("manual_assistant"));
+    const said = (await daemon.transcript(customer)).filter((line) => line.startsWith("manual_assistant"));
     expect(said).toHaveLength(2);
-    noDeadlock(desk);
+    noDeadlock(daemon);
   });
 
   it("a link of one node opens at the other; pressed at both at once it acknowledges once", async ({
     onTestFinished,
   }) => {
-    const { desk, one, other } = await two(onTestFinished);
-    await desk.text("A refund, please");
-    const link = /https:\S+$/.exec(await desk.textTo(dora.sms))?.[0] ?? "";
-    await desk.textTo(emil.sms);
-    await desk.quiet();
+    const { desk: daemon, one, other } = await two(onTestFinished);
+    await daemon.text("A refund, please");
+    const link = /https:\S+$/.exec(await daemon.textTo(dora.sms))?.[0] ?? "";
+    await daemon.textTo(emil.sms);
+    await daemon.quiet();
     const open = ({ app }: LinesNode, method: string) => {
       const body = method === "POST" ? new URLSearchParams({ action: "ack" }) : null;
       return app.web.escalations(new Request(link, { method, body }));
@@ -208,18 +208,18 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       const shown = await open(node, "GET");
       expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining(">Acknowledge</button>")]);
     }
-    await desk.escalated("open");
-    const atOnce = await together(desk, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 4);
+    await daemon.escalated("open");
+    const atOnce = await together(daemon, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 4);
     const pressed = [one, other, one, other].map((node) => open(node, "POST"));
     await atOnce();
     const answers = await Promise.all(pressed);
     expect(answers.map(({ status }) => status)).toEqual([303, 303, 303, 303]);
-    expect((await desk.escalated("acknowledged"))[0]?.acknowledged_by).toBe(dora.name);
-    expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
-    await desk.quiet();
-    expect(desk.textsTo(emil.sms)).toHaveLength(2);
-    expect(desk.textsTo(dora.sms)).toHaveLength(1);
-    noDeadlock(desk);
+    expect((await daemon.escalated("acknowledged"))[0]?.acknowledged_by).toBe(dora.name);
+    expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+    await daemon.quiet();
+    expect(daemon.textsTo(emil.sms)).toHaveLength(2);
+    expect(daemon.textsTo(dora.sms)).toHaveLength(1);
+    noDeadlock(daemon);
   });
 
   const deaths = [
@@ -232,9 +232,9 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
       const url = await store();
       const escalation = { ...policy, tiers };
-      const desk = await openDesk(onTestFinished, { stopped: true, store: url, escalation });
-      await desk.config();
-      const doomed = startDaemon({ config: desk.file, env: desk.env, killAt: `${at}:armed`, saysPort: true });
+      const daemon = await startEscalationDaemon(onTestFinished, { stopped: true, store: url, escalation });
+      await daemon.config();
+      const doomed = startDaemon({ config: daemon.file, env: daemon.env, killAt: `${at}:armed`, saysPort: true });
       onTestFinished(async () => {
         doomed.send("SIGKILL");
         await doomed.ended;
@@ -245,21 +245,21 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       doomed.send("SIGUSR2");
       await eventually(() => said({ message: "armed" }));
       const port = Number(doomed.lines.find(({ message }) => message === "listening")?.["port"]);
-      desk.aim({ url: `http://127.0.0.1:${port}` });
-      await desk.text("A refund, please");
+      daemon.aim({ url: `http://127.0.0.1:${port}` });
+      await daemon.text("A refund, please");
       expect(await doomed.ended).toMatchObject({ signal: "SIGKILL" });
 
       // It was alone until then: else the other one might have told people.
       await timePasses(url);
-      await desk.start();
-      expect(await desk.textTo(anna)).toBe(colleague);
-      await Promise.all([desk.textTo(dora.sms), desk.textTo(emil.sms)]);
-      await desk.quiet();
-      await desk.escalated("open");
-      expect([anna, dora.sms, emil.sms].map((person) => desk.textsTo(person).length)).toEqual([1, 1, 1]);
-      await desk.text("It is on its way.", { from: dora.sms });
-      expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
-      expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+      await daemon.start();
+      expect(await daemon.textTo(anna)).toBe(colleague);
+      await Promise.all([daemon.textTo(dora.sms), daemon.textTo(emil.sms)]);
+      await daemon.quiet();
+      await daemon.escalated("open");
+      expect([anna, dora.sms, emil.sms].map((person) => daemon.textsTo(person).length)).toEqual([1, 1, 1]);
+      await daemon.text("It is on its way.", { from: dora.sms });
+      expect(await daemon.textTo(anna, 1)).toBe("It is on its way.");
+      expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
     });
 
   it("a storm: two hundred from both nodes, which people take meanwhile, two of them the same one at once", async ({
@@ -268,17 +268,17 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     const topics = [topic("refund", { autoChangeConversationMode: false })];
     const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "10m", next: "15m" }];
     const escalation = { ...policy, tiers, group: "5s" };
-    const { desk, one, other } = await two(onTestFinished, { topics, escalation });
+    const { desk: daemon, one, other } = await two(onTestFinished, { topics, escalation });
     const people = Array.from({ length: 200 }, (_, at) => `+1202556${String(at).padStart(4, "0")}`);
     const at = async (node: LinesNode, from: string, text: string) => {
-      desk.aim(node);
-      await desk.text(text, { from });
+      daemon.aim(node);
+      await daemon.text(text, { from });
     };
     const known = "SELECT number FROM escalations ORDER BY number";
     const taking = (async () => {
       for (let count = 1; count <= people.length; count += 5) {
-        await eventually(async () => expect((await desk.rows(known)).length).toBeGreaterThanOrEqual(count));
-        const number = String((await desk.rows(known))[count - 1]?.["number"]);
+        await eventually(async () => expect((await daemon.rows(known)).length).toBeGreaterThanOrEqual(count));
+        const number = String((await daemon.rows(known))[count - 1]?.["number"]);
         await Promise.all([at(one, dora.sms, `ok ${number}`), at(other, emil.sms, `ok ${number}`)]);
       }
     })();
@@ -288,19 +288,19 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     }
     await taking;
     const all = "SELECT 1 FROM escalations HAVING COUNT(*) = $1";
-    await eventually(async () => expect(await desk.rows(all, people.length)).toHaveLength(1), 300_000);
+    await eventually(async () => expect(await daemon.rows(all, people.length)).toHaveLength(1), 300_000);
     // All that are left, while some are just being told of.
     await at(other, emil.sms, "ok");
-    await desk.idle(300_000);
-    await desk.escalated(...people.map(() => "acknowledged"));
-    await desk.quiet();
-    for (const person of people) expect(desk.textsTo(person)).toEqual([colleague]);
+    await daemon.idle(300_000);
+    await daemon.escalated(...people.map(() => "acknowledged"));
+    await daemon.quiet();
+    for (const person of people) expect(daemon.textsTo(person)).toEqual([colleague]);
     const opened = "SELECT person FROM conversations GROUP BY person HAVING COUNT(*) > 1";
-    expect(await desk.rows(opened), "one conversation a person").toEqual([]);
+    expect(await daemon.rows(opened), "one conversation a person").toEqual([]);
     for (const { sms } of [dora, emil]) {
-      const told = desk.textsTo(sms).flatMap((text) => text.match(/(?<=^|Escalation )\d+(?=: refund)/gm) ?? []);
+      const told = daemon.textsTo(sms).flatMap((text) => text.match(/(?<=^|Escalation )\d+(?=: refund)/gm) ?? []);
       expect(told.length, "of each once").toBe(new Set(told).size);
     }
-    noDeadlock(desk);
+    noDeadlock(daemon);
   }, 600_000);
 });

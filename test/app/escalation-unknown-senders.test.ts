@@ -6,10 +6,10 @@ import { eventually } from "../support/clock.ts";
 import {
   colleague,
   customer,
-  type Desk,
-  type DeskOptions,
   dora,
-  openDesk,
+  type EscalationDaemon,
+  type EscalationDaemonOptions,
+  startEscalationDaemon,
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
@@ -17,32 +17,35 @@ import { echoed } from "../support/daemon/platform.ts";
 import type { LetterOptions, Reply } from "../support/email/mails.ts";
 
 /** A text that escalated, and the mail that tells Dora of it. */
-async function told(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {
-  const desk = await openDesk(finished, options);
-  await desk.text("A refund, please");
-  const notice = await desk.mailTo(dora.email);
-  await desk.quiet();
-  return { desk, notice };
+async function told(
+  finished: Finished,
+  options: EscalationDaemonOptions = {},
+): Promise<{ daemon: EscalationDaemon; notice: Reply }> {
+  const daemon = await startEscalationDaemon(finished, options);
+  await daemon.text("A refund, please");
+  const notice = await daemon.mailTo(dora.email);
+  await daemon.quiet();
+  return { daemon, notice };
 }
 
 /** The mail arrives, and is not heeded, for that reason. */
-async function ignored(desk: Desk, code: string, mail: LetterOptions): Promise<void> {
-  const before = (await desk.rows("SELECT id FROM events WHERE kind = 'message'")).length;
-  await desk.write(mail);
+async function ignored(daemon: EscalationDaemon, code: string, mail: LetterOptions): Promise<void> {
+  const before = (await daemon.rows("SELECT id FROM events WHERE kind = 'message'")).length;
+  await daemon.write(mail);
   const sql = "SELECT state, code FROM events WHERE kind = 'message' ORDER BY id";
-  await eventually(async () => expect((await desk.rows(sql)).slice(before)).toEqual([{ state: "ignored", code }]));
+  await eventually(async () => expect((await daemon.rows(sql)).slice(before)).toEqual([{ state: "ignored", code }]));
 }
 
 /** Nobody heard anything, and it is still nobody's. `strange`: from these addresses an answer came to Dora's mail. */
-async function untouched(desk: Desk, ...strange: string[]): Promise<void> {
-  await desk.quiet();
-  expect(await desk.rows("SELECT state, acknowledged_by FROM escalations")).toEqual([
+async function untouched(daemon: EscalationDaemon, ...strange: string[]): Promise<void> {
+  await daemon.quiet();
+  expect(await daemon.rows("SELECT state, acknowledged_by FROM escalations")).toEqual([
     { state: "open", acknowledged_by: null },
   ]);
-  expect(desk.textsTo(anna)).toEqual([colleague]);
-  expect(desk.questions().map(({ text }) => text)).toEqual(["A refund, please"]);
-  expect(desk.mailsTo("mallory@elsewhere.example")).toEqual([]);
-  const [, ...told] = desk.mailsTo(dora.email).map(({ text }) => text.split("\n")[0]);
+  expect(daemon.textsTo(anna)).toEqual([colleague]);
+  expect(daemon.questions().map(({ text }) => text)).toEqual(["A refund, please"]);
+  expect(daemon.mailsTo("mallory@elsewhere.example")).toEqual([]);
+  const [, ...told] = daemon.mailsTo(dora.email).map(({ text }) => text.split("\n")[0]);
   expect(told.toSorted(byText)).toEqual(
     strange.toSorted(byText).map((from) => expect.stringContaining(`1: ${from} has answered our mail to you`)),
   );
@@ -55,7 +58,7 @@ const mark = (notice: Reply): string => /\[ref:[^\]]+\]/.exec(notice.text)?.[0] 
 it.concurrent("a reply of an address that was not notified is ignored, also with the mark of the notification", async ({
   onTestFinished,
 }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const mallory = { from: "mallory@elsewhere.example", text: "Send the money to me.\n#close" };
   await ignored(desk, "not-a-recipient", { ...mallory, subject: `Re: ${notice.subject}`, answers: notice });
   expect(mark(notice)).not.toBe("");
@@ -69,7 +72,7 @@ it.concurrent("a reply of an address that was not notified is ignored, also with
 });
 
 it.concurrent("a guessed mark is no mark: its sender is a customer like any other", async ({ onTestFinished }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const guess = mark(notice).replace(/.{4}\]$/, "zzzz]");
   const mail = await desk.write({ from: customer, subject: "Hi", text: `#close\n${guess}` });
   expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
@@ -82,7 +85,7 @@ it.concurrent("a forged From is ignored with sender_auth; the authenticated one 
   onTestFinished,
 }) => {
   const sender_auth = { mode: "tag", by: "header", server: "mx.team.example" };
-  const { desk, notice } = await told(onTestFinished, { mail: { sender_auth } });
+  const { daemon: desk, notice } = await told(onTestFinished, { mail: { sender_auth } });
   const answer = { from: dora.email, subject: `Re: ${notice.subject}`, answers: notice };
   const verdict = (text: string) => ({ "Authentication-Results": `mx.team.example; ${text}` });
   const forged = { ...answer, text: "Send the money to me." };
@@ -106,7 +109,7 @@ it.concurrent("a forged From is ignored with sender_auth; the authenticated one 
 });
 
 it.concurrent("an out-of-office is neither an answer nor an acknowledgement", async ({ onTestFinished }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const machine = { from: dora.email, name: dora.name, answers: notice };
   await ignored(desk, "auto-reply", {
     ...machine,
@@ -126,7 +129,7 @@ it.concurrent("an out-of-office is neither an answer nor an acknowledgement", as
 it.concurrent("an automatic reply without headers neither acknowledges nor reaches the customer", async ({
   onTestFinished,
 }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const machine = { from: dora.email, name: dora.name, answers: notice };
   const held = "SELECT code FROM events WHERE state IN ('held', 'ignored') ORDER BY id";
   const cases: readonly (readonly [string, string, string])[] = [
@@ -161,7 +164,7 @@ it.concurrent("an automatic reply without headers neither acknowledges nor reach
 });
 
 it.concurrent("a held answer goes out when an operator releases it", async ({ onTestFinished }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const text = "I am out of office but please tell her yes";
   await desk.write({ from: dora.email, answers: notice, subject: `Re: ${notice.subject}`, text });
   const sql = "SELECT id FROM events WHERE state = 'held'";
@@ -172,7 +175,7 @@ it.concurrent("a held answer goes out when an operator releases it", async ({ on
 });
 
 it.concurrent("an automatic text of a phone in driving mode is ignored", async ({ onTestFinished }) => {
-  const { desk } = await told(onTestFinished);
+  const { daemon: desk } = await told(onTestFinished);
   await desk.text("I’m driving right now, I’ll get back to you later.", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 1)).toContain("looks like an automatic reply");
   await desk.quiet();
@@ -181,7 +184,7 @@ it.concurrent("an automatic text of a phone in driving mode is ignored", async (
 });
 
 it.concurrent("a decorated #note blocks the relay, and the responder learns it", async ({ onTestFinished }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const dorasAnswer = { from: dora.email, answers: notice, subject: `Re: ${notice.subject}` };
   const notes = ["(#note secret", ".#note secret", "*#note* secret", "\\#note secret"];
   for (const [at, text] of notes.entries()) {
@@ -200,7 +203,7 @@ it.concurrent("a decorated #note blocks the relay, and the responder learns it",
 });
 
 it.concurrent("a text that quotes a notification from another number is a customer's", async ({ onTestFinished }) => {
-  const { desk } = await told(onTestFinished);
+  const { daemon: desk } = await told(onTestFinished);
   const number = (await desk.escalations())[0]?.number;
   const stranger = "+12025550188";
   await desk.text(`ok ${number}`, { from: stranger });
@@ -213,7 +216,7 @@ it.concurrent("a text that quotes a notification from another number is a custom
 it.concurrent("Dora's mail that only names the escalation goes nowhere, and she learns it", async ({
   onTestFinished,
 }) => {
-  const { desk, notice } = await told(onTestFinished);
+  const { daemon: desk, notice } = await told(onTestFinished);
   const lost = { subject: `AW: ${notice.subject}`, text: "It is on its way." };
   await ignored(desk, "not-threaded", { from: dora.email, ...lost });
   expect((await desk.mailTo(dora.email, 1)).text).toMatch(/^1: Your mail is no answer to ours/);
@@ -226,7 +229,7 @@ it.concurrent("Dora's mail that only names the escalation goes nowhere, and she 
 });
 
 it.concurrent("Dora's new mail without a word of the old ones is no answer to any", async ({ onTestFinished }) => {
-  const { desk } = await told(onTestFinished);
+  const { daemon: desk } = await told(onTestFinished);
   const mail = await desk.write({ from: dora.email, subject: "Lamps", text: "ok" });
   expect(await desk.mailTo(dora.email, 1)).toMatchObject({ inReplyTo: mail.messageId });
   await desk.quiet();

@@ -2,7 +2,15 @@
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { chief, colleague, customer, dora, emil, openDesk, topic } from "../support/daemon/escalation-daemon.ts";
+import {
+  chief,
+  colleague,
+  customer,
+  dora,
+  emil,
+  startEscalationDaemon,
+  topic,
+} from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 
@@ -16,15 +24,15 @@ for (const toManual of [true, false]) {
   const after = toManual ? "takes the conversation from the agent" : "leaves the conversation to the agent";
 
   it.concurrent(`a mail escalates, and ${after}`, async ({ onTestFinished }) => {
-    const desk = await openDesk(onTestFinished, { topics });
-    const mail = await desk.write({ subject: "My lamp", text: "I want a refund" });
-    const answer = await desk.mailTo(customer);
+    const daemon = await startEscalationDaemon(onTestFinished, { topics });
+    const mail = await daemon.write({ subject: "My lamp", text: "I want a refund" });
+    const answer = await daemon.mailTo(customer);
     expect(answer).toMatchObject({ inReplyTo: mail.messageId, subject: "Re: My lamp" });
     expect(answer.text).toContain(colleague);
-    const texts = await Promise.all([desk.textTo(dora.sms), desk.textTo(emil.sms)]);
-    const notices = await Promise.all([desk.mailTo(dora.email), desk.mailTo(emil.email)]);
-    await desk.quiet();
-    const [row, ...more] = await desk.escalated("open");
+    const texts = await Promise.all([daemon.textTo(dora.sms), daemon.textTo(emil.sms)]);
+    const notices = await Promise.all([daemon.mailTo(dora.email), daemon.mailTo(emil.email)]);
+    await daemon.quiet();
+    const [row, ...more] = await daemon.escalated("open");
     expect(more).toEqual([]);
     expect(row).toMatchObject({ cause: "topic", topic: "refund" });
     for (const text of texts) {
@@ -44,43 +52,43 @@ for (const toManual of [true, false]) {
       expect(notice.text).toMatch(
         new RegExp(`^Known since: ${minute} \\(1 conversation, 0 escalations before this\\)$`, "m"),
       );
-      expect(notice.text).toContain(`On the platform: ${await desk.platformId(customer)}\n`);
+      expect(notice.text).toContain(`On the platform: ${await daemon.platformId(customer)}\n`);
     }
-    expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
-    expect(desk.mailsTo(customer)).toHaveLength(1);
-    expect(desk.mailsTo(chief.email)).toEqual([]);
-    const noticed = await desk.rows("SELECT source FROM triggers ORDER BY source");
+    expect((await daemon.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
+    expect(daemon.mailsTo(customer)).toHaveLength(1);
+    expect(daemon.mailsTo(chief.email)).toEqual([]);
+    const noticed = await daemon.rows("SELECT source FROM triggers ORDER BY source");
     expect(noticed.map(({ source }) => source)).toEqual(sources);
   });
 
   it.concurrent(`a text escalates, and ${after}`, async ({ onTestFinished }) => {
-    const desk = await openDesk(onTestFinished, { topics });
-    await desk.text("A refund, please");
-    expect(await desk.textTo(anna)).toBe(colleague);
-    await Promise.all([desk.mailTo(dora.email), desk.mailTo(emil.email), desk.textTo(dora.sms)]);
-    await desk.quiet();
-    await desk.escalated("open");
-    expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
-    await desk.text("Is anybody there?");
-    if (toManual) await eventually(async () => expect(await desk.transcript(anna)).toHaveLength(3));
-    else await desk.textTo(anna, 1);
-    await desk.quiet();
-    expect(desk.textsTo(anna)).toEqual(toManual ? [colleague] : [colleague, echoed("Is anybody there?")]);
-    await desk.escalated("open");
+    const daemon = await startEscalationDaemon(onTestFinished, { topics });
+    await daemon.text("A refund, please");
+    expect(await daemon.textTo(anna)).toBe(colleague);
+    await Promise.all([daemon.mailTo(dora.email), daemon.mailTo(emil.email), daemon.textTo(dora.sms)]);
+    await daemon.quiet();
+    await daemon.escalated("open");
+    expect((await daemon.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
+    await daemon.text("Is anybody there?");
+    if (toManual) await eventually(async () => expect(await daemon.transcript(anna)).toHaveLength(3));
+    else await daemon.textTo(anna, 1);
+    await daemon.quiet();
+    expect(daemon.textsTo(anna)).toEqual(toManual ? [colleague] : [colleague, echoed("Is anybody there?")]);
+    await daemon.escalated("open");
   });
 
   it.concurrent(`a call escalates, and ${after}`, async ({ onTestFinished }) => {
-    const desk = await openDesk(onTestFinished, { topics, voice: { collect: "50ms" } });
-    const call = await desk.dial();
+    const daemon = await startEscalationDaemon(onTestFinished, { topics, voice: { collect: "50ms" } });
+    const call = await daemon.dial();
     call.say("I want a refund");
     await call.hears(colleague);
-    await Promise.all([desk.mailTo(dora.email), desk.textTo(emil.sms)]);
-    await desk.escalated("open");
-    expect(await desk.textTo(dora.sms)).toContain("I want a refund");
+    await Promise.all([daemon.mailTo(dora.email), daemon.textTo(emil.sms)]);
+    await daemon.escalated("open");
+    expect(await daemon.textTo(dora.sms)).toContain("I want a refund");
     await call.hangUp();
-    await desk.quiet();
-    await desk.escalated("open");
-    expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
+    await daemon.quiet();
+    await daemon.escalated("open");
+    expect((await daemon.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
     const said = call.spoken.filter(({ text }) => text.includes("colleague"));
     expect(said).toHaveLength(1);
   });
@@ -94,13 +102,13 @@ it.concurrent("notifies the recipients of the agent's skill and the responders o
     { channel: "email", value: dora.email },
     { channel: "email", value: "lead@people.example" },
   ];
-  const desk = await openDesk(onTestFinished, { topics: [topic("refund", { recipients })] });
-  await desk.text("A refund, please");
-  await desk.textTo("+12025550177");
-  await desk.mailTo("lead@people.example");
-  await desk.quiet();
-  expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(
+  const daemon = await startEscalationDaemon(onTestFinished, { topics: [topic("refund", { recipients })] });
+  await daemon.text("A refund, please");
+  await daemon.textTo("+12025550177");
+  await daemon.mailTo("lead@people.example");
+  await daemon.quiet();
+  expect((await daemon.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(
     [...told, "+12025550177", "lead@people.example"].toSorted(),
   );
-  await eventually(() => expect(desk.mailsTo(dora.email)).toHaveLength(1));
+  await eventually(() => expect(daemon.mailsTo(dora.email)).toHaveLength(1));
 });

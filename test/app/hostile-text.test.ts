@@ -3,7 +3,7 @@
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { customer, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
+import { customer, dora, emil, startEscalationDaemon } from "../support/daemon/escalation-daemon.ts";
 
 /** Milliseconds of CPU time. Nothing here takes 50; the rest is for garbage collection and compilation. */
 const mostWorkMs = 1000;
@@ -29,30 +29,30 @@ it.each([
 ])("hostile text of %j escalates, notifies, and is relayed without blocking", async (piece, length) => {
   const hostile = `refund\n${piece.repeat(length / piece.length)}`;
   const cleanups: (() => unknown)[] = [];
-  const desk = await openDesk((run) => cleanups.push(run));
+  const daemon = await startEscalationDaemon((run) => cleanups.push(run));
   let eventLoop: ReturnType<typeof watchEventLoop> | undefined;
   try {
-    await desk.write({ subject: "My lamp", text: "Hello" });
-    await desk.mailTo(customer);
-    await desk.quiet();
+    await daemon.write({ subject: "My lamp", text: "Hello" });
+    await daemon.mailTo(customer);
+    await daemon.quiet();
     eventLoop = watchEventLoop();
-    await desk.write({
+    await daemon.write({
       subject: "Re: My lamp",
       text: `I want a refund\n${hostile}\nend`,
-      answers: await desk.mailTo(customer),
+      answers: await daemon.mailTo(customer),
     });
-    const notices = await Promise.all([desk.mailTo(dora.email), desk.mailTo(emil.email), desk.textTo(dora.sms)]);
+    const notices = await Promise.all([daemon.mailTo(dora.email), daemon.mailTo(emil.email), daemon.textTo(dora.sms)]);
     expect(notices[0].text).toContain("I want a refund");
-    await desk.quiet();
-    await desk.write({
+    await daemon.quiet();
+    await daemon.write({
       from: dora.email,
       answers: notices[0],
       text: `It is on its way.\n${hostile}\nBye for now.`,
     });
-    await eventually(() => expect(desk.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
-    await desk.quiet();
+    await eventually(() => expect(daemon.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
+    await daemon.quiet();
     eventLoop.stop();
-    expect((await desk.escalations()).map(({ state }) => state)).toEqual(["acknowledged"]);
+    expect((await daemon.escalations()).map(({ state }) => state)).toEqual(["acknowledged"]);
     expect(eventLoop.most()).toBeLessThan(mostWorkMs);
   } finally {
     eventLoop?.stop();

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -23,9 +23,9 @@ describeReal("the mailbox and the line to it", missing, () => {
   afterAll(() => dovecot?.dispose());
 
   it.concurrent("marks what is handled: by a keyword, nothing that people see", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "keyword" });
-    const mail = await world.write();
-    await world.settled([mail]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "keyword" });
+    const mail = await daemon.write();
+    await daemon.settled([mail]);
     await eventually(async () =>
       expect((await dovecot.list("keyword")).map((one) => one.flags)).toEqual([
         expect.arrayContaining(["$Bridgehead"]),
@@ -38,47 +38,47 @@ describeReal("the mailbox and the line to it", missing, () => {
     onTestFinished,
   }) => {
     const channel = { sent_folder: "auto" };
-    const world = await openWorld(onTestFinished, { dovecot, user: "again", channel });
-    const first = await world.write();
-    await world.replyTo(first);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "again", channel });
+    const first = await daemon.write();
+    await daemon.replyTo(first);
     await eventually(async () => expect(await dovecot.list("again", "Sent")).toHaveLength(1));
-    await world.stop();
+    await daemon.stop();
     const headers = { "Message-ID": first.messageId };
-    const second = letter(world.address, { from: "mallory@elsewhere.example", headers });
-    await world.deliver(second.raw);
-    await world.start();
+    const second = letter(daemon.address, { from: "mallory@elsewhere.example", headers });
+    await daemon.deliver(second.raw);
+    await daemon.start();
     await eventually(async () =>
-      expect((await world.replies()).map(({ to }) => to)).toEqual([[first.from], [second.from]]),
+      expect((await daemon.replies()).map(({ to }) => to)).toEqual([[first.from], [second.from]]),
     );
-    expect(await world.rows("SELECT code FROM events WHERE state <> 'routed'")).toEqual([]);
+    expect(await daemon.rows("SELECT code FROM events WHERE state <> 'routed'")).toEqual([]);
   });
 
   it.concurrent("holds an encrypted mail that was handled before the store was restored, like any other", async ({
     onTestFinished,
   }) => {
     const channel = { sent_folder: "auto", first_start: { history: "1h" } };
-    const world = await openWorld(onTestFinished, { dovecot, user: "sealed", channel, stopped: true });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "sealed", channel, stopped: true });
     const text = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----";
-    const mail = await world.write({ text });
+    const mail = await daemon.write({ text });
     const answer = { "X-Bridgehead-Hops": "1", "In-Reply-To": mail.messageId };
-    await dovecot.deliver("sealed", letter(mail.from, { from: world.address, headers: answer }).raw, "Sent");
-    await world.start();
+    await dovecot.deliver("sealed", letter(mail.from, { from: daemon.address, headers: answer }).raw, "Sent");
+    await daemon.start();
     await eventually(async () =>
-      expect(await world.rows("SELECT state, code FROM events")).toEqual([
+      expect(await daemon.rows("SELECT state, code FROM events")).toEqual([
         { state: "held", code: "answered-before-restore" },
       ]),
     );
   });
 
   it.concurrent("marks it as read where that is wanted, also what is not answered", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, {
+    const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "flag",
       channel: { mark: { with: "flag" } },
     });
-    const mail = await world.write();
-    await world.write({ headers: { "List-Id": "<news.example>" } });
-    await world.settled([mail]);
+    const mail = await daemon.write();
+    await daemon.write({ headers: { "List-Id": "<news.example>" } });
+    await daemon.settled([mail]);
     await eventually(async () =>
       expect((await dovecot.list("flag")).map((one) => one.flags.includes("\\Seen"))).toEqual([true, true]),
     );
@@ -89,44 +89,44 @@ describeReal("the mailbox and the line to it", missing, () => {
     await client.mailboxCreate("Done");
     await client.logout();
     const channel = { mark: { with: "move", folder: "Done" } };
-    const world = await openWorld(onTestFinished, { dovecot, user: "move", channel });
-    const first = await world.write();
-    const second = await world.write({ answers: await world.replyTo(first) });
-    await world.settled([first, second]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "move", channel });
+    const first = await daemon.write();
+    const second = await daemon.write({ answers: await daemon.replyTo(first) });
+    await daemon.settled([first, second]);
     await eventually(async () => expect(await dovecot.list("move")).toEqual([]));
     expect(await dovecot.list("move", "Done")).toHaveLength(2);
-    expect(world.conversations()).toBe(1);
+    expect(daemon.conversations()).toBe(1);
   });
 
   it.concurrent("files a copy of what it sends, the same bytes", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, {
+    const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "copy",
       channel: { sent_folder: "auto" },
     });
-    const mail = await world.write();
-    const { messageId } = await world.replyTo(mail);
+    const mail = await daemon.write();
+    const { messageId } = await daemon.replyTo(mail);
     await eventually(async () => expect(await dovecot.list("copy", "Sent")).toHaveLength(1));
     const [copy] = await dovecot.list("copy", "Sent");
     expect(copy?.raw).toContain(messageId);
-    expect(copy?.raw.trimEnd()).toBe(world.smtp.accepted[0]?.raw.trimEnd());
+    expect(copy?.raw.trimEnd()).toBe(daemon.smtp.accepted[0]?.raw.trimEnd());
   });
 
   it.concurrent("answers nothing twice and loses nothing when the mailbox counts anew", async ({ onTestFinished }) => {
     const channel = { imap: { poll: "2s" } };
-    const world = await openWorld(onTestFinished, { dovecot, user: "validity", channel });
-    const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];
-    await world.settled(letters);
-    await world.stop();
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "validity", channel });
+    const letters = [await daemon.write(), await daemon.write({ from: "ben@customer.example" })];
+    await daemon.settled(letters);
+    await daemon.stop();
     await dovecot.changeUidValidity("validity");
-    letters.push(await world.write({ from: "carl@customer.example" }));
-    await world.start();
-    await world.settled(letters);
+    letters.push(await daemon.write({ from: "carl@customer.example" }));
+    await daemon.start();
+    await daemon.settled(letters);
     // And once more under the running daemon.
     await dovecot.changeUidValidity("validity");
-    letters.push(await world.write({ from: "dora@customer.example" }));
-    await world.settled(letters);
-    await world.reports({ state: "ready" });
+    letters.push(await daemon.write({ from: "dora@customer.example" }));
+    await daemon.settled(letters);
+    await daemon.reports({ state: "ready" });
   });
 
   it.concurrent("reports a deleted folder in the log and the state, and reads it once it exists again", async ({
@@ -136,41 +136,41 @@ describeReal("the mailbox and the line to it", missing, () => {
     onTestFinished(() => client.logout());
     await client.mailboxCreate("Support");
     const channel = { imap: { poll: "2s", mailbox: "Support" } };
-    const world = await openWorld(onTestFinished, { dovecot, user: "deleted", channel });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "deleted", channel });
     await client.mailboxDelete("Support");
-    await world.reports({ state: "degraded", reason: "the mailbox does not exist" });
-    expect(world.log.some(({ fields }) => fields.reason === "the mailbox does not exist")).toBe(true);
+    await daemon.reports({ state: "degraded", reason: "the mailbox does not exist" });
+    expect(daemon.log.some(({ fields }) => fields.reason === "the mailbox does not exist")).toBe(true);
     await client.mailboxCreate("Support");
-    await world.reports({ state: "ready" });
+    await daemon.reports({ state: "ready" });
   });
 
   it.concurrent("notices a line that is only half there, and reads on over a new one", async ({ onTestFinished }) => {
     const proxy = await startTcpProxy(dovecot.port);
     onTestFinished(() => proxy.close());
     const channel = { imap: { port: proxy.port, poll: "2s" } };
-    const world = await openWorld(onTestFinished, { dovecot, user: "halfopen", channel });
-    const first = await world.write();
-    await world.settled([first]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "halfopen", channel });
+    const first = await daemon.write();
+    await daemon.settled([first]);
     proxy.swallow();
     const lines = proxy.accepted();
-    const second = await world.write({ answers: first });
-    await world.reports({ state: "degraded" });
+    const second = await daemon.write({ answers: first });
+    await daemon.reports({ state: "degraded" });
     proxy.resume();
-    await world.settled([first, second]);
+    await daemon.settled([first, second]);
     expect(proxy.accepted()).toBeGreaterThan(lines);
-    await world.reports({ state: "ready" });
+    await daemon.reports({ state: "ready" });
   });
 
   it.concurrent("reads on after lines that were cut, again and again", async ({ onTestFinished }) => {
     const proxy = await startTcpProxy(dovecot.port);
     onTestFinished(() => proxy.close());
     const channel = { imap: { port: proxy.port } };
-    const world = await openWorld(onTestFinished, { dovecot, user: "cut", channel });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "cut", channel });
     const letters = [];
     for (let round = 0; round < 3; round++) {
-      letters.push(await world.write({ from: `person${round}@customer.example` }));
+      letters.push(await daemon.write({ from: `person${round}@customer.example` }));
       proxy.cut();
-      await world.settled(letters);
+      await daemon.settled(letters);
     }
   });
 });
@@ -178,16 +178,16 @@ describeReal("the mailbox and the line to it", missing, () => {
 describeReal("a mail server that is stopped and started", missing, () => {
   it("is waited for; what came meanwhile is answered", async ({ onTestFinished }) => {
     const dovecot = await startDovecot({ users: ["stop"] });
-    const world = await openWorld(onTestFinished, { dovecot, user: "stop" });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "stop" });
     onTestFinished(() => dovecot.dispose());
-    const first = await world.write();
-    await world.settled([first]);
+    const first = await daemon.write();
+    await daemon.settled([first]);
     await dovecot.stop();
-    await world.reports({ state: "degraded" });
-    const second = await world.write({ from: "ben@customer.example" });
+    await daemon.reports({ state: "degraded" });
+    const second = await daemon.write({ from: "ben@customer.example" });
     await dovecot.start();
-    await world.settled([first, second]);
-    await world.reports({ state: "ready" });
+    await daemon.settled([first, second]);
+    await daemon.reports({ state: "ready" });
   });
 });
 
@@ -237,7 +237,7 @@ describeReal("a login by token", missing, () => {
       client_secret: "${env:SECRET}",
       refresh_token: "${env:GRANT}",
     };
-    const world = await openWorld(onTestFinished, {
+    const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "token",
       channel: { imap: { password: null, oauth2 }, smtp: { login: true } },
@@ -248,18 +248,18 @@ describeReal("a login by token", missing, () => {
     const letters = [];
     for (let round = 0; round < 3; round++) {
       const before = issuer.issued();
-      letters.push(await world.write({ from: `person${round}@customer.example` }));
-      await world.settled(letters);
+      letters.push(await daemon.write({ from: `person${round}@customer.example` }));
+      await daemon.settled(letters);
       await eventually(() => expect(issuer.issued()).toBeGreaterThan(before));
     }
-    expect(world.log.filter((line) => line.level === "error")).toEqual([]);
-    expect(world.smtp.accepted.every((mail) => mail.user === "token")).toBe(true);
+    expect(daemon.log.filter((line) => line.level === "error")).toEqual([]);
+    expect(daemon.smtp.accepted.every((mail) => mail.user === "token")).toBe(true);
 
     issuer.revoke();
-    await world.reports({ state: "unauthorized" });
-    letters.push(await world.write());
+    await daemon.reports({ state: "unauthorized" });
+    letters.push(await daemon.write());
     issuer.grant();
-    await world.settled(letters);
-    await world.reports({ state: "ready" });
+    await daemon.settled(letters);
+    await daemon.reports({ state: "ready" });
   });
 });

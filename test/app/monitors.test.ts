@@ -7,7 +7,7 @@ import { beat } from "../../src/commands/running/heartbeat.ts";
 import { systemClock as clock } from "../../src/ops/clock.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import { eventually } from "../support/clock.ts";
-import { type Finished, openWorld } from "../support/daemon/mail-daemon.ts";
+import { type Finished, startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { messages, startDaemon } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -67,10 +67,10 @@ describeReal("what the daemon reports to others", missing, () => {
       otlp: { url: `${collector.url}/v1/traces`, headers: { "x-key": "${env:SECRET}" } },
       heartbeat: { url: `${hub.url}/ping/abc`, every: "1s" },
     };
-    const world = await openWorld(finish, { dovecot, user: "spans", stopped: true });
-    const daemon = await startDaemon(world, finish, { keys });
-    const mails = [await world.write(), await world.write({ from: "ben@customer.example" })];
-    for (const mail of mails) await world.replyTo(mail);
+    const fixture = await startMailDaemon(finish, { dovecot, user: "spans", stopped: true });
+    const daemon = await startDaemon(fixture, finish, { keys });
+    const mails = [await fixture.write(), await fixture.write({ from: "ben@customer.example" })];
+    for (const mail of mails) await fixture.replyTo(mail);
     const spans = () =>
       collector.requests.flatMap(({ body }) =>
         (JSON.parse(body.toString()) as Exported).resourceSpans.flatMap(({ scopeSpans }) =>
@@ -87,7 +87,7 @@ describeReal("what the daemon reports to others", missing, () => {
       for (const hop of hops) expect(hop.parentSpanId).toBe(root?.spanId);
       expect(new Set(own.map(({ spanId }) => spanId)).size).toBe(5);
       const channel = root?.attributes.find(({ key }) => key === "bridgehead.channel");
-      expect(channel?.value.stringValue).toBe(world.channel);
+      expect(channel?.value.stringValue).toBe(fixture.channel);
     }
     expect(collector.requests[0]?.request.headers["x-key"]).toBe("secret");
     const sent = Buffer.concat(collector.requests.map(({ body }) => body)).toString();
@@ -97,7 +97,7 @@ describeReal("what the daemon reports to others", missing, () => {
     expect(hub.requests[0]?.request).toMatchObject({ method: "GET", url: "/ping/abc" });
     collector.status = 503;
     hub.status = 404;
-    await world.replyTo(await world.write({ answers: mails[0] ?? { messageId: "" } }));
+    await fixture.replyTo(await fixture.write({ answers: mails[0] ?? { messageId: "" } }));
     await eventually(() => expect(messages(daemon.lines())).toContain("heartbeat request failed, retrying"));
     await eventually(() => expect(hub.requests.length).toBeGreaterThan(5));
     const failures = daemon.lines().filter(({ message }) => message.startsWith("heartbeat"));
@@ -106,14 +106,14 @@ describeReal("what the daemon reports to others", missing, () => {
   });
 
   it.concurrent("does not load OpenTelemetry by default", async ({ onTestFinished: finish }) => {
-    const world = await openWorld(finish, { dovecot, user: "plain", stopped: true });
+    const fixture = await startMailDaemon(finish, { dovecot, user: "plain", stopped: true });
     const node = ["--import", reportLoading];
-    const daemon = await startDaemon(world, finish, { node });
-    await world.replyTo(await world.write());
+    const daemon = await startDaemon(fixture, finish, { node });
+    await fixture.replyTo(await fixture.write());
     expect(messages(daemon.lines()).filter((message) => message.startsWith("loaded"))).toEqual([]);
 
     const collector = await startServer(finish);
-    const other = await openWorld(finish, { dovecot, user: "plain", stopped: true });
+    const other = await startMailDaemon(finish, { dovecot, user: "plain", stopped: true });
     const traced = await startDaemon(other, finish, { node, keys: { otlp: { url: collector.url } } });
     expect(messages(traced.lines())).toContain("loaded @opentelemetry/sdk-trace");
   });

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -32,17 +32,17 @@ describeReal("several nodes on PostgreSQL", missing, () => {
     { timeout: 400_000 },
     async (count, { onTestFinished }) => {
       const schema = await postgres.schema();
-      const world = await openWorld(onTestFinished, {
+      const daemon = await startMailDaemon(onTestFinished, {
         dovecot,
         user: `nodes${count}`,
         store: `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`,
         platform: { timeout: "5s" },
         stopped: true,
       });
-      const { file } = await world.config();
+      const { file } = await daemon.config();
       const nodes: Daemon[] = [];
       for (let n = 0; n < count; n++) {
-        const node = startDaemon({ config: file, env: world.env });
+        const node = startDaemon({ config: file, env: daemon.env });
         onTestFinished(async () => {
           node.send("SIGKILL");
           await node.ended;
@@ -51,31 +51,31 @@ describeReal("several nodes on PostgreSQL", missing, () => {
         expect(await node.ready).toBe(true);
       }
       const letters: Letter[] = [];
-      for (let n = 0; n < 8; n++) letters.push(await world.write({ from: `p${n}@customer.example` }));
-      await eventually(() => expect(world.smtp.accepted).toHaveLength(8), 60_000);
+      for (let n = 0; n < 8; n++) letters.push(await daemon.write({ from: `p${n}@customer.example` }));
+      await eventually(() => expect(daemon.smtp.accepted).toHaveLength(8), 60_000);
 
       // All nodes but the last die while questions are being answered, with others waiting behind these.
-      world.model.hold();
+      daemon.model.hold();
       for (const first of letters.slice(0, 8)) {
         for (const text of later)
-          letters.push(await world.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
+          letters.push(await daemon.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
       }
-      await eventually(() => expect(world.model.asked()).toBe(16), 60_000);
+      await eventually(() => expect(daemon.model.asked()).toBe(16), 60_000);
       for (const node of nodes.slice(0, -1)) node.send("SIGKILL");
       await Promise.all(nodes.slice(0, -1).map((node) => node.ended));
-      world.model.release();
-      for (let n = 0; n < 4; n++) letters.push(await world.write({ from: `late${n}@customer.example` }));
-      await eventually(() => expect(world.smtp.accepted).toHaveLength(letters.length), 240_000);
+      daemon.model.release();
+      for (let n = 0; n < 4; n++) letters.push(await daemon.write({ from: `late${n}@customer.example` }));
+      await eventually(() => expect(daemon.smtp.accepted).toHaveLength(letters.length), 240_000);
 
       await nodes.at(-1)?.stop();
-      await world.start();
-      await world.settled(letters);
-      const questions = world.questions();
+      await daemon.start();
+      await daemon.settled(letters);
+      const questions = daemon.questions();
       for (const conversation of new Set(questions.map((one) => one.conversation))) {
         const said = questions.filter((one) => one.conversation === conversation).map((one) => one.text);
         expect(said.slice(1).map((text) => text.split(" ").at(-1))).toEqual(said.length > 1 ? later : []);
       }
-      const workers = await world.rows("SELECT DISTINCT node FROM attempts");
+      const workers = await daemon.rows("SELECT DISTINCT node FROM attempts");
       expect(workers.length, "more than one node has worked").toBeGreaterThan(1);
     },
   );

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { App } from "../../src/app.ts";
 import { lockChannel } from "../../src/store/tables/events.ts";
 import { eventually } from "../support/clock.ts";
-import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type MailDaemon, startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/mails.ts";
@@ -17,10 +17,10 @@ import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/st
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
 /** `count` people write a first mail each. */
-async function people(world: World, count: number, prefix: string): Promise<Letter[]> {
+async function people(daemon: MailDaemon, count: number, prefix: string): Promise<Letter[]> {
   const letters: Letter[] = [];
   for (let index = 0; index < count; index++)
-    letters.push(await world.write({ from: `${prefix}${index}@customer.example` }));
+    letters.push(await daemon.write({ from: `${prefix}${index}@customer.example` }));
   return letters;
 }
 
@@ -44,18 +44,18 @@ describeReal("on PostgreSQL", missing, () => {
 
   it.concurrent("answers in the thread, after the delay, over a restart", async ({ onTestFinished }) => {
     const skill = { responseDelaySeconds: 2, emailSignature: "Ada" };
-    const world = await openWorld(onTestFinished, { dovecot, user: "main", store: store("main"), skill });
-    const first = await world.write();
-    const reply = await world.replyTo(first);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "main", store: store("main"), skill });
+    const first = await daemon.write();
+    const reply = await daemon.replyTo(first);
     expect(reply.text).toContain(echoed(first.text));
-    const [turn] = await world.rows("SELECT received_at FROM turns");
+    const [turn] = await daemon.rows("SELECT received_at FROM turns");
     expect(reply.at - Number(turn?.["received_at"])).toBeGreaterThanOrEqual(2000);
-    const second = await world.write({ answers: reply });
-    await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2));
-    await world.stop();
-    await world.start();
-    await world.settled([first, second]);
-    expect(world.conversations()).toBe(1);
+    const second = await daemon.write({ answers: reply });
+    await eventually(async () => expect(await daemon.rows("SELECT id FROM drafts")).toHaveLength(2));
+    await daemon.stop();
+    await daemon.start();
+    await daemon.settled([first, second]);
+    expect(daemon.conversations()).toBe(1);
   });
 
   it.concurrent("two nodes: one reads, both work, each mail is answered once and in order", async ({
@@ -63,51 +63,51 @@ describeReal("on PostgreSQL", missing, () => {
   }) => {
     // Less than the mails that wait, so that one node cannot take all of them.
     const channel = { concurrency: 2 };
-    const world = await openWorld(onTestFinished, { dovecot, user: "two", channel, store: store("two") });
-    const other = await world.another();
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "two", channel, store: store("two") });
+    const other = await daemon.another();
     let stopped = false;
     onTestFinished(async () => {
       if (!stopped) await other.stop(2000);
     });
     const holder = async (app: App) => {
       const sql = "SELECT holder FROM leases WHERE name = $1";
-      return (await app.db.read((q) => q.one<{ holder: string | null }>(sql, `channel:${world.channel}`)))?.holder;
+      return (await app.db.read((q) => q.one<{ holder: string | null }>(sql, `channel:${daemon.channel}`)))?.holder;
     };
     const reader = await holder(other);
-    const letters = await people(world, 10, "first");
-    await world.settled(letters);
+    const letters = await people(daemon, 10, "first");
+    await daemon.settled(letters);
     expect(await holder(other), "one node reads").toBe(reader);
     for (const first of letters.slice(0, 10))
       for (const text of ["Second?", "Third?"])
-        letters.push(await world.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
-    await world.settled(letters);
-    const questions = world.questions();
+        letters.push(await daemon.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
+    await daemon.settled(letters);
+    const questions = daemon.questions();
     for (const conversation of new Set(questions.map((one) => one.conversation))) {
       const said = questions.filter((one) => one.conversation === conversation).map((one) => one.text);
       expect(said.slice(1).map((text) => text.split(" ").at(-1))).toEqual(["Second?", "Third?"]);
     }
-    const nodes = await world.rows("SELECT DISTINCT node FROM attempts");
+    const nodes = await daemon.rows("SELECT DISTINCT node FROM attempts");
     expect(nodes, "both nodes have asked and sent").toHaveLength(2);
 
     // The reader leaves: the other one reads.
-    await world.stop();
-    letters.push(await world.write({ from: "late@customer.example" }));
+    await daemon.stop();
+    letters.push(await daemon.write({ from: "late@customer.example" }));
     await eventually(async () => {
       expect(await holder(other)).toEqual(expect.any(String));
       expect(await holder(other)).not.toBe(reader);
     });
-    await eventually(() => expect(world.smtp.accepted).toHaveLength(letters.length));
+    await eventually(() => expect(daemon.smtp.accepted).toHaveLength(letters.length));
     await other.stop(2000);
     stopped = true;
-    await world.start();
-    await world.settled(letters);
+    await daemon.start();
+    await daemon.settled(letters);
   });
 
   it.concurrent("two nodes: the one on standby is ready, for it asks, sends and serves", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "standby", store: store("standby") });
-    const { file } = await world.config();
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "standby", store: store("standby") });
+    const { file } = await daemon.config();
     const began = Date.now();
-    const other = startDaemon({ config: file, env: world.env });
+    const other = startDaemon({ config: file, env: daemon.env });
     onTestFinished(async () => void (await other.stop()));
     expect(await other.ready).toBe(true);
     // Its start does not wait for a connection that it will not make.
@@ -123,38 +123,38 @@ describeReal("on PostgreSQL", missing, () => {
     onTestFinished,
   }) => {
     const platform = { timeout: "5s" };
-    const world = await openWorld(onTestFinished, {
+    const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "killed",
       store: store("killed"),
       platform,
       stopped: true,
     });
-    const { file } = await world.config();
-    const doomed = startDaemon({ config: file, env: world.env });
+    const { file } = await daemon.config();
+    const doomed = startDaemon({ config: file, env: daemon.env });
     onTestFinished(async () => {
       doomed.send("SIGKILL");
       await doomed.ended;
     });
     expect(await doomed.ready).toBe(true);
     await eventually(() => expect(doomed.lines.some((line) => line["state"] === "ready")).toBe(true));
-    const letters = await people(world, 3, "before");
-    await eventually(() => expect(world.smtp.accepted).toHaveLength(3));
+    const letters = await people(daemon, 3, "before");
+    await eventually(() => expect(daemon.smtp.accepted).toHaveLength(3));
 
     // It dies while four questions are being answered; the answers are lost with it.
-    world.model.hold();
-    letters.push(...(await people(world, 4, "during")));
-    await eventually(() => expect(world.model.asked()).toBe(7));
-    await world.start();
+    daemon.model.hold();
+    letters.push(...(await people(daemon, 4, "during")));
+    await eventually(() => expect(daemon.model.asked()).toBe(7));
+    await daemon.start();
     doomed.send("SIGKILL");
     await doomed.ended;
     const died = Date.now();
-    world.model.release();
-    letters.push(...(await people(world, 3, "after")));
-    await world.reports({ state: "ready" }, 150_000);
+    daemon.model.release();
+    letters.push(...(await people(daemon, 3, "after")));
+    await daemon.reports({ state: "ready" }, 150_000);
     expect(Date.now() - died, "a lease lasts 30 s, and is looked at every 10 s").toBeLessThan(120_000);
-    await world.settled(letters);
-    expect(world.conversations()).toBe(10);
+    await daemon.settled(letters);
+    expect(daemon.conversations()).toBe(10);
   }, 300_000);
 
   it.concurrent("a node loses its database in the middle of a transaction: its locks and leases hold nobody up", async ({
@@ -166,35 +166,35 @@ describeReal("on PostgreSQL", missing, () => {
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
     onTestFinished(() => proxy.close());
-    const world = await openWorld(onTestFinished, { dovecot, user: "apart", store: url.href });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "apart", store: url.href });
     // Registered later, so undone earlier: the node must be able to stop.
     onTestFinished(async () => {
       apart.resolve();
       proxy.resume();
       proxy.cut();
     });
-    const letters = await people(world, 2, "before");
-    await world.settled(letters);
+    const letters = await people(daemon, 2, "before");
+    await daemon.settled(letters);
 
-    const stuck = world.app().db.tx(async (q) => {
-      await lockChannel(q, world.channel);
+    const stuck = daemon.app().db.tx(async (q) => {
+      await lockChannel(q, daemon.channel);
       proxy.swallow();
       await apart.promise;
     });
     stuck.catch(() => undefined);
     await eventually(() => expect(proxy.open()).toBeGreaterThan(0));
-    const config = await world.config();
-    const other = await world.another({ ...config, store: { kind: "postgres", url: direct } });
+    const config = await daemon.config();
+    const other = await daemon.another({ ...config, store: { kind: "postgres", url: direct } });
     onTestFinished(() => other.stop(2000));
-    letters.push(...(await people(world, 3, "during")));
-    await eventually(() => expect(world.smtp.accepted).toHaveLength(letters.length), 150_000);
+    letters.push(...(await people(daemon, 3, "during")));
+    await eventually(() => expect(daemon.smtp.accepted).toHaveLength(letters.length), 150_000);
 
     proxy.resume();
     proxy.cut();
     apart.resolve();
     await expect(stuck).rejects.toThrow();
-    letters.push(...(await people(world, 2, "after")));
-    await world.settled(letters);
+    letters.push(...(await people(daemon, 2, "after")));
+    await daemon.settled(letters);
   }, 300_000);
 
   it.concurrent("logs one line when the database is lost, and one when it is back", async ({ onTestFinished }) => {
@@ -202,20 +202,20 @@ describeReal("on PostgreSQL", missing, () => {
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
     onTestFinished(() => proxy.close());
-    const world = await openWorld(onTestFinished, { dovecot, user: "outage", store: url.href });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "outage", store: url.href });
     onTestFinished(async () => proxy.resume());
-    const letters = await people(world, 2, "before");
-    await world.settled(letters);
-    const began = world.log.length;
+    const letters = await people(daemon, 2, "before");
+    await daemon.settled(letters);
+    const began = daemon.log.length;
     proxy.refuse();
     proxy.cut();
     const lost = proxy.accepted();
-    letters.push(...(await people(world, 2, "during")));
+    letters.push(...(await people(daemon, 2, "during")));
     // A sweep a second, renewals of the leases, draws from the rate limit.
     await eventually(() => expect(proxy.accepted() - lost).toBeGreaterThan(60), 150_000);
     proxy.resume();
-    await world.settled(letters, 150_000);
-    const lines = world.log.slice(began);
+    await daemon.settled(letters, 150_000);
+    const lines = daemon.log.slice(began);
     const about = lines.filter(({ message }) => message.startsWith("store "));
     expect(about.map(({ message }) => message)).toEqual([
       "store unavailable: scheduler sweep failed",

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { eventually, movableClock } from "../support/clock.ts";
-import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type MailDaemon, startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { bounceOf, letter } from "../support/email/mails.ts";
 import type { ReceivedMail } from "../support/email/smtp-server.ts";
@@ -13,12 +13,12 @@ const users = ["bounce", "machines", "north", "south", "east", "west", "caps", "
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 /** Codes of all events but the routed ones, in the order of their arrival. */
-async function codes(world: World): Promise<unknown[]> {
-  const rows = await world.rows("SELECT code FROM events WHERE state <> 'routed' ORDER BY id");
+async function codes(daemon: MailDaemon): Promise<unknown[]> {
+  const rows = await daemon.rows("SELECT code FROM events WHERE state <> 'routed' ORDER BY id");
   return rows.map((row) => row["code"]);
 }
-const coded = (world: World, expected: unknown[], withinMs?: number) =>
-  eventually(async () => expect(await codes(world)).toEqual(expected), withinMs);
+const coded = (daemon: MailDaemon, expected: unknown[], withinMs?: number) =>
+  eventually(async () => expect(await codes(daemon)).toEqual(expected), withinMs);
 
 describeReal("what is not answered", missing, () => {
   let dovecot: MailStore;
@@ -32,73 +32,73 @@ describeReal("what is not answered", missing, () => {
   }) => {
     const caps = { sender: [{ max: 1, per: "1h" }], conversation: [], channel: [] };
     const channel = { caps, cap_text: "Your messages are held." };
-    const world = await openWorld(onTestFinished, { dovecot, user: "told", channel });
-    await world.replyTo(await world.write());
-    for (let n = 0; n < 4; n++) await world.write();
-    await coded(world, ["cap-sender", "cap-sender", "cap-sender", "cap-sender"]);
-    await eventually(async () => expect(await world.rows("SELECT id FROM replies WHERE state = 'ready'")).toEqual([]));
-    await eventually(async () => expect(await world.rows("SELECT id FROM drafts WHERE open = 1")).toEqual([]));
-    const told = (await world.replies()).filter(({ text }) => text.includes("are held"));
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "told", channel });
+    await daemon.replyTo(await daemon.write());
+    for (let n = 0; n < 4; n++) await daemon.write();
+    await coded(daemon, ["cap-sender", "cap-sender", "cap-sender", "cap-sender"]);
+    await eventually(async () => expect(await daemon.rows("SELECT id FROM replies WHERE state = 'ready'")).toEqual([]));
+    await eventually(async () => expect(await daemon.rows("SELECT id FROM drafts WHERE open = 1")).toEqual([]));
+    const told = (await daemon.replies()).filter(({ text }) => text.includes("are held"));
     expect(told.map(({ to }) => to)).toEqual([["anna@customer.example"]]);
   });
 
   it.concurrent("matches bounces to the reply they are about; two suppress the address", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "bounce" });
-    const drafts = async () => (await world.rows("SELECT state FROM drafts ORDER BY id")).map((row) => row["state"]);
-    const first = await world.write();
-    const reply = await world.replyTo(first);
-    await world.deliver(bounceOf(reply.messageId, world.address, first.from, "4.4.7"));
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "bounce" });
+    const drafts = async () => (await daemon.rows("SELECT state FROM drafts ORDER BY id")).map((row) => row["state"]);
+    const first = await daemon.write();
+    const reply = await daemon.replyTo(first);
+    await daemon.deliver(bounceOf(reply.messageId, daemon.address, first.from, "4.4.7"));
     await eventually(async () => expect(await drafts()).toEqual(["failed"]));
-    expect(await world.rows("SELECT * FROM suppressions"), "a passing trouble is no strike").toEqual([]);
+    expect(await daemon.rows("SELECT * FROM suppressions"), "a passing trouble is no strike").toEqual([]);
 
     for (const round of [1, 2]) {
-      const mail = await world.write();
-      const { messageId } = await world.replyTo(mail);
-      await world.deliver(bounceOf(messageId, world.address, mail.from));
+      const mail = await daemon.write();
+      const { messageId } = await daemon.replyTo(mail);
+      await daemon.deliver(bounceOf(messageId, daemon.address, mail.from));
       const strikes = "SELECT address, strikes, active FROM suppressions";
       const expected = [{ address: first.from, strikes: round, active: round === 2 ? 1 : 0 }];
-      await eventually(async () => expect(await world.rows(strikes)).toEqual(expected));
+      await eventually(async () => expect(await daemon.rows(strikes)).toEqual(expected));
     }
-    const last = await world.write();
+    const last = await daemon.write();
     const suppressed = "SELECT state FROM events WHERE code = 'suppressed'";
-    await eventually(async () => expect(await world.rows(suppressed)).toEqual([{ state: "ignored" }]));
+    await eventually(async () => expect(await daemon.rows(suppressed)).toEqual([{ state: "ignored" }]));
     expect(await drafts()).toEqual(["failed", "failed", "failed"]);
-    const other = await world.write({ from: "ben@customer.example" });
-    await world.replyTo(other);
-    expect((await world.replies()).some((one) => one.inReplyTo === last.messageId)).toBe(false);
-    expect(world.questions(), "neither a bounce nor what may not be answered is asked").toHaveLength(4);
+    const other = await daemon.write({ from: "ben@customer.example" });
+    await daemon.replyTo(other);
+    expect((await daemon.replies()).some((one) => one.inReplyTo === last.messageId)).toBe(false);
+    expect(daemon.questions(), "neither a bounce nor what may not be answered is asked").toHaveLength(4);
   });
 
   it.concurrent("never asks the agent about what machines write, and stores why", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "machines" });
-    const ours = await world.replyTo(await world.write());
-    await world.write({ headers: { "Auto-Submitted": "auto-replied" }, answers: ours });
-    await coded(world, ["auto-reply"]);
-    await world.write({
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "machines" });
+    const ours = await daemon.replyTo(await daemon.write());
+    await daemon.write({ headers: { "Auto-Submitted": "auto-replied" }, answers: ours });
+    await coded(daemon, ["auto-reply"]);
+    await daemon.write({
       subject: "Out of office: Re: hello",
       answers: ours,
       headers: { "Return-Path": "<>" },
     });
-    await world.write({ headers: { "List-Id": "<news.example>" } });
-    await world.write({ from: "no-reply@shop.example" });
-    await world.write({ from: world.address });
-    await world.write({ headers: { Precedence: "bulk" } });
-    await eventually(async () => expect(await codes(world)).toHaveLength(6));
-    expect((await codes(world)).slice(1).map(String).toSorted()).toEqual(
+    await daemon.write({ headers: { "List-Id": "<news.example>" } });
+    await daemon.write({ from: "no-reply@shop.example" });
+    await daemon.write({ from: daemon.address });
+    await daemon.write({ headers: { Precedence: "bulk" } });
+    await eventually(async () => expect(await codes(daemon)).toHaveLength(6));
+    expect((await codes(daemon)).slice(1).map(String).toSorted()).toEqual(
       ["auto-reply", "list", "no-reply", "own", "bulk"].toSorted(),
     );
-    const { events: listed } = await world.app().db.read((q) => listEvents(q, { state: "ignored", limit: 10 }));
+    const { events: listed } = await daemon.app().db.read((q) => listEvents(q, { state: "ignored", limit: 10 }));
     expect(listed.every((event) => event.reason)).toBe(true);
-    expect(world.questions()).toHaveLength(1);
-    expect(await world.replies()).toHaveLength(1);
+    expect(daemon.questions()).toHaveLength(1);
+    expect(await daemon.replies()).toHaveLength(1);
   });
 
   /** Two bridges whose replies end up in each other's mailboxes, changed on the way. */
   async function facing(
-    finished: Parameters<typeof openWorld>[0],
+    finished: Parameters<typeof startMailDaemon>[0],
     [one, two]: [string, string],
     strip: (raw: string) => string,
-  ): Promise<[World, World, ReceivedMail[]]> {
+  ): Promise<[MailDaemon, MailDaemon, ReceivedMail[]]> {
     const sent: ReceivedMail[] = [];
     const peer = (other: string) => ({
       deliver: async (mail: ReceivedMail) => {
@@ -106,8 +106,8 @@ describeReal("what is not answered", missing, () => {
         await dovecot.deliver(other, strip(mail.raw));
       },
     });
-    const a = await openWorld(finished, { dovecot, user: one, smtp: peer(two) });
-    const b = await openWorld(finished, { dovecot, user: two, smtp: peer(one) });
+    const a = await startMailDaemon(finished, { dovecot, user: one, smtp: peer(two) });
+    const b = await startMailDaemon(finished, { dovecot, user: two, smtp: peer(one) });
     return [a, b, sent];
   }
 
@@ -132,52 +132,52 @@ describeReal("what is not answered", missing, () => {
   it.concurrent("holds what is over a cap, over a restart, until the time has passed", async ({ onTestFinished }) => {
     const clock = movableClock();
     const caps = { sender: [{ max: 2, per: "10m" }], conversation: [], channel: [{ max: 4, per: "10m" }] };
-    const world = await openWorld(onTestFinished, { dovecot, user: "caps", channel: { caps }, clock });
-    const letters = [await world.write(), await world.write()];
-    await world.settled(letters);
-    const third = await world.write();
-    await coded(world, ["cap-sender"]);
-    await world.stop();
-    await world.start();
-    await world.write();
-    await coded(world, ["cap-sender", "cap-sender"]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "caps", channel: { caps }, clock });
+    const letters = [await daemon.write(), await daemon.write()];
+    await daemon.settled(letters);
+    const third = await daemon.write();
+    await coded(daemon, ["cap-sender"]);
+    await daemon.stop();
+    await daemon.start();
+    await daemon.write();
+    await coded(daemon, ["cap-sender", "cap-sender"]);
     const ben = { from: "ben@customer.example" };
     const carl = { from: "carl@customer.example" };
-    letters.push(await world.write(ben), await world.write(carl));
-    await world.settled(letters);
+    letters.push(await daemon.write(ben), await daemon.write(carl));
+    await daemon.settled(letters);
     // The whole channel is full: nothing is decided about what comes now, it waits.
-    const dora = await world.write({ from: "dora@customer.example" });
-    await coded(world, ["cap-sender", "cap-sender", "cap-channel"]);
-    expect(world.questions()).toHaveLength(4);
+    const dora = await daemon.write({ from: "dora@customer.example" });
+    await coded(daemon, ["cap-sender", "cap-sender", "cap-channel"]);
+    expect(daemon.questions()).toHaveLength(4);
 
-    const [held] = await world
+    const [held] = await daemon
       .app()
       .db.read((q) => listEvents(q, { state: "held", limit: 10 }).then(({ events }) => events.toReversed()));
-    await world.app().db.tx((q) => releaseEvent(q, held?.id ?? 0));
-    world.app().scheduler.wake();
-    await world.settled([...letters, third]);
+    await daemon.app().db.tx((q) => releaseEvent(q, held?.id ?? 0));
+    daemon.app().scheduler.wake();
+    await daemon.settled([...letters, third]);
 
     clock.forward(11 * 60_000);
-    const later = await world.write();
-    await world.settled([...letters, third, dora, later]);
+    const later = await daemon.write();
+    await daemon.settled([...letters, third, dora, later]);
   });
 
   it.concurrent("answers whom the lists let in", async ({ onTestFinished }) => {
     const channel = { allow: ["*@customer.example"], deny: ["eve@*"] };
-    const world = await openWorld(onTestFinished, { dovecot, user: "lists", channel });
-    const good = await world.write({ from: "Anna@Customer.Example" });
-    await world.replyTo(good);
-    await world.write({ from: "eve@customer.example" });
-    await coded(world, ["denied"]);
-    await world.write({ from: "anna@customer.example.evil.example" });
-    await coded(world, ["denied", "not-allowed"]);
-    await world.settled([good]);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "lists", channel });
+    const good = await daemon.write({ from: "Anna@Customer.Example" });
+    await daemon.replyTo(good);
+    await daemon.write({ from: "eve@customer.example" });
+    await coded(daemon, ["denied"]);
+    await daemon.write({ from: "anna@customer.example.evil.example" });
+    await coded(daemon, ["denied", "not-allowed"]);
+    await daemon.settled([good]);
   });
 
   it.concurrent("does not answer what is older than max_age, nor what was there before the first start", async ({
     onTestFinished,
   }) => {
-    const early = await openWorld(onTestFinished, {
+    const early = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "old",
       channel: { max_age: "1h" },
@@ -200,16 +200,16 @@ describeReal("what is not answered", missing, () => {
   it.concurrent("gives a stranger who quotes a known Message-ID a conversation of his own", async ({
     onTestFinished,
   }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "stranger" });
-    const mail = await world.write();
-    const reply = await world.replyTo(mail);
-    const stranger = await world.write({ from: "mallory@elsewhere.example", answers: reply });
-    await world.replyTo(stranger);
-    const anna = await world.write({ answers: reply });
-    await world.settled([mail, stranger, anna]);
-    const [first, second, third] = world.questions().map((one) => one.conversation);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "stranger" });
+    const mail = await daemon.write();
+    const reply = await daemon.replyTo(mail);
+    const stranger = await daemon.write({ from: "mallory@elsewhere.example", answers: reply });
+    await daemon.replyTo(stranger);
+    const anna = await daemon.write({ answers: reply });
+    await daemon.settled([mail, stranger, anna]);
+    const [first, second, third] = daemon.questions().map((one) => one.conversation);
     expect(second).not.toBe(first);
     expect(third).toBe(first);
-    expect(await world.rows("SELECT id FROM conversations")).toHaveLength(2);
+    expect(await daemon.rows("SELECT id FROM conversations")).toHaveLength(2);
   });
 });

@@ -11,7 +11,7 @@ import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
 import { whyNotAsk } from "../../src/pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
-import { openLines } from "../support/daemon/phone-daemon.ts";
+import { startPhoneDaemon } from "../support/daemon/phone-daemon.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
@@ -63,33 +63,33 @@ async function openChat(finished: Finished) {
   finished(() => closeServer(server));
   const api_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const channels = { chat: { adapter: "@acme/bridgehead-chat", agent: "support", api_url } };
-  const world = await openLines(finished, { channels, stopped: true });
-  const modules = join(dirname(world.file), "node_modules");
+  const daemon = await startPhoneDaemon(finished, { channels, stopped: true });
+  const modules = join(dirname(daemon.file), "node_modules");
   const folder = join(modules, "@acme/bridgehead-chat");
   mkdirSync(folder, { recursive: true });
   symlinkSync(fileURLToPath(new URL("../../node_modules/zod", import.meta.url)), join(modules, "zod"));
   const manifest = { name: "@acme/bridgehead-chat", type: "module", exports: "./index.js" };
   writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
   writeFileSync(join(folder, "index.js"), source);
-  await world.start();
+  await daemon.start();
   const says = async (id: string, text: string, from = "visitor-7") => {
-    const response = await fetch(`${world.node().url}/channels/chat/message`, {
+    const response = await fetch(`${daemon.node().url}/channels/chat/message`, {
       method: "POST",
       body: JSON.stringify({ id, from, text }),
     });
     return response.status;
   };
   const heard = (to = "visitor-7") => shown.filter((one) => one.to === to).map(({ part }) => part);
-  return { world, says, heard };
+  return { world: daemon, says, heard };
 }
 
 describe("a third-party adapter", () => {
   it("serves a channel of its own kind, from the first message to the last part of the answer", async ({
     onTestFinished,
   }) => {
-    const { world, says, heard } = await openChat(onTestFinished);
-    await expect.poll(() => world.channel("chat").state).toBe("ready");
-    expect(world.channel("chat").not_asking).toBeNull();
+    const { world: daemon, says, heard } = await openChat(onTestFinished);
+    await expect.poll(() => daemon.channel("chat").state).toBe("ready");
+    expect(daemon.channel("chat").not_asking).toBeNull();
     expect(await says("m1", "Where is the lamp that I ordered?")).toBe(204);
     await expect.poll(() => heard().join("")).toBe("You asked: Where is the lamp that I ordered?");
     expect(heard().every((part) => part.length <= 20)).toBe(true);
@@ -98,10 +98,10 @@ describe("a third-party adapter", () => {
     expect(await says("m1", "Where is the lamp that I ordered?")).toBe(204);
     expect(await says("m2", "And when?")).toBe(204);
     await expect.poll(() => heard().join("")).toContain("You asked: And when?");
-    const paths = world.front.calls.map(({ method, path }) => `${method} ${path}`);
+    const paths = daemon.proxy.calls.map(({ method, path }) => `${method} ${path}`);
     expect(paths.filter((call) => call === "POST /external/conversations")).toHaveLength(1);
     expect(paths).not.toContain("POST /external/conversations/start");
-    expect(await world.rows("SELECT 1 FROM turns WHERE state = 'answered'")).toHaveLength(2);
+    expect(await daemon.rows("SELECT 1 FROM turns WHERE state = 'answered'")).toHaveLength(2);
   });
 
   it("follows the agent's skill of its channel where there is one, and needs none", () => {

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { lastLine } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/mails.ts";
@@ -32,7 +32,7 @@ describeReal("a thousand mails", missing, () => {
   afterAll(() => dovecot?.dispose());
 
   it("fit through a platform limited to a thousand calls a minute", async ({ onTestFinished }) => {
-    const world = await openWorld(onTestFinished, {
+    const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "thousand",
       rate,
@@ -43,19 +43,19 @@ describeReal("a thousand mails", missing, () => {
     const letters: Letter[] = [];
     for (let thread = 0; thread < threads; thread++) {
       const from = `person${thread}@customer.example`;
-      const first = await world.write({ from, text: `Thread ${thread} round 0?` });
+      const first = await daemon.write({ from, text: `Thread ${thread} round 0?` });
       letters.push(first);
       for (let round = 1; round < rounds; round++) {
         const text = `Thread ${thread} round ${round}?`;
-        letters.push(await world.write({ from, text, answers: first, subject: `Re: ${first.subject}` }));
+        letters.push(await daemon.write({ from, text, answers: first, subject: `Re: ${first.subject}` }));
       }
     }
     const began = Date.now();
-    await eventually(() => expect(world.smtp.accepted.length).toBeGreaterThanOrEqual(letters.length), 400_000);
+    await eventually(() => expect(daemon.smtp.accepted.length).toBeGreaterThanOrEqual(letters.length), 400_000);
     const seconds = (Date.now() - began) / 1000;
-    await world.settled(letters);
+    await daemon.settled(letters);
 
-    const { calls } = world.front;
+    const { calls } = daemon.proxy;
     const statuses = new Map<number | null, number>();
     for (const { status } of calls) statuses.set(status, (statuses.get(status) ?? 0) + 1);
     expect(statuses.get(429) ?? 0, "calls that the platform refused").toBe(0);
@@ -68,13 +68,13 @@ describeReal("a thousand mails", missing, () => {
     ).toBeLessThanOrEqual(rate.requests);
     expect(calls.length, "no call was made in vain").toBeLessThanOrEqual(letters.length + threads + 5);
 
-    expect(world.conversations()).toBe(threads);
-    const byConversation = Map.groupBy(world.questions(), (question) => question.conversation);
+    expect(daemon.conversations()).toBe(threads);
+    const byConversation = Map.groupBy(daemon.questions(), (question) => question.conversation);
     for (const questions of byConversation.values()) {
       const said = questions.map((one) => Number(/round (\d+)/.exec(lastLine(one.text))?.[1]));
       expect(said).toEqual([...said.keys()]);
     }
-    const sent = (await world.replies()).map((reply) => reply.inReplyTo);
+    const sent = (await daemon.replies()).map((reply) => reply.inReplyTo);
     const order = new Map(sent.map((id, index) => [id, index]));
     for (let thread = 0; thread < threads; thread++) {
       const places = letters.slice(thread * rounds, (thread + 1) * rounds).map((one) => order.get(one.messageId) ?? -1);

@@ -5,15 +5,15 @@ import { startConversation as startCommand } from "../../src/commands/start.ts";
 import { type ReplyMail, readReply, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../support/clock.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
-import { anna, type LinesWorld, openLines, ourNumber } from "../support/daemon/phone-daemon.ts";
+import { anna, ourNumber, type PhoneDaemon, startPhoneDaemon } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 import { commandIo } from "../support/machine/command.ts";
 
 const office = "+12025550150";
 const quick = { collect: "50ms", speaking_rate: 40 };
-const sessionIs = (world: LinesWorld, expected: object) =>
+const sessionIs = (daemon: PhoneDaemon, expected: object) =>
   eventually(async () =>
-    expect((await world.rows("SELECT * FROM sessions ORDER BY opened_at")).at(-1)).toMatchObject(expected),
+    expect((await daemon.rows("SELECT * FROM sessions ORDER BY opened_at")).at(-1)).toMatchObject(expected),
   );
 
 /** A mailbox of the team's, as a channel of the same daemon, and what arrives at the people. */
@@ -37,11 +37,11 @@ async function teamMail(finished: Finished) {
 
 it.concurrent("one key reaches a human: the sentence first, then the transfer", async ({ onTestFinished }) => {
   const rung: string[] = [];
-  const world = await openLines(onTestFinished, {
+  const daemon = await startPhoneDaemon(onTestFinished, {
     voice: { ...quick, transfer: { dial: [office] }, digits: { human: "0", pause: "100ms" } },
     phone: { dialed: (target) => (rung.push(target), "completed") },
   });
-  const call = await world.dial();
+  const call = await daemon.dial();
   call.say("Where is my lamp?");
   await call.hears(echoed("Where is my lamp?"));
   call.digit("0");
@@ -49,14 +49,14 @@ it.concurrent("one key reaches a human: the sentence first, then the transfer", 
   expect(rung).toEqual([office]);
   const ended = call.requests.find(({ form }) => "HandoffData" in form);
   expect(JSON.parse(ended?.form["HandoffData"] ?? "")).toMatchObject({ reason: "asked" });
-  await sessionIs(world, { state: "closed", transferring: "asked", reason: "transferred" });
+  await sessionIs(daemon, { state: "closed", transferring: "asked", reason: "transferred" });
   expect(call.complaints).toEqual([]);
-  expect(world.log.some((line) => JSON.stringify(line).includes('"digit'))).toBe(false);
+  expect(daemon.log.some((line) => JSON.stringify(line).includes('"digit'))).toBe(false);
 });
 
 it.concurrent("a message on the machine reaches people as a mail, once", async ({ onTestFinished }) => {
   const team = await teamMail(onTestFinished);
-  const world = await openLines(onTestFinished, {
+  const daemon = await startPhoneDaemon(onTestFinished, {
     ...team,
     emailSkill: { email: "support@team.example" },
     voice: {
@@ -67,79 +67,79 @@ it.concurrent("a message on the machine reaches people as a mail, once", async (
     },
     phone: { dialed: () => "no-answer" },
   });
-  const call = await world.dial();
+  const call = await daemon.dial();
   call.digit("0");
   expect(await call.over).toBe("hangup");
   expect(call.verbs.map(({ name }) => name)).toContain("Record");
   await eventually(() => expect(team.mails).toHaveLength(1));
   expect(team.mails[0]?.subject).toContain(anna);
   expect(team.mails[0]?.text).toMatch(/Recordings\/RE/);
-  await world.restart();
-  await world.idle();
+  await daemon.restart();
+  await daemon.idle();
   expect(team.mails).toHaveLength(1);
-  expect(world.questions()).toEqual([]);
+  expect(daemon.questions()).toEqual([]);
 });
 
 it.concurrent("no answer for too long: an apology, then a human", async ({ onTestFinished }) => {
   const phrases = [{ language: "en", apology: "No answer, sorry." }];
-  const world = await openLines(onTestFinished, {
+  const daemon = await startPhoneDaemon(onTestFinished, {
     voice: { ...quick, phrases, give_up: { after: "400ms" }, transfer: { dial: [office] } },
     platform: { timeout: "10m" },
   });
-  world.model.hold();
-  const call = await world.dial();
+  daemon.model.hold();
+  const call = await daemon.dial();
   call.say("Where is my lamp?");
   await call.hears("No answer, sorry.");
   await call.over;
   expect(call.verbs.map(({ name }) => name)).toContain("Dial");
-  world.model.release();
-  await world.idle();
+  daemon.model.release();
+  await daemon.idle();
   expect(call.spoken.map(({ text }) => text).join()).not.toContain("You asked");
 });
 
 it.concurrent("silence: two prompts, then goodbye", async ({ onTestFinished }) => {
   const phrases = [{ language: "en", still_there: ["Anybody?", "Hello?"], goodbye: "Bye then." }];
-  const world = await openLines(onTestFinished, {
+  const daemon = await startPhoneDaemon(onTestFinished, {
     voice: { ...quick, phrases, greeting: "Hi", silence: { after: "200ms", asks: 2 } },
   });
-  const call = await world.dial();
+  const call = await daemon.dial();
   await call.hears("Bye then.");
   expect(await call.over).toBe("hangup");
   const said = call.spoken.map(({ text }) => text.trim()).join(" ");
   expect(said.indexOf("Anybody?")).toBeLessThan(said.indexOf("Hello?"));
-  await sessionIs(world, { state: "closed" });
+  await sessionIs(daemon, { state: "closed" });
 });
 
 /** `bridgehead start` beside the running daemon. */
-async function begin(world: LinesWorld, options: Omit<Parameters<typeof startCommand>[0], "config">) {
+async function begin(daemon: PhoneDaemon, options: Omit<Parameters<typeof startCommand>[0], "config">) {
   const said: string[] = [];
   const io = commandIo({
     out: (text) => void said.push(text),
     err: (text) => void said.push(text),
-    env: world.env,
+    env: daemon.env,
   });
-  return { code: await startCommand({ config: world.file, wait: 20_000, ...options }, io), said };
+  return { code: await startCommand({ config: daemon.file, wait: 20_000, ...options }, io), said };
 }
 
 it.concurrent("we text a person first, and the answer goes on there", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, {
+  const daemon = await startPhoneDaemon(onTestFinished, {
     smsSkill: { defaultSmsIntroduction: "Your lamp is ready." },
   });
-  const { code, said } = await begin(world, { channel: "sms", to: anna, context: "Order 17" });
+  const { code, said } = await begin(daemon, { channel: "sms", to: anna, context: "Order 17" });
   expect([code, said.join("\n")]).toEqual([0, expect.stringMatching(/sent|delivered/)]);
-  expect(world.textsTo()).toEqual(["Your lamp is ready."]);
-  await world.text("Thanks!");
-  await world.api.until(({ sent }) => sent.length === 2);
-  expect(world.questions().map(({ text }) => text)).toEqual(["Thanks!"]);
-  expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
+  expect(daemon.textsTo()).toEqual(["Your lamp is ready."]);
+  await daemon.text("Thanks!");
+  await daemon.api.until(({ sent }) => sent.length === 2);
+  expect(daemon.questions().map(({ text }) => text)).toEqual(["Thanks!"]);
+  expect(await daemon.rows("SELECT id FROM conversations")).toHaveLength(1);
 });
 
 it.concurrent("we call a person, who hears why and is answered", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, { voice: quick });
-  const beginning = begin(world, { channel: "voice", to: anna, introduction: "Your lamp is ready." });
-  const placed = await world.api.until(({ calls }) => calls[0]);
+  const daemon = await startPhoneDaemon(onTestFinished, { voice: quick });
+  const beginning = begin(daemon, { channel: "voice", to: anna, introduction: "Your lamp is ready." });
+  const placed = await daemon.api.until(({ calls }) => calls[0]);
   expect(placed).toMatchObject({ from: ourNumber, to: anna });
-  const call = await world.dial({
+  const call = await daemon.dial({
     url: placed.url,
     callSid: placed.sid,
     direction: "outbound-api",
@@ -150,10 +150,10 @@ it.concurrent("we call a person, who hears why and is answered", async ({ onTest
   call.say("When can I come?");
   await call.hears(echoed("When can I come?"));
   await call.hangUp();
-  await world.api.reportCall(placed, "completed");
+  await daemon.api.reportCall(placed, "completed");
   const { code, said } = await beginning;
   expect([code, said.join("\n")]).toEqual([0, expect.stringMatching(/sent|delivered/)]);
-  expect(world.api.calls).toHaveLength(1);
-  expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
-  await sessionIs(world, { state: "closed" });
+  expect(daemon.api.calls).toHaveLength(1);
+  expect(await daemon.rows("SELECT id FROM conversations")).toHaveLength(1);
+  await sessionIs(daemon, { state: "closed" });
 });

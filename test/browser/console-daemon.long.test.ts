@@ -6,7 +6,7 @@ import { consoleContext } from "../../src/commands/run.ts";
 import { startConsole } from "../../src/console/server.ts";
 import { createLoginLink } from "../../src/console/session.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 
@@ -29,17 +29,17 @@ describeReal("The web console of a running daemon", missing, () => {
   it("shows why an email was not answered, releases it, and the customer gets the answer", async ({
     onTestFinished,
   }) => {
-    const world = await openWorld(onTestFinished, { dovecot, user: "console", channel: { deny: ["eve@*"] } });
-    const context = consoleContext(world.app(), await world.config(), quiet, standardTiming);
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "console", channel: { deny: ["eve@*"] } });
+    const context = consoleContext(daemon.app(), await daemon.config(), quiet, standardTiming);
     const web = await startConsole({ context, listen: { host: "127.0.0.1", port: 0 } });
     onTestFinished(() => web.close());
-    const token = await world.app().db.tx((q) => createLoginLink(q, standardTiming.console));
+    const token = await daemon.app().db.tx((q) => createLoginLink(q, standardTiming.console));
     const { page } = await visit(browser, `${web.url}/login/${token}`);
     await page.getByRole("button", { name: "Log in" }).click();
-    const channel = page.getByRole("row", { name: new RegExp(`^${world.channel}`) });
+    const channel = page.getByRole("row", { name: new RegExp(`^${daemon.channel}`) });
     await channel.getByText("ready").waitFor();
 
-    const mail = await world.write({ from: "eve@customer.example" });
+    const mail = await daemon.write({ from: "eve@customer.example" });
     await page.getByRole("link", { name: "Refused", exact: true }).click();
     const row = page.getByRole("row", { name: /eve@customer\.example/ });
     await row.waitFor(); // by itself, when the mail has arrived
@@ -47,7 +47,7 @@ describeReal("The web console of a running daemon", missing, () => {
     await row.getByRole("checkbox").check();
     await page.getByRole("button", { name: "Answer selected" }).click();
     await page.getByRole("status").filter({ hasText: "1 will be answered." }).waitFor();
-    expect((await world.replyTo(mail)).to).toEqual(["eve@customer.example"]);
+    expect((await daemon.replyTo(mail)).to).toEqual(["eve@customer.example"]);
     await page.getByRole("link", { name: "Overview" }).click();
     await page.getByText(/Answered 1/).waitFor();
   });

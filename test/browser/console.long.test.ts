@@ -9,9 +9,16 @@ import type { Browser, BrowserContextOptions, Page, Response } from "playwright-
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { type ConsoleRig, channel, consoleRig, heldReply, populate, refused } from "../support/commands/console.ts";
+import {
+  type ConsoleFixture,
+  channel,
+  heldReply,
+  openConsole,
+  populate,
+  refused,
+} from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
-import { put, sqlitePlace } from "../support/store/databases.ts";
+import { put, sqliteDatabase } from "../support/store/databases.ts";
 
 const results = fileURLToPath(new URL("../../test-results/console/", import.meta.url));
 
@@ -28,14 +35,14 @@ describeReal("The web console in Chromium", missing, () => {
 
   /** A console with a store, and a browser that has logged in with a link. */
   async function open(options: BrowserContextOptions = {}, fill = populate) {
-    const db = await (await sqlitePlace()).open();
+    const db = await (await sqliteDatabase()).open();
     await migrate(db);
     await fill(db);
-    const rig = await consoleRig(db, { timing: { console: { refresh: 100 } } });
-    const visited = await visit(browser, await rig.link(), options);
+    const fixture = await openConsole(db, { timing: { console: { refresh: 100 } } });
+    const visited = await visit(browser, await fixture.link(), options);
     await visited.page.getByRole("button", { name: "Log in" }).click();
     await visited.page.getByRole("heading", { name: "Overview" }).waitFor();
-    return { ...visited, rig, db };
+    return { ...visited, rig: fixture, db };
   }
 
   it("finds an email by its sender, shows why it was not answered, and releases it", async () => {
@@ -121,26 +128,26 @@ describeReal("The web console in Chromium", missing, () => {
   });
 
   it("shows a change without a reload, keeps what was typed, and tells when the daemon is gone", async () => {
-    const { page, rig, db } = await open();
-    rig.channels[0] = channel("support-mail", {
+    const { page, rig: fixture, db } = await open();
+    fixture.channels[0] = channel("support-mail", {
       state: "unauthorized",
       reason: "535 5.7.8 password refused",
     });
     await page.getByText("535 5.7.8 password refused").waitFor();
     expect(await page.locator("tbody tr").first().textContent()).toContain("support-mail");
-    await page.goto(`${rig.url}/refused`);
+    await page.goto(`${fixture.url}/refused`);
     await page.getByLabel("Sender or subject").fill("typed");
     await db.tx((q) => refused(q, "late", "eva@example.org", "denied", "The sender is on the deny list"));
     // Another page shows the change meanwhile.
     const other = await page.context().newPage();
-    await other.goto(`${rig.url}/refused`);
+    await other.goto(`${fixture.url}/refused`);
     await db.tx((q) => refused(q, "later", "finn@example.org", "denied", "The sender is on the deny list"));
     await other.getByRole("row", { name: /finn@example\.org/ }).waitFor();
     expect(await page.getByLabel("Sender or subject").inputValue()).toBe("typed");
     await page.getByLabel("Sender or subject").fill("");
     await page.getByRole("heading", { name: "Refused" }).click();
     await page.getByRole("row", { name: /eva@example\.org/ }).waitFor();
-    await rig.web.close();
+    await fixture.web.close();
     await page.getByText("Not connected").waitFor();
   });
 
@@ -173,21 +180,21 @@ describeReal("The web console in Chromium", missing, () => {
   });
 
   it("loads less than 60 kB, and nothing from elsewhere", async () => {
-    const { page, rig, requests } = await open({}, (db) => populate(db, { replies: 60 }));
+    const { page, rig: fixture, requests } = await open({}, (db) => populate(db, { replies: 60 }));
     for (const path of ["/", "/held", "/refused"]) {
       const responses: Response[] = [];
       const collect = (response: Response) => {
         if (!response.url().includes("/live")) responses.push(response);
       };
       page.on("response", collect);
-      await page.goto(rig.url + path, { waitUntil: "load" });
+      await page.goto(fixture.url + path, { waitUntil: "load" });
       page.off("response", collect);
       const bodies = await Promise.all(responses.map((response) => response.body()));
       const bytes = bodies.reduce((sum, body) => sum + body.length, 0);
       expect(bodies.length, path).toBe(3);
       expect(bytes, path).toBeLessThan(60_000);
     }
-    expect(requests.filter((url) => !url.startsWith(rig.url))).toEqual([]);
+    expect(requests.filter((url) => !url.startsWith(fixture.url))).toEqual([]);
   });
 
   it.each([
@@ -197,14 +204,14 @@ describeReal("The web console in Chromium", missing, () => {
     { width: 360, colorScheme: "dark" as const, rules: "all" as const },
   ])("is for everybody at $width pixels, $colorScheme", async ({ width, colorScheme, rules }) => {
     const options = { viewport: { width, height: 900 }, colorScheme, bypassCSP: true };
-    const { page, rig } = await open(options, busyStore);
-    troubled(rig);
+    const { page, rig: fixture } = await open(options, busyStore);
+    troubled(fixture);
     for (const [path, name] of pages) {
-      await page.goto(rig.url + path);
+      await page.goto(fixture.url + path);
       await page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })");
       await audit(page, `${path} at ${width} ${colorScheme}`, rules);
       expect(await page.evaluate("document.documentElement.scrollWidth"), path).toBeLessThanOrEqual(width);
-      await page.goto(rig.url + path);
+      await page.goto(fixture.url + path);
       await page.screenshot({ path: join(results, `${name}-${width}-${colorScheme}.png`), fullPage: true });
     }
   });
@@ -279,7 +286,7 @@ async function busyStore(db: Database): Promise<void> {
   });
 }
 
-function troubled({ channels, state }: ConsoleRig): void {
+function troubled({ channels, state }: ConsoleFixture): void {
   channels[0] = channel("support-mail", {
     state: "unauthorized",
     reason: "535 5.7.8 Error: authentication failed: the password was refused",

@@ -9,9 +9,9 @@ import { sanitized } from "../../src/console/mail/worker.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { consoleRig } from "../support/commands/console.ts";
+import { openConsole } from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
-import { conversation, event, insertEvent, sqlitePlace } from "../support/store/databases.ts";
+import { conversation, event, insertEvent, sqliteDatabase } from "../support/store/databases.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 
@@ -277,15 +277,15 @@ describeReal("Mails in the console in Chromium", missing, () => {
   afterAll(() => browser?.close());
 
   async function open(fill: (db: Database) => Promise<void>) {
-    const db = await (await sqlitePlace()).open();
+    const db = await (await sqliteDatabase()).open();
     await migrate(db);
     await db.tx((q) => ensureChannel(q, "support-mail"));
     await fill(db);
-    const rig = await consoleRig(db);
-    const visited = await visit(browser, await rig.link());
+    const fixture = await openConsole(db);
+    const visited = await visit(browser, await fixture.link());
     await visited.page.getByRole("button", { name: "Log in" }).click();
     await visited.page.getByRole("heading", { name: "Overview" }).waitFor();
-    return { ...visited, rig, db };
+    return { ...visited, rig: fixture, db };
   }
 
   /** Loads every document in a frame of a page, forty at a time. */
@@ -307,8 +307,8 @@ describeReal("Mails in the console in Chromium", missing, () => {
 
   /** Serves the bodies to `look`; the policy of the page is that of the console. */
   async function served(document: (html: string) => Document): Promise<Outside & { readonly count: number }> {
-    const { rig } = await open(async () => {});
-    const policy = (await rig.get("/conversations")).headers.get("content-security-policy") ?? "";
+    const { rig: fixture } = await open(async () => {});
+    const policy = (await fixture.get("/conversations")).headers.get("content-security-policy") ?? "";
     const page: Document = ["<!doctype html><body>parent", { "content-security-policy": policy }];
     let mails: readonly HostileMail[] = [];
     const server = await outside((path) => {
@@ -345,7 +345,12 @@ describeReal("Mails in the console in Chromium", missing, () => {
   it("are shown in the timeline as text, and as HTML in a frame that the page's policy confines", async () => {
     const { url, requests: noted } = await outside();
     const hostile = `<b>bold</b><script>fetch('${url}');top.ran=1</script><img src="${url}" alt="A <i>photo</i>"><a href="${url}">offer</a>`;
-    const { page, rig, requests, complaints } = await open((db) =>
+    const {
+      page,
+      rig: fixture,
+      requests,
+      complaints,
+    } = await open((db) =>
       db.tx(async (q) => {
         await conversation(q, "k1", "support-mail", "eve@example.org");
         await store(q, "one", hostile, "k1");
@@ -364,10 +369,10 @@ describeReal("Mails in the console in Chromium", missing, () => {
     );
     await frame.getByText("offer").click();
     expect(noted).toEqual([]);
-    expect(requests.filter((one) => !one.startsWith(`${rig.url}/`) && !one.startsWith("data:,"))).toEqual([]);
+    expect(requests.filter((one) => !one.startsWith(`${fixture.url}/`) && !one.startsWith("data:,"))).toEqual([]);
     expect(await page.evaluate("window.ran")).toBeUndefined();
     expect(complaints).toEqual([]);
-    const raw = await rig.get("/conversations/message/1/raw");
+    const raw = await fixture.get("/conversations/message/1/raw");
     expect([raw.status, raw.headers.get("content-type"), raw.headers.get("content-disposition")]).toEqual([
       200,
       "message/rfc822",
@@ -375,8 +380,8 @@ describeReal("Mails in the console in Chromium", missing, () => {
     ]);
     expect(raw.headers.get("x-content-type-options")).toBe("nosniff");
     expect(Buffer.from(await raw.arrayBuffer()).toString()).toBe(mail(hostile));
-    const html = await rig.get("/conversations/message/1/html");
+    const html = await fixture.get("/conversations/message/1/html");
     expect(html.headers.get("content-security-policy")).toMatch(/default-src 'none'.*; sandbox$/);
-    expect((await fetch(`${rig.url}/conversations/message/1/raw`, { redirect: "manual" })).status).not.toBe(200);
+    expect((await fetch(`${fixture.url}/conversations/message/1/raw`, { redirect: "manual" })).status).not.toBe(200);
   });
 });

@@ -14,7 +14,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type CallHouse, callHouse, callOf, mail } from "../support/pipeline/pipeline.ts";
+import { type CallPipeline, callOf, mail, openCallPipeline } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
 import { conversation, draft, insertEscalation, storeEvent, turn } from "../support/store/databases.ts";
 
@@ -94,11 +94,11 @@ async function cutDuringCall(commitBatch = standardTiming.sqlite.commitBatch): P
   const timing = { ...standardTiming.sqlite, commitBatch };
   const db = await started(openSqlite(disk.file, Date.now, { sync: disk.sync, timing }), 1);
   onTestFinished(() => db.close());
-  const house = await callHouse({ db, platform, channels: ["c", "mail"] });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ db, platform, channels: ["c", "mail"] });
+  const call = callOf(pipeline);
   await call.opens();
   await call.says("the first words");
-  await house.settles();
+  await pipeline.settles();
   await db.read((q) => q.one("SELECT 1 AS n")); // the outcome is on disk
   disk.stop();
   let logs: readonly Buffer[];
@@ -107,17 +107,17 @@ async function cutDuringCall(commitBatch = standardTiming.sqlite.commitBatch): P
   const accepted = () => void (acknowledged += 1);
   platform.faults.ask = () => undefined; // it never answers
   void call.says("the older words").then(accepted, () => undefined);
-  await house.called("ask", 2);
+  await pipeline.called("ask", 2);
   delete platform.faults.ask;
   void call.says("the last words").then(accepted, () => undefined);
-  void house.accepts("mail", text).then(accepted, () => undefined);
+  void pipeline.accepts("mail", text).then(accepted, () => undefined);
   try {
-    await expect.poll(() => house.said.map((one) => one.text)).toContain("answer to the last words");
+    await expect.poll(() => pipeline.said.map((one) => one.text)).toContain("answer to the last words");
     // No message was acknowledged, and nothing of the mail has left.
     expect([acknowledged, platform.count("ask a mail"), platform.count("start bob")]).toEqual([0, 0, 0]);
   } finally {
     logs = disk.cut();
-    house.clock.forward(600_000); // ends the leases, and with them the attempts to write an outcome
+    pipeline.clock.forward(600_000); // ends the leases, and with them the attempts to write an outcome
   }
   return { disk, platform, text, logs };
 }
@@ -126,14 +126,14 @@ async function cutDuringCall(commitBatch = standardTiming.sqlite.commitBatch): P
 const askedIn = ({ platform }: Cut, words: string): number => platform.count(`ask ${words}`);
 
 /** The next start: the call comes back at once, and the provider sends the mail again. */
-async function restarted({ disk, platform, text }: Cut, log: Buffer, boot: number | null): Promise<CallHouse> {
+async function restarted({ disk, platform, text }: Cut, log: Buffer, boot: number | null): Promise<CallPipeline> {
   const db = await started(openSqlite(surviving(disk, log), Date.now), boot);
   onTestFinished(() => db.close());
-  const house = await callHouse({ db, platform, channels: ["c", "mail"], settleAfter: 0 });
-  await callOf(house).tells("opened");
-  await house.accepts("mail", text);
-  await house.passes(20_000);
-  return house;
+  const pipeline = await openCallPipeline({ db, platform, channels: ["c", "mail"], settleAfter: 0 });
+  await callOf(pipeline).tells("opened");
+  await pipeline.accepts("mail", text);
+  await pipeline.passes(20_000);
+  return pipeline;
 }
 
 describe("a power failure during a call", () => {
@@ -147,23 +147,23 @@ describe("a power failure during a call", () => {
         const log = cut.logs[index];
         if (log === undefined) break;
         states += 1;
-        const house = await restarted(cut, log, 2);
+        const pipeline = await restarted(cut, log, 2);
         // Where the record of its opening survives, the lookup comes first, and then a retry.
         const isAsked = async () => {
-          await house.settles();
+          await pipeline.settles();
           return askedIn(cut, "a mail");
         };
         await expect.poll(isAsked, { timeout: 60_000 }).toBe(1);
-        await house.settles();
+        await pipeline.settles();
         const asked = ["the first words", "the last words", "a mail"].map((words) => askedIn(cut, words));
         expect([index, ...asked]).toEqual([index, 1, 1, 1]);
         expect(askedIn(cut, "the older words")).toBe(1);
-        expect(house.said.map(({ text }) => text)).toEqual(["answer to a mail"]);
-        await callOf(house).says("are you there?");
-        await house.settles();
+        expect(pipeline.said.map(({ text }) => text)).toEqual(["answer to a mail"]);
+        await callOf(pipeline).says("are you there?");
+        await pipeline.settles();
         // Together with the older words, where those are still open: the platform certainly does not have them.
-        expect(house.said.at(-1)?.text).toMatch(/^answer to (?:the older words\n)?are you there\?$/);
-        const open = await house.db.read((q) =>
+        expect(pipeline.said.at(-1)?.text).toMatch(/^answer to (?:the older words\n)?are you there\?$/);
+        const open = await pipeline.db.read((q) =>
           q.all("SELECT id FROM turns WHERE open = 1 UNION ALL SELECT id FROM drafts WHERE open = 1"),
         );
         expect(open).toEqual([]);
@@ -190,11 +190,11 @@ describe("a power failure during a call", () => {
     const disk = newDisk();
     const db = await started(openSqlite(disk.file, Date.now, disk), 1);
     onTestFinished(() => db.close());
-    const house = await callHouse({ db });
-    const call = callOf(house);
+    const pipeline = await openCallPipeline({ db });
+    const call = callOf(pipeline);
     await call.opens();
     await call.says("the only words");
-    await house.settles();
+    await pipeline.settles();
     await call.tells("closed", { durationMs: 5000 });
     const tables = async (from: Database) =>
       from.read(async (q) => [
@@ -256,24 +256,24 @@ it("keeps a voicemail and an opt-out of a call that were not routed before the m
 });
 
 it("lets a reply wait for the disk when an escalation is open, so that nobody is promised a human in vain", async () => {
-  const house = await callHouse();
-  const call = callOf(house);
+  const pipeline = await openCallPipeline();
+  const call = callOf(pipeline);
   await call.opens();
   await call.says("hello");
-  await house.settles();
+  await pipeline.settles();
   const { conversation: id = "" } = (await call.facts()) ?? {};
-  await house.db.tx(async (q) => {
+  await pipeline.db.tx(async (q) => {
     await draft(q, "d", id);
     await q.run("UPDATE drafts SET session = 'call' WHERE id = 'd'");
   });
   const sessions = new CallSessions(standardTiming.calls);
   const when = () =>
-    house.db.tx(async (q) => {
+    pipeline.db.tx(async (q) => {
       const row = await q.one("SELECT * FROM drafts WHERE id = 'd'");
       return sessions.admit(q, row as unknown as Parameters<typeof sessions.admit>[1], "call");
     });
   expect(await when()).toBe("at-commit");
   const about = { about: "call", conversation: id, channel: "c", agent: "agent", topic: null, reason: "r" };
-  await house.db.tx((q) => insertEscalation(q, { ...about, id: "e", cause: "topic" }));
+  await pipeline.db.tx((q) => insertEscalation(q, { ...about, id: "e", cause: "topic" }));
   expect(await when()).toBe("durable");
 });

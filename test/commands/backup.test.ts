@@ -22,7 +22,7 @@ import { verifyStore } from "../../src/store/backup.ts";
 import { migrations } from "../../src/store/migrate.ts";
 import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { commandIo } from "../support/machine/command.ts";
-import { fresh, sqlitePlace, storeEvent } from "../support/store/databases.ts";
+import { fresh, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
 
 const commands = { backup, verify, restore, migrate: migrateStore };
 
@@ -69,8 +69,8 @@ it("names the file, its schema and its rows, and refuses to overwrite a file", a
 });
 
 it("counts the rows of every table that holds data of customers", async () => {
-  const place = await sqlitePlace();
-  const db = await fresh(async () => place);
+  const database = await sqliteDatabase();
+  const db = await fresh(async () => database);
   const attachment = { name: "a.txt", mediaType: "text/plain", size: 1, ref: null, named: true };
   const blob = { id: "file", bytes: Buffer.from("a") };
   await db.tx((q) =>
@@ -79,7 +79,7 @@ it("counts the rows of every table that holds data of customers", async () => {
       attachments: [{ ...attachment, blob }],
     }),
   );
-  const { counts } = verifyStore(place.file ?? "");
+  const { counts } = verifyStore(database.file ?? "");
   expect(counts).toMatchObject({ events: 1, raw_messages: 1, attachments: 1, blobs: 1 });
   const tables = await db.read((q) => q.all<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'"));
   // A new table is counted, or it is named here.

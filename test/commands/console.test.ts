@@ -10,7 +10,7 @@ import { loadConsole } from "../../src/config/index.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { consoleRig } from "../support/commands/console.ts";
+import { openConsole } from "../support/commands/console.ts";
 import { commandIo } from "../support/machine/command.ts";
 
 interface Setup {
@@ -56,16 +56,16 @@ it("prints a link that the daemon on the same store accepts once, without the da
   const [, token = ""] = /^http:\/\/127\.0\.0\.1:7002\/login\/([0-9a-z]{30})$/m.exec(out) ?? [];
   expect(out).toContain("It works once, within 10 minutes.");
   expect(err).toContain("no console answers at http://127.0.0.1:7002");
-  const rig = await consoleRig(db);
+  const fixture = await openConsole(db);
   const use = () =>
-    fetch(`${rig.url}/login/${token}`, { method: "POST", headers: { origin: rig.url }, redirect: "manual" });
+    fetch(`${fixture.url}/login/${token}`, { method: "POST", headers: { origin: fixture.url }, redirect: "manual" });
   expect([(await use()).status, (await use()).status]).toEqual([303, 403]);
 });
 
 it("finds the running console, and names the proxy's URL", async () => {
   const { db, file: other } = await setUp("");
-  const rig = await consoleRig(db);
-  const listen = new URL(rig.url).host;
+  const fixture = await openConsole(db);
+  const listen = new URL(fixture.url).host;
   const { file } = await setUp(`console: { listen: "${listen}", public_url: "https://console.example.com" }`);
   const { out, err } = await command(file, true);
   expect(JSON.parse(out)).toMatchObject({ answers: true, minutes: 10 });

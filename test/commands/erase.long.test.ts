@@ -14,7 +14,7 @@ import { countInFile } from "../../src/store/person/mentions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress, suppression, suppressionOrHash } from "../../src/store/tables/suppressions.ts";
 import { eventually } from "../support/clock.ts";
-import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type MailDaemon, startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { bridgehead } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -24,8 +24,8 @@ import {
   draft,
   event,
   insertEvent,
-  postgresPlace,
-  sqlitePlace,
+  postgresDatabase,
+  sqliteDatabase,
   turn,
 } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
@@ -51,8 +51,8 @@ describeReal("erase and export", missing, () => {
       canaries.filter((text) => countInFile(path, [text]) > 0).map((text) => `${path}: ${text}`),
     );
 
-  const anna = (world: World, text: string) => `From: "Anna Canarysson" <Anna.Canary@customer.example>
-To: ${world.address}
+  const anna = (daemon: MailDaemon, text: string) => `From: "Anna Canarysson" <Anna.Canary@customer.example>
+To: ${daemon.address}
 Cc: bob@customer.example
 Subject: zebra-question
 Message-ID: <${text.replace(/\W+/g, "-")}@customer.example>
@@ -73,22 +73,22 @@ zebra-file
 `;
 
   it("erases one person beside the running daemon", { timeout: 120_000 }, async () => {
-    const world = await openWorld(onTestFinished, {
+    const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "erasing",
     });
-    const { file } = await world.config();
-    const bob = await world.write({ from: "bob@customer.example" });
-    await world.replyTo(bob);
-    await world.deliver(anna(world, "one"));
-    await eventually(async () => expect(await world.replies()).toHaveLength(2));
+    const { file } = await daemon.config();
+    const bob = await daemon.write({ from: "bob@customer.example" });
+    await daemon.replyTo(bob);
+    await daemon.deliver(anna(daemon, "one"));
+    await eventually(async () => expect(await daemon.replies()).toHaveLength(2));
     // Another person's mail quotes the address.
-    await world.write({
+    await daemon.write({
       from: "carl@customer.example",
       text: "Anna.Canary@customer.example told me to write",
     });
-    await eventually(async () => expect(await world.replies()).toHaveLength(3));
-    await world.app().db.tx(async (q) => {
+    await eventually(async () => expect(await daemon.replies()).toHaveLength(3));
+    await daemon.app().db.tx(async (q) => {
       await q.run(
         `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, opened_at)
          SELECT 'e1', 1, id, id, channel, agent, 'open', 'topic', 'zebra-question of Anna Canarysson', 1, 1 FROM conversations
@@ -116,52 +116,52 @@ zebra-file
     expect(lines.join()).not.toContain("told me to write");
 
     // A question of the person is being asked when the command begins.
-    world.model.hold();
-    await world.deliver(anna(world, "two"));
+    daemon.model.hold();
+    await daemon.deliver(anna(daemon, "two"));
     await eventually(async () =>
-      expect(await world.rows("SELECT id FROM turns WHERE state = 'asking'")).toHaveLength(1),
+      expect(await daemon.rows("SELECT id FROM turns WHERE state = 'asking'")).toHaveLength(1),
     );
-    await world.app().db.tx((q) => suppress(q, world.channel, "anna.canary@customer.example", "opted out"));
+    await daemon.app().db.tx((q) => suppress(q, daemon.channel, "anna.canary@customer.example", "opted out"));
     const erasing = bridgehead(["erase", ...person, "--backups", join(dirname(file), "backups")]);
-    world.model.release();
+    daemon.model.release();
     const { code, out } = await erasing;
     expect(out).toContain("a search of the store and its log finds nothing");
     expect(out).toContain(`a backup still contains the address: ${join(dirname(file), "backups/monday.db")}`);
     expect(out).toContain("opt-outs stay, as keyed hashes");
     expect(out).toMatch(/the platform still has \d conversations: delete them with --platform/);
     expect([code, remaining(file)]).toEqual([exitCodes.ok, []]);
-    expect(await world.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
-    const kept = await world.rows<{ person: string }>(
+    expect(await daemon.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
+    const kept = await daemon.rows<{ person: string }>(
       "SELECT person FROM conversations WHERE person <> '' ORDER BY person",
     );
     expect(kept.map((row) => row.person)).toEqual(["bob@customer.example", "carl@customer.example"]);
-    const [quoted] = await world.rows<{ question: string }>(
+    const [quoted] = await daemon.rows<{ question: string }>(
       "SELECT question FROM turns WHERE person = 'carl@customer.example'",
     );
     expect(quoted?.question).toContain("[erased] told me to write");
 
     // The same mail is not accepted again, and a new one is stored without an answer: the person has opted out.
-    const replies = (await world.replies()).length;
+    const replies = (await daemon.replies()).length;
     await dovecot.changeUidValidity("erasing");
-    await world.deliver(anna(world, "three"));
+    await daemon.deliver(anna(daemon, "three"));
     const codes = "SELECT code FROM events WHERE code IN ('suppressed', 'duplicate') ORDER BY code";
     const expected = ["duplicate", "duplicate", "duplicate", "duplicate", "suppressed"].map((one) => ({
       code: one,
     }));
-    await eventually(async () => expect(await world.rows(codes)).toEqual(expected));
-    expect(await world.replies()).toHaveLength(replies);
+    await eventually(async () => expect(await daemon.rows(codes)).toEqual(expected));
+    expect(await daemon.replies()).toHaveLength(replies);
     const more = await bridgehead(["erase", ...person, "--json"]);
     expect(more.err).toBe("");
     expect(JSON.parse(more.out)).toMatchObject({ searched: { remaining: 0 }, rows: { suppressions: 1 } });
     expect(remaining(file)).toEqual([]);
     expect(existsSync(storeOf(file))).toBe(true);
-    const last = await world.write({ from: "bob@customer.example" });
-    await world.replyTo(last);
+    const last = await daemon.write({ from: "bob@customer.example" });
+    await daemon.replyTo(last);
   });
 
   it.each(["sqlite", "postgres"] as const)("keeps longer addresses that contain the person's (%s)", async (kind) => {
-    const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
-    const db = await place.open();
+    const database = kind === "sqlite" ? await sqliteDatabase() : await postgresDatabase(postgres);
+    const db = await database.open();
     await migrate(db);
     const [lee, ashlee] = ["lee@x.example", "ashlee@x.example"];
     const bodies = [
@@ -202,16 +202,16 @@ zebra-file
       raw: [{ digest: "b1" }],
       participants: [{ address: `${lee}.au` }],
     });
-    if (place.file === undefined) return;
-    expect(finishFile(place.file, [lee], false, kept)).toMatchObject({ remaining: 0 });
-    expect(countInFile(place.file, [lee])).toBeGreaterThan(0);
+    if (database.file === undefined) return;
+    expect(finishFile(database.file, [lee], false, kept)).toMatchObject({ remaining: 0 });
+    expect(countInFile(database.file, [lee])).toBeGreaterThan(0);
     await db.tx((q) => turn(q, "t3", "c2", { person: lee }));
-    expect(finishFile(place.file, [lee], false, kept).remaining).toBeGreaterThan(0);
+    expect(finishFile(database.file, [lee], false, kept).remaining).toBeGreaterThan(0);
   });
 
   it.each(["sqlite", "postgres"] as const)("leaves no text of the person in any column (%s)", async (kind) => {
-    const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
-    const db = await place.open();
+    const database = kind === "sqlite" ? await sqliteDatabase() : await postgresDatabase(postgres);
+    const db = await database.open();
     await migrate(db);
     const address = "whatsapp:+15550111";
     await db.tx(async (q) => {

@@ -11,7 +11,7 @@ import { listing, readSince, relative } from "../../src/commands/text.ts";
 import { durationText } from "../../src/ops/duration-text.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { commandIo } from "../support/machine/command.ts";
-import { sqlitePlace, withConversation } from "../support/store/databases.ts";
+import { sqliteDatabase, withConversation } from "../support/store/databases.ts";
 
 const dirty = "\u001b[31mred\u001b[0m\r\n\u009b2J\u202egnp.exe\u0007";
 
@@ -28,13 +28,13 @@ async function filled(screen?: Io["screen"]): Promise<{
   asked: number;
   refused: number;
 }> {
-  const place = await sqlitePlace();
-  const { db, asked, refused } = await withConversation(async () => place);
+  const database = await sqliteDatabase();
+  const { db, asked, refused } = await withConversation(async () => database);
   await db.tx((q) => q.run("UPDATE events SET subject = $2 WHERE id = $1", refused, dirty));
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-find-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const config = join(folder, "bridgehead.yaml");
-  writeFileSync(config, `store: "sqlite:${place.file}"\n`);
+  writeFileSync(config, `store: "sqlite:${database.file}"\n`);
   const run = async (...words: readonly string[]): Promise<Said> => {
     const said = { out: "", err: "" };
     const io = commandIo({

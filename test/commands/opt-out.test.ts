@@ -7,17 +7,17 @@ import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { inProcess } from "../support/machine/command.ts";
-import { migrated, sqlitePlace, storeEvent } from "../support/store/databases.ts";
+import { migrated, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
 
 async function setUp() {
-  const place = await migrated(sqlitePlace);
-  const db = await place.open();
+  const database = await migrated(sqliteDatabase);
+  const db = await database.open();
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-opt-out-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const config = join(folder, "bridgehead.yaml");
   const mail =
     'imap: { host: mail.example.com, user: us@example.com, password: "${env:PASSWORD}" }, smtp: { host: mail.example.com }';
-  writeFileSync(config, `channels:\n  mail: { adapter: email, agent: a, ${mail} }\nstore: "sqlite:${place.file}"\n`);
+  writeFileSync(config, `channels:\n  mail: { adapter: email, agent: a, ${mail} }\nstore: "sqlite:${database.file}"\n`);
   const run = (...words: readonly string[]) =>
     inProcess(["opt-out", ...words, "--config", config], { SUDO_USER: "dora" });
   return { db, run };

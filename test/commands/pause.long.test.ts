@@ -19,7 +19,7 @@ const killing = new URL("../support/process/preload.ts", import.meta.url).href;
 const key = "pause-agent-key";
 const people = ["+15550111", "+15550112", "+15550113"];
 
-interface Place {
+interface Setup {
   readonly folder: string;
   /** The recipients of what was sent, in order. */
   readonly sent: string[];
@@ -33,7 +33,7 @@ interface Place {
   drafts(): Promise<readonly { state: string; code: string | null; reason: string | null }[]>;
 }
 
-async function setUp(): Promise<Place> {
+async function setUp(): Promise<Setup> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-pause-"));
   const file = join(folder, "bridgehead.yaml");
   const sent: string[] = [];
@@ -55,7 +55,7 @@ agents:
 `,
   );
   const daemons: Daemon[] = [];
-  const place: Place = {
+  const place: Setup = {
     folder,
     sent,
     configure: (mode, more = "") =>

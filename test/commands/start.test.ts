@@ -17,7 +17,7 @@ import { type Daemon, startDaemon } from "../support/process/daemon.ts";
 const texter = fileURLToPath(new URL("../support/sms/post-adapter.ts", import.meta.url));
 const key = "start-agent-key";
 
-interface Place {
+interface Setup {
   readonly file: string;
   readonly store: string;
   /** What arrived, in order. */
@@ -32,14 +32,14 @@ interface Place {
 
 const startWords = (file: string) => ["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111"] as const;
 
-async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Place> {
+async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Setup> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
-  const texts: Place["texts"] = [];
+  const texts: Setup["texts"] = [];
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk: Buffer) => (body += chunk.toString()));
     request.on("end", () => {
-      if (place.answer === 200) texts.push(JSON.parse(body) as Place["texts"][number]);
+      if (place.answer === 200) texts.push(JSON.parse(body) as Setup["texts"][number]);
       response.writeHead(place.answer).end();
     });
   });
@@ -70,7 +70,7 @@ store: sqlite:store.db
 `,
   );
   const daemons: Daemon[] = [];
-  const place: Place = {
+  const place: Setup = {
     file,
     store: join(folder, "store.db"),
     texts,

@@ -16,12 +16,12 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 import { recordAction } from "../../src/store/tables/actions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { eventually } from "../support/clock.ts";
-import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type MailDaemon, startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { type Letter, letter } from "../support/email/mails.ts";
 import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../support/store/databases.ts";
+import { conversation, draft, postgresDatabase, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -39,25 +39,25 @@ describeReal("store copy", missing, () => {
     `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
 
   /** Writes one mail for each state, and stops the daemon when all are reached. Returns the mails. */
-  async function stopInEveryState(world: World, tag: string, before = 0) {
+  async function stopInEveryState(daemon: MailDaemon, tag: string, before = 0) {
     const from = (name: string) => ({ from: `${name}-${tag}@customer.example` });
-    const sent = await world.write(from("sent"));
-    await world.replyTo(sent);
-    world.smtp.fail("dot", { kind: "silence" });
-    const sending = await world.write(from("sending"));
+    const sent = await daemon.write(from("sent"));
+    await daemon.replyTo(sent);
+    daemon.smtp.fail("dot", { kind: "silence" });
+    const sending = await daemon.write(from("sending"));
     await eventually(async () =>
-      expect(await world.rows("SELECT id FROM drafts WHERE state = 'sending'")).toHaveLength(1),
+      expect(await daemon.rows("SELECT id FROM drafts WHERE state = 'sending'")).toHaveLength(1),
     );
-    world.model.hold();
-    const held = await world.write(from("held"));
-    const asking = await world.write(from("asking"));
-    const running = () => world.rows("SELECT id FROM turns WHERE state = 'asking'");
+    daemon.model.hold();
+    const held = await daemon.write(from("held"));
+    const asking = await daemon.write(from("asking"));
+    const running = () => daemon.rows("SELECT id FROM turns WHERE state = 'asking'");
     await eventually(async () => expect((await running()).length).toBeGreaterThanOrEqual(2));
     // In the lane behind the question that runs.
-    const waiting = letter(world.address, from("asking"));
-    await world.deliver(waiting.raw.replace(/^Subject:/m, `In-Reply-To: ${asking.messageId}\nSubject:`));
+    const waiting = letter(daemon.address, from("asking"));
+    await daemon.deliver(waiting.raw.replace(/^Subject:/m, `In-Reply-To: ${asking.messageId}\nSubject:`));
     const accepted = "SELECT id FROM turns";
-    await eventually(async () => expect(await world.rows(accepted)).toHaveLength(before + 5));
+    await eventually(async () => expect(await daemon.rows(accepted)).toHaveLength(before + 5));
     return [sent, sending, held, asking, waiting];
   }
 
@@ -65,30 +65,30 @@ describeReal("store copy", missing, () => {
     bridgehead(["store", "copy", "--to", to, "--config", config], env);
 
   /** Waits until nothing is on its way, and sends what the server never confirmed. */
-  async function settle(world: World, letters: readonly Letter[]) {
+  async function settle(daemon: MailDaemon, letters: readonly Letter[]) {
     const open = "SELECT id FROM drafts WHERE state IN ('sending', 'unknown', 'queued')";
-    await eventually(async () => expect(await world.rows(open)).toEqual([]));
-    const held = await world.rows<{ id: string }>("SELECT id FROM drafts WHERE state = 'held'");
-    for (const { id } of held) await world.app().db.tx((q) => resendDraft(q, id));
-    world.app().scheduler.wake();
-    await world.settled(letters);
+    await eventually(async () => expect(await daemon.rows(open)).toEqual([]));
+    const held = await daemon.rows<{ id: string }>("SELECT id FROM drafts WHERE state = 'held'");
+    for (const { id } of held) await daemon.app().db.tx((q) => resendDraft(q, id));
+    daemon.app().scheduler.wake();
+    await daemon.settled(letters);
   }
 
   it("lets the daemon continue on PostgreSQL and back on SQLite", { timeout: 120_000 }, async () => {
     const channel = { on_unknown: "hold", absent_after: "1s", unknown_window: "2s" };
-    const world = await openWorld(onTestFinished, { dovecot, user: "moving", channel });
-    const first = await stopInEveryState(world, "one");
-    const config = await world.config();
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "moving", channel });
+    const first = await stopInEveryState(daemon, "one");
+    const config = await daemon.config();
     const url = await schemaUrl();
     expect(await copy(config.file, url)).toMatchObject({
       code: exitCodes.failed,
       err: expect.stringContaining("another Bridgehead process is running"),
     });
     // The operator's next action continues the numbers of the copied ones.
-    await world.app().db.tx((q) => recordAction(q, { action: "answer", actor: "dora" }, { event: 1 }));
-    await world.stop(100);
-    world.smtp.heal();
-    world.model.release();
+    await daemon.app().db.tx((q) => recordAction(q, { action: "answer", actor: "dora" }, { event: 1 }));
+    await daemon.stop(100);
+    daemon.smtp.heal();
+    daemon.model.release();
     // The reference keeps the password off the command line.
     const moved = await copy(config.file, "${env:TARGET}", { TARGET: url });
     expect(moved).toMatchObject({
@@ -99,11 +99,11 @@ describeReal("store copy", missing, () => {
       code: exitCodes.failed,
       err: expect.stringContaining("the target is not empty"),
     });
-    await world.start({ ...config, store: { kind: "postgres", url } });
-    expect(world.app().installation.changed).toBe(false);
-    await settle(world, first);
+    await daemon.start({ ...config, store: { kind: "postgres", url } });
+    expect(daemon.app().installation.changed).toBe(false);
+    await settle(daemon, first);
 
-    const second = await stopInEveryState(world, "two", first.length);
+    const second = await stopInEveryState(daemon, "two", first.length);
     const text = readFileSync(config.file, "utf8").replace("sqlite:bridgehead.db", url);
     const postgresConfig = `${config.file}.postgres.yaml`;
     writeFileSync(postgresConfig, text);
@@ -112,18 +112,18 @@ describeReal("store copy", missing, () => {
       code: exitCodes.failed,
       err: expect.stringContaining("a daemon is running on it"),
     });
-    await world.stop(100);
-    world.smtp.heal();
-    world.model.release();
+    await daemon.stop(100);
+    daemon.smtp.heal();
+    daemon.model.release();
     expect(await copy(postgresConfig, `sqlite:${back}`)).toMatchObject({ code: exitCodes.ok });
-    await world.start({ ...config, store: { kind: "sqlite", file: back } });
-    expect(world.app().installation.changed).toBe(false);
-    await settle(world, [...first, ...second]);
-    await world.stop();
+    await daemon.start({ ...config, store: { kind: "sqlite", file: back } });
+    expect(daemon.app().installation.changed).toBe(false);
+    await settle(daemon, [...first, ...second]);
+    await daemon.stop();
     // The former store holds its open work instead of repeating it.
-    await world.start({ ...config, store: { kind: "postgres", url } });
-    expect(world.app().installation).toMatchObject({ changed: true, cause: "copied" });
-    expect(await world.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual([]);
+    await daemon.start({ ...config, store: { kind: "postgres", url } });
+    expect(daemon.app().installation).toMatchObject({ changed: true, cause: "copied" });
+    expect(await daemon.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual([]);
   });
 
   it("starts again after a death, and no daemon starts on the unfinished copy", {
@@ -161,7 +161,7 @@ describeReal("store copy", missing, () => {
   });
 
   it.each(["sqlite", "postgres"] as const)("refuses a source in which a row has changed (%s)", async (kind) => {
-    const places = [await sqlitePlace(), await postgresPlace(postgres)] as const;
+    const places = [await sqliteDatabase(), await postgresDatabase(postgres)] as const;
     const [from, to] = kind === "sqlite" ? places : [places[1], places[0]];
     const [source, target, command] = [await from.open(), await to.open(), await from.open()];
     for (const db of [source, target]) await migrate(db);

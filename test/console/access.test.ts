@@ -4,22 +4,22 @@ import { expect, it } from "vitest";
 import { createLoginLink, csrfToken } from "../../src/console/session.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { consoleRig, populate } from "../support/commands/console.ts";
-import { migrated, sqlitePlace } from "../support/store/databases.ts";
+import { openConsole, populate } from "../support/commands/console.ts";
+import { migrated, sqliteDatabase } from "../support/store/databases.ts";
 
 async function newStore(): Promise<Database> {
-  return (await migrated(sqlitePlace)).open();
+  return (await migrated(sqliteDatabase)).open();
 }
 
 const sessionOf = (cookie: string): string => cookie.split("=")[1] ?? "";
 
 it("logs in with a link once, shows the overview, and logs out for good", async () => {
-  const rig = await consoleRig(await newStore());
-  expect((await fetch(rig.url)).status).toBe(401);
-  const link = await rig.link();
+  const fixture = await openConsole(await newStore());
+  expect((await fetch(fixture.url)).status).toBe(401);
+  const link = await fixture.link();
   const opened = await fetch(link);
   expect(await opened.text()).toContain("This link logs this browser in.");
-  const post = () => fetch(link, { method: "POST", headers: { origin: rig.url }, redirect: "manual" });
+  const post = () => fetch(link, { method: "POST", headers: { origin: fixture.url }, redirect: "manual" });
   const [first, second] = [await post(), await post()];
   expect([first.status, first.headers.get("location")]).toEqual([303, "/"]);
   expect(second.status).toBe(403);
@@ -27,66 +27,66 @@ it("logs in with a link once, shows the overview, and logs out for good", async 
   const [set = ""] = first.headers.getSetCookie();
   expect(set).toMatch(/^bridgehead=[0-9a-z]{30}; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Strict$/);
   const cookie = set.split(";")[0] ?? "";
-  const overview = await fetch(rig.url, { headers: { cookie } });
+  const overview = await fetch(fixture.url, { headers: { cookie } });
   expect(overview.status).toBe(200);
   expect(await overview.text()).toContain("<h1>Overview</h1>");
-  const out = await fetch(`${rig.url}/logout`, {
+  const out = await fetch(`${fixture.url}/logout`, {
     method: "POST",
-    headers: { cookie, origin: rig.url },
+    headers: { cookie, origin: fixture.url },
     body: new URLSearchParams({ csrf: csrfToken(sessionOf(cookie)) }),
   });
   expect(await out.text()).toContain("Logged out");
-  expect((await fetch(rig.url, { headers: { cookie } })).status).toBe(401);
+  expect((await fetch(fixture.url, { headers: { cookie } })).status).toBe(401);
 });
 
 it("refuses an expired link, ends idle sessions, and keeps used ones up to the longest time", async () => {
   const db = await newStore();
-  const expired = await consoleRig(db, { timing: { console: { link: -1 } } });
+  const expired = await openConsole(db, { timing: { console: { link: -1 } } });
   const late = await fetch(await expired.link(), { method: "POST", headers: { origin: expired.url } });
   expect(late.status).toBe(403);
-  const idle = await consoleRig(db, { timing: { console: { idle: 0 } } });
+  const idle = await openConsole(db, { timing: { console: { idle: 0 } } });
   expect((await idle.get("/")).status).toBe(401);
   const until = async () =>
     (await db.read((q) => q.one<{ until: number }>("SELECT MAX(until) AS until FROM logins")))?.until ?? 0;
-  const used = await consoleRig(db, {
+  const used = await openConsole(db, {
     timing: { console: { renewal: 0, idle: 60_000, longest: 3_600_000 } },
   });
   expect((await used.get("/")).status).toBe(200);
   const before = await until();
   await expect.poll(async () => (await used.get("/")).ok && (await until()) > before).toBe(true);
-  const short = await consoleRig(db, { timing: { console: { renewal: 0, longest: 0 } } });
+  const short = await openConsole(db, { timing: { console: { renewal: 0, longest: 0 } } });
   await short.get("/");
   expect((await short.get("/")).status).toBe(401);
 });
 
 it("stores only hashes, and keeps sessions over a restart", async () => {
-  const place = await sqlitePlace();
-  const db = await place.open();
+  const database = await sqliteDatabase();
+  const db = await database.open();
   await migrate(db);
-  const rig = await consoleRig(db);
-  const cookie = await rig.login();
+  const fixture = await openConsole(db);
+  const cookie = await fixture.login();
   const rows = await db.read((q) => q.all<{ hash: string }>("SELECT hash FROM logins"));
   expect(JSON.stringify(rows)).not.toContain(sessionOf(cookie));
-  const again = await consoleRig(await place.open());
+  const again = await openConsole(await database.open());
   expect((await fetch(again.url, { headers: { cookie } })).status).toBe(200);
 });
 
 it("sends a Secure cookie with the __Host- prefix behind a proxy with TLS, and accepts its name and origin", async () => {
   const db = await newStore();
   const publicUrl = "https://console.example.com";
-  const rig = await consoleRig(db, { publicUrl });
-  const path = `/login/${await db.tx((q) => createLoginLink(q, rig.timing.console))}`;
+  const fixture = await openConsole(db, { publicUrl });
+  const path = `/login/${await db.tx((q) => createLoginLink(q, fixture.timing.console))}`;
   const headers = { host: "console.example.com", origin: publicUrl, "sec-fetch-site": "same-origin" };
-  const response = await rig.web.app.request(path, { method: "POST", headers });
+  const response = await fixture.web.app.request(path, { method: "POST", headers });
   expect(response.headers.getSetCookie()[0]).toMatch(/^__Host-bridgehead=.*; HttpOnly; Secure; SameSite=Strict$/);
-  const other = await rig.web.app.request("/", { headers: { host: "other.example.com" } });
+  const other = await fixture.web.app.request("/", { headers: { host: "other.example.com" } });
   expect(other.status).toBe(403);
 });
 
 it("sets the security headers on every response", async () => {
-  const rig = await consoleRig(await newStore());
+  const fixture = await openConsole(await newStore());
   for (const path of ["/", "/held", "/nothing", "/assets/none", "/login/x"]) {
-    const { headers } = await rig.get(path);
+    const { headers } = await fixture.get(path);
     expect(headers.get("content-security-policy"), path).toMatch(/^default-src 'none';.*frame-ancestors 'none'$/);
     expect(headers.get("content-security-policy"), path).not.toContain("unsafe");
     expect(headers.get("x-content-type-options"), path).toBe("nosniff");
@@ -96,8 +96,8 @@ it("sets the security headers on every response", async () => {
 
 /** Every action of the console, found in its routes; parameters are given a value. */
 async function actions(): Promise<readonly string[]> {
-  const rig = await consoleRig(await newStore());
-  const paths = rig.web.app.routes
+  const fixture = await openConsole(await newStore());
+  const paths = fixture.web.app.routes
     .filter(({ method }) => !["GET", "ALL"].includes(method))
     .map(({ method, path }) => `${method} ${path.replace(/:\w+(\{[^}]*\})?/g, "1")}`);
   return [...new Set(paths)].filter((one) => !one.startsWith("POST /login/"));
@@ -106,10 +106,10 @@ async function actions(): Promise<readonly string[]> {
 it("refuses every action without a session, from a foreign origin, with a wrong token and for a foreign name", async () => {
   const db = await newStore();
   await populate(db);
-  const rig = await consoleRig(db);
-  const cookie = await rig.login();
+  const fixture = await openConsole(db);
+  const cookie = await fixture.login();
   const csrf = csrfToken(sessionOf(cookie));
-  const other = csrfToken(sessionOf(await rig.login()));
+  const other = csrfToken(sessionOf(await fixture.login()));
   const dump = () =>
     db.read(async (q) =>
       JSON.stringify([
@@ -119,7 +119,7 @@ it("refuses every action without a session, from a foreign origin, with a wrong 
       ]),
     );
   const before = await dump();
-  const good = { cookie, origin: rig.url, host: new URL(rig.url).host, "sec-fetch-site": "same-origin" };
+  const good = { cookie, origin: fixture.url, host: new URL(fixture.url).host, "sec-fetch-site": "same-origin" };
   const cases: readonly (readonly [string, Readonly<Record<string, string | undefined>>, string | undefined])[] = [
     ["without a session", { ...good, cookie: undefined }, csrf],
     ["with a session that does not exist", { ...good, cookie: "bridgehead=abc" }, csrf],
@@ -151,12 +151,12 @@ it("refuses every action without a session, from a foreign origin, with a wrong 
         kind: "messages",
         back: "/",
       });
-      const response = await rig.web.app.request(path, { method, headers, body });
+      const response = await fixture.web.app.request(path, { method, headers, body });
       expect([401, 403], `${one} ${what}: ${response.status}`).toContain(response.status);
     }
   expect(await dump()).toBe(before);
   const body = new URLSearchParams({ csrf, action: "release", id: "1", kind: "messages", back: "/refused" });
-  const accepted = await rig.web.app.request("/refused/act", { method: "POST", headers: good, body });
+  const accepted = await fixture.web.app.request("/refused/act", { method: "POST", headers: good, body });
   expect([accepted.status, accepted.headers.get("location")]).toEqual([303, "/refused"]);
   expect(await dump()).not.toBe(before);
 });
@@ -164,23 +164,23 @@ it("refuses every action without a session, from a foreign origin, with a wrong 
 it("refuses pages, and reveals nothing, without a session", async () => {
   const db = await newStore();
   await populate(db);
-  const rig = await consoleRig(db);
+  const fixture = await openConsole(db);
   for (const path of ["/", "/waiting", "/held", "/refused", "/messages/1", "/live?page=/", "/nothing"]) {
-    const response = await fetch(rig.url + path);
+    const response = await fetch(fixture.url + path);
     expect(response.status, path).toBe(401);
     expect(await response.text(), path).not.toContain("example.org");
   }
   // fetch sets the Host header itself.
-  const rebound = await rig.web.app.request("/", {
-    headers: { host: "evil.example", cookie: await rig.login() },
+  const rebound = await fixture.web.app.request("/", {
+    headers: { host: "evil.example", cookie: await fixture.login() },
   });
   expect(rebound.status).toBe(403);
 });
 
 it("redirects only within the console", async () => {
   const db = await newStore();
-  const rig = await consoleRig(db);
-  const cookie = await rig.login();
+  const fixture = await openConsole(db);
+  const cookie = await fixture.login();
   for (const back of [
     "//evil.example",
     "https://evil.example",
@@ -188,10 +188,10 @@ it("redirects only within the console", async () => {
     "/\t/evil.example",
     "javascript:1",
   ]) {
-    const response = await fetch(`${rig.url}/held/act`, {
+    const response = await fetch(`${fixture.url}/held/act`, {
       method: "POST",
       redirect: "manual",
-      headers: { cookie, origin: rig.url },
+      headers: { cookie, origin: fixture.url },
       body: new URLSearchParams({ csrf: csrfToken(sessionOf(cookie)), kind: "messages", back }),
     });
     expect(response.headers.get("location")).toBe("/");
@@ -201,23 +201,23 @@ it("redirects only within the console", async () => {
 it("escapes what customers wrote", async () => {
   const db = await newStore();
   await populate(db);
-  const rig = await consoleRig(db);
-  const text = await (await rig.get("/messages/1")).text();
+  const fixture = await openConsole(db);
+  const text = await (await fixture.get("/messages/1")).text();
   expect(text).toContain("&lt;b&gt;from&lt;/b&gt;");
 });
 
 it("opts the sender of a message out, once, and shows why nothing is sent", async () => {
   const db = await newStore();
   await populate(db);
-  const rig = await consoleRig(db);
-  expect(await (await rig.get("/messages/4")).text()).toContain("Opt out…");
-  const cookie = await rig.login();
-  await fetch(`${rig.url}/messages/4/act`, {
+  const fixture = await openConsole(db);
+  expect(await (await fixture.get("/messages/4")).text()).toContain("Opt out…");
+  const cookie = await fixture.login();
+  await fetch(`${fixture.url}/messages/4/act`, {
     method: "POST",
-    headers: { cookie, origin: rig.url },
+    headers: { cookie, origin: fixture.url },
     body: new URLSearchParams({ csrf: csrfToken(sessionOf(cookie)), action: "opt-out", why: "asked by phone" }),
   });
-  const shown = await (await rig.get("/messages/4")).text();
+  const shown = await (await fixture.get("/messages/4")).text();
   expect(shown).toContain("opted out by the web console: asked by phone");
   expect(shown).not.toContain("Opt out…");
   expect(shown).toContain("ignored");

@@ -17,7 +17,7 @@ import {
   draft,
   fresh,
   insertEscalation,
-  sqlitePlace,
+  sqliteDatabase,
 } from "../support/store/databases.ts";
 
 const chief = chiefPolicy().responders.get("chief");
@@ -28,9 +28,9 @@ const twoWays = chiefPolicy({
   via: { email: "mail", sms: "sms" },
 });
 
-async function desk(policy: Policy | null = twoWays) {
+async function fixture(policy: Policy | null = twoWays) {
   const clock = testClock(true);
-  const db: Database = await fresh(() => sqlitePlace(() => clock.now()));
+  const db: Database = await fresh(() => sqliteDatabase(() => clock.now()));
   const down = new Set<string>();
   let made = 0;
   const deps = { db, policy: () => policy, isDown: (channel: string) => down.has(channel) };
@@ -81,14 +81,14 @@ const failed = "state = 'failed', attempts = 1, open = 0";
 
 describe("what is counted", () => {
   it("nothing without a policy, unless something is left of one", async () => {
-    const one = await desk(null);
+    const one = await fixture(null);
     expect(await one.look()).toBe(null);
     await one.opened("e1", {});
     expect(await one.look()).toMatchObject({ unacknowledged: 1, unreached: 1, paths: [] });
   });
 
   it("unacknowledged, acknowledged, the oldest, and their numbers", async () => {
-    const one = await desk();
+    const one = await fixture();
     expect(await one.look()).toMatchObject({
       unacknowledged: 0,
       acknowledged: 0,
@@ -137,20 +137,20 @@ describe("what is counted", () => {
   ];
   for (const [what, drafts, wanted] of notices)
     it(`of notices: ${what}`, async () => {
-      const one = await desk();
+      const one = await fixture();
       await one.opened("e1", drafts);
       expect(await one.look()).toMatchObject(wanted);
     });
 
   it("a path that has carried another notice works", async () => {
-    const one = await desk();
+    const one = await fixture();
     await one.opened("e1", { mail: failed });
     await one.opened("e2", { mail: sent });
     expect(await one.look()).toMatchObject({ unreached: 1, dead: [] });
   });
 
   it("a reply that became no message", async () => {
-    const one = await desk();
+    const one = await fixture();
     await one.opened("e1", { mail: fresher });
     await one.db.tx(async (q) => {
       await q.run("DELETE FROM drafts");
@@ -160,7 +160,7 @@ describe("what is counted", () => {
   });
 
   it("a channel that is known to be down", async () => {
-    const one = await desk();
+    const one = await fixture();
     one.down.add("mail");
     expect(await one.look()).toMatchObject({ paths: ["mail", "sms"], dead: ["mail"] });
     expect(isSilenced(await one.look())).toBe(false);
@@ -170,7 +170,7 @@ describe("what is counted", () => {
 });
 
 it("says in one line what is worst, first", async () => {
-  const one = await desk();
+  const one = await fixture();
   expect(alarmText(null)).toBe("");
   expect(alarmText(await one.look())).toBe("");
   await one.opened("e1", { mail: sent });
@@ -184,7 +184,7 @@ it("says in one line what is worst, first", async () => {
 });
 
 it("says it in the log at the start and every five minutes, until it is over", async () => {
-  const one = await desk();
+  const one = await fixture();
   await one.opened("e1", { mail: sent });
   await one.opened("e2", { mail: failed, sms: failed });
   const lines: string[] = [];
@@ -223,7 +223,7 @@ it("reports responders whose only notification channel is down", async () => {
     ["chief", { ...chief, sms: "+12025550191" }],
     ["second", { ...chief, id: "second", sms: null }],
   ]);
-  const one = await desk(chiefPolicy({ responders, via: { email: "mail", sms: "sms" } }));
+  const one = await fixture(chiefPolicy({ responders, via: { email: "mail", sms: "sms" } }));
   expect(await one.look()).toMatchObject({ cut_off: 0, dead: [] });
   one.down.add("mail");
   expect(await one.look()).toMatchObject({ cut_off: 1, dead: ["mail"] });
@@ -239,7 +239,7 @@ it("reports responders whose only notification channel is down", async () => {
 });
 
 it("is measured, with one look at the store a scrape", async () => {
-  const one = await desk();
+  const one = await fixture();
   await one.opened("e1", { mail: failed });
   one.clock.forward(60_000);
   let looks = 0;

@@ -9,7 +9,7 @@ import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, noticesIn, raising, sourcesIn, told } from "../support/escalation/policy.ts";
-import { callOf, type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { callOf, openPipeline, type TestPipeline } from "../support/pipeline/pipeline.ts";
 import { activeSettings } from "../support/pipeline/stage.ts";
 
 const from = { address: "+15005550001" };
@@ -18,7 +18,7 @@ const unserved = { call, from, ours: "+15005550006", at: Date.now() };
 const recording = { id: "RE1", url: "https://recordings.example/RE1", seconds: "12" };
 const policy = { causes: ["call", "held"] } satisfies Partial<Policy>;
 
-interface Exchange extends House {
+interface Exchange extends TestPipeline {
   /** Tells of the call, and waits for all that follows. */
   tells(state: SessionEvent["state"], reason?: string, person?: string): Promise<void>;
   gets(...events: readonly InboundEvent[]): Promise<void>;
@@ -35,13 +35,13 @@ async function exchange(
     ...line,
     traits: { ...line.traits, conversations: "person", platform: "voice" },
   });
-  const house = await openHouse({ line: (line) => wrap(asCalls(line)), rules });
+  const pipeline = await openPipeline({ line: (line) => wrap(asCalls(line)), rules });
   const gets: Exchange["gets"] = async (...given) => {
-    await house.accepts("c", ...given);
-    await house.settles();
+    await pipeline.accepts("c", ...given);
+    await pipeline.settles();
   };
   return {
-    ...house,
+    ...pipeline,
     gets,
     tells: (state, reason, person = from.address) =>
       gets({
@@ -55,8 +55,8 @@ async function exchange(
   };
 }
 
-const conversationOf = async (house: House): Promise<string> => {
-  const row = await house.db.read((q) => q.one<{ conversation: string }>("SELECT conversation FROM sessions"));
+const conversationOf = async (pipeline: TestPipeline): Promise<string> => {
+  const row = await pipeline.db.read((q) => q.one<{ conversation: string }>("SELECT conversation FROM sessions"));
   return `conversation:${row?.conversation}`;
 };
 
@@ -66,49 +66,49 @@ it.each([
   ["closed", "no-answer", "a call has ended without an answer to the caller"],
   ["closed", "failed", "a call has ended because the agent could not be reached"],
 ] as const)("tells of a call that was given up: %s, %s", async (state, why, reason) => {
-  const house = await exchange();
-  await house.tells("opened");
-  await house.tells(state, why);
-  const about = await conversationOf(house);
-  expect(await escalationsIn(house.db)).toMatchObject([{ about, state: "open", cause: "call", reason }]);
+  const pipeline = await exchange();
+  await pipeline.tells("opened");
+  await pipeline.tells(state, why);
+  const about = await conversationOf(pipeline);
+  expect(await escalationsIn(pipeline.db)).toMatchObject([{ about, state: "open", cause: "call", reason }]);
 });
 
 it("is silent about calls that were served, and those that go to a human because somebody wants it", async () => {
-  const house = await exchange();
+  const pipeline = await exchange();
   for (const [before, reason] of [
     [[], "hung-up"],
     [[], "silent"],
     [["asked"], "transferred"],
     [["escalated"], "transferred"],
   ] as const) {
-    await house.tells("opened");
-    for (const why of before) await house.tells("transferring", why);
-    await house.tells("closed", reason);
+    await pipeline.tells("opened");
+    for (const why of before) await pipeline.tells("transferring", why);
+    await pipeline.tells("closed", reason);
   }
-  expect(await escalationsIn(house.db)).toEqual([]);
+  expect(await escalationsIn(pipeline.db)).toEqual([]);
 });
 
 it("counts all that is told of one call as one escalation, about the call's own conversation", async () => {
-  const house = await exchange();
+  const pipeline = await exchange();
   // Another call of the person is under way in their conversation.
-  await house.gets({
+  await pipeline.gets({
     kind: "session",
     id: externalId("other"),
     session: sessionId("call-0"),
     state: "opened",
     from,
   });
-  await house.tells("opened");
-  await house.tells("transferring", "no-answer");
+  await pipeline.tells("opened");
+  await pipeline.tells("transferring", "no-answer");
   const missed = missedCall(unserved, untaken);
-  await house.gets(missed);
-  await house.gets(missed);
-  await house.tells("closed", "no-answer");
-  const own = await house.db.read((q) =>
+  await pipeline.gets(missed);
+  await pipeline.gets(missed);
+  await pipeline.tells("closed", "no-answer");
+  const own = await pipeline.db.read((q) =>
     q.one<{ conversation: string }>("SELECT conversation FROM sessions WHERE id = $1", call),
   );
-  expect(await escalationsIn(house.db)).toMatchObject([{ about: `conversation:${own?.conversation}` }]);
-  expect(await sourcesIn(house.db)).toEqual([
+  expect(await escalationsIn(pipeline.db)).toMatchObject([{ about: `conversation:${own?.conversation}` }]);
+  expect(await sourcesIn(pipeline.db)).toEqual([
     "the agent did not answer in a call, which is being transferred",
     "Missed call from +15005550001: +15005550001 called +15005550006 and was not served: the transfer was not answered. No message was left. Call: call-1",
     "a call has ended without an answer to the caller",
@@ -116,64 +116,64 @@ it("counts all that is told of one call as one escalation, about the call's own 
 });
 
 it("says whether a message was left", async () => {
-  const house = await exchange();
-  await house.tells("opened");
-  await house.tells("transferring", "asked");
-  await house.gets(voicemail(unserved, recording));
-  await house.tells("closed", "voicemail");
-  const [row, ...more] = await escalationsIn(house.db);
+  const pipeline = await exchange();
+  await pipeline.tells("opened");
+  await pipeline.tells("transferring", "asked");
+  await pipeline.gets(voicemail(unserved, recording));
+  await pipeline.tells("closed", "voicemail");
+  const [row, ...more] = await escalationsIn(pipeline.db);
   expect(more).toEqual([]);
-  expect(row).toMatchObject({ cause: "call", about: await conversationOf(house) });
+  expect(row).toMatchObject({ cause: "call", about: await conversationOf(pipeline) });
   expect(row?.reason).toMatch(/^Voicemail from \+15005550001: .*this message was left\. Recording: https:/);
 });
 
 it("tells those who know of the call what came of it; whoever has taken it, alone", async () => {
-  const house = await exchange();
-  await house.tells("opened");
-  await house.tells("transferring", "no-answer");
-  const [row] = await escalationsIn(house.db);
+  const pipeline = await exchange();
+  await pipeline.tells("opened");
+  await pipeline.tells("transferring", "no-answer");
+  const [row] = await escalationsIn(pipeline.db);
   const id = row?.id ?? "";
-  const [dora] = [await told(house.db, id, "dora"), await told(house.db, id, "emil")];
-  const said = async () => (await noticesIn(house.db)).filter(({ kind }) => kind === "message");
-  await house.gets(missedCall(unserved, untaken));
+  const [dora] = [await told(pipeline.db, id, "dora"), await told(pipeline.db, id, "emil")];
+  const said = async () => (await noticesIn(pipeline.db)).filter(({ kind }) => kind === "message");
+  await pipeline.gets(missedCall(unserved, untaken));
   expect((await said()).map(({ text }) => text?.slice(0, 32))).toEqual(
     Array(2).fill("1: Missed call from +15005550001"),
   );
-  await house.db.tx((q) => acknowledgeEscalation(q, id, { name: "Dora", target: dora }));
-  await house.gets(voicemail(unserved, recording));
+  await pipeline.db.tx((q) => acknowledgeEscalation(q, id, { name: "Dora", target: dora }));
+  await pipeline.gets(voicemail(unserved, recording));
   expect(await said()).toHaveLength(3);
   expect((await said()).filter(({ text }) => text?.includes("RE1"))).toHaveLength(1);
-  expect(await escalationsIn(house.db)).toHaveLength(1);
+  expect(await escalationsIn(pipeline.db)).toHaveLength(1);
 });
 
 it("opens another one for news of a call whose escalation is closed", async () => {
-  const house = await exchange();
-  await house.tells("opened");
-  await house.tells("transferring", "no-answer");
-  const [row] = await escalationsIn(house.db);
-  await house.db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
-  await house.gets(voicemail(unserved, recording));
-  expect((await escalationsIn(house.db)).map(({ state }) => state)).toEqual(["closed", "open"]);
+  const pipeline = await exchange();
+  await pipeline.tells("opened");
+  await pipeline.tells("transferring", "no-answer");
+  const [row] = await escalationsIn(pipeline.db);
+  await pipeline.db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
+  await pipeline.gets(voicemail(unserved, recording));
+  expect((await escalationsIn(pipeline.db)).map(({ state }) => state)).toEqual(["closed", "open"]);
 });
 
 it("tells of a message for people also where the channel has no notify, and of the call it knows nothing else of", async () => {
-  const house = await exchange();
-  await house.gets(missedCall(unserved, "the agent did not answer"));
-  expect(await house.listed("held")).toEqual(["for-humans"]);
-  expect(await escalationsIn(house.db)).toMatchObject([{ cause: "call" }]);
+  const pipeline = await exchange();
+  await pipeline.gets(missedCall(unserved, "the agent did not answer"));
+  expect(await pipeline.listed("held")).toEqual(["for-humans"]);
+  expect(await escalationsIn(pipeline.db)).toMatchObject([{ cause: "call" }]);
 });
 
 it("raises nothing for callers who are to have no answer, for other causes, or where nobody wants to know", async () => {
   const denied = await exchange(raising(policy), { deny: [from.address] });
   const deaf = await exchange(raising({ causes: ["topic"] }));
   const none = await exchange((line) => line);
-  for (const house of [denied, deaf, none]) {
-    await house.tells("opened");
-    await house.tells("transferring", "no-answer");
-    await house.gets(missedCall(unserved, untaken));
-    await house.tells("closed", "no-answer");
-    expect(await escalationsIn(house.db)).toEqual([]);
-    expect(await sourcesIn(house.db)).toEqual([]);
+  for (const pipeline of [denied, deaf, none]) {
+    await pipeline.tells("opened");
+    await pipeline.tells("transferring", "no-answer");
+    await pipeline.gets(missedCall(unserved, untaken));
+    await pipeline.tells("closed", "no-answer");
+    expect(await escalationsIn(pipeline.db)).toEqual([]);
+    expect(await sourcesIn(pipeline.db)).toEqual([]);
   }
 });
 
@@ -183,7 +183,7 @@ const response = "answer to refund";
 async function talk(wrap: (line: ChannelRuntime) => ChannelRuntime) {
   const replies: Reply[] = [];
   const escalations = [{ topic: "refund", response, recipients: [] }];
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound: {
       compose(reply) {
         replies.push(reply);
@@ -197,27 +197,27 @@ async function talk(wrap: (line: ChannelRuntime) => ChannelRuntime) {
         settings: () => ({ ...activeSettings(), escalations }),
       }),
   });
-  return { house, replies };
+  return { house: pipeline, replies };
 }
 
 it("transfers a call after the answer that escalates, and after no other", async () => {
-  const { house, replies } = await talk(raising());
-  const caller = callOf(house);
+  const { house: pipeline, replies } = await talk(raising());
+  const caller = callOf(pipeline);
   await caller.opens();
   await caller.says("lamp");
-  await house.settles();
+  await pipeline.settles();
   await caller.says("refund");
-  await house.settles();
+  await pipeline.settles();
   expect(replies.map(({ text, transfer }) => [text, transfer])).toEqual([
     ["answer to lamp", undefined],
     [response, true],
   ]);
-  expect(await escalationsIn(house.db)).toMatchObject([{ cause: "topic" }]);
+  expect(await escalationsIn(pipeline.db)).toMatchObject([{ cause: "topic" }]);
   // Told by the adapter when it does so: no news.
   await caller.tells("transferring", { reason: "escalated" });
   await caller.tells("closed", { reason: "transferred" });
-  await house.settles();
-  expect(await sourcesIn(house.db)).toHaveLength(1);
+  await pipeline.settles();
+  expect(await sourcesIn(pipeline.db)).toHaveLength(1);
 });
 
 it("hands over nothing in mails, nor where nobody wants to know of escalations", async () => {

@@ -10,15 +10,15 @@ import { closeEscalation, listEscalations } from "../../src/store/tables/escalat
 import { escalationsIn, policyOf } from "../support/escalation/policy.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { lineOf, listen } from "../support/pipeline/stage.ts";
-import { conversation, fresh, sqlitePlace, turn } from "../support/store/databases.ts";
+import { conversation, fresh, sqliteDatabase, turn } from "../support/store/databases.ts";
 
 const hour = 3_600_000;
 const minute = 60_000;
 
 /** A store that follows the clock wherever it goes, as one does across a restart. */
-async function desk() {
+async function fixture() {
   const clock = testClock(true);
-  const db = await fresh(() => sqlitePlace(() => clock.now()));
+  const db = await fresh(() => sqliteDatabase(() => clock.now()));
   const { log } = listen();
   const of = (source: EscalationTrigger["source"], key: string): EscalationTrigger => ({
     key,
@@ -48,7 +48,7 @@ async function desk() {
 }
 
 it("what a person wants after it is raised, and what is said late of one that is over is not", async () => {
-  const { clock, db, raises, closes } = await desk();
+  const { clock, db, raises, closes } = await fixture();
   await db.tx(async (q) => {
     await conversation(q, "k");
     await turn(q, "t1", "k");
@@ -70,11 +70,11 @@ it("what a person wants after it is raised, and what is said late of one that is
 });
 
 it("a channel that falls again is told of again, once, and its end once", async () => {
-  const { clock, db, log } = await desk();
+  const { clock, db, log } = await fixture();
   const policy = policyOf({ downAfter: 0 });
   let state: "ready" | "degraded" = "degraded";
   const look = async () => {
-    // Another life of the process knows nothing of the one before.
+    // A new process knows nothing of the one before.
     const pulses = () => [{ channel: "c", agent: "agent", state, reason: "it is down", forMs: 0 }];
     const stage = healthStage({ policy: () => policy, pulses, clock, log });
     await db.tx((q) => stage.run(q));
@@ -96,7 +96,7 @@ it("a channel that falls again is told of again, once, and its end once", async 
 });
 
 it("who was told an hour ahead is told again when the repetition is due, not an hour later", async () => {
-  const { clock, db, log, raises } = await desk();
+  const { clock, db, log, raises } = await fixture();
   await db.tx((q) => conversation(q, "k"));
   const dora = { id: "dora", name: "Dora", email: "dora@people.example", sms: null, webhook: null };
   const policy = policyOf({

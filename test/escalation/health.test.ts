@@ -8,7 +8,7 @@ import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, noticesIn, policyOf, told } from "../support/escalation/policy.ts";
 import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";
-import { fresh, sqlitePlace } from "../support/store/databases.ts";
+import { fresh, sqliteDatabase } from "../support/store/databases.ts";
 
 const minute = 60_000;
 
@@ -25,7 +25,7 @@ interface Ward {
 }
 
 async function openWard(over: Parameters<typeof policyOf>[0] = {}): Promise<Ward> {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   const clock = testClock();
   const { log } = listen();
   let pulses: readonly ChannelHealth[] = [];

@@ -5,7 +5,7 @@ import { startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../support/clock.ts";
 import { colleague, topic } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
-import { anna, type LinesOptions, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
+import { anna, type PhoneDaemon, type PhoneDaemonOptions, startPhoneDaemon } from "../support/daemon/phone-daemon.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 
 const office = "+12025550150";
@@ -28,17 +28,17 @@ const quick = {
   give_up: { after: "10m" },
 };
 
-const openWorld = (finished: Finished, options: LinesOptions): Promise<LinesWorld> =>
-  openLines(finished, { escalation, skills: { escalation: { escalations: [topic("refund")] } }, ...options });
+const openFixture = (finished: Finished, options: PhoneDaemonOptions): Promise<PhoneDaemon> =>
+  startPhoneDaemon(finished, { escalation, skills: { escalation: { escalations: [topic("refund")] } }, ...options });
 
 /** The texts to Dora, as soon as there are so many. */
-async function textsTo(world: LinesWorld, count: number): Promise<string[]> {
-  await eventually(() => expect(world.textsTo(dora.sms)).toHaveLength(count));
-  return world.textsTo(dora.sms);
+async function textsTo(daemon: PhoneDaemon, count: number): Promise<string[]> {
+  await eventually(() => expect(daemon.textsTo(dora.sms)).toHaveLength(count));
+  return daemon.textsTo(dora.sms);
 }
 
-const escalations = (world: LinesWorld) =>
-  world.rows<{ about: string; state: string; cause: string }>(
+const escalations = (daemon: PhoneDaemon) =>
+  daemon.rows<{ about: string; state: string; cause: string }>(
     "SELECT about, state, cause FROM escalations ORDER BY number",
   );
 
@@ -46,56 +46,56 @@ it.concurrent("the answer that escalates is said, then the call goes to a human,
   onTestFinished,
 }) => {
   const rung: string[] = [];
-  const world = await openWorld(onTestFinished, {
+  const daemon = await openFixture(onTestFinished, {
     voice: { ...quick, transfer: { dial: [office] } },
     phone: { dialed: (target) => (rung.push(target), "completed") },
   });
-  const call = await world.dial();
+  const call = await daemon.dial();
   call.say("I want a refund");
   await call.hears(colleague);
   expect(await call.over).toBe("hangup");
   expect(rung).toEqual([office]);
   expect(call.spoken.at(-1)?.text.trim()).toBe(colleague);
   await eventually(async () =>
-    expect(await world.rows("SELECT transferring, reason FROM sessions")).toEqual([
+    expect(await daemon.rows("SELECT transferring, reason FROM sessions")).toEqual([
       { transferring: "escalated", reason: "transferred" },
     ]),
   );
-  expect((await textsTo(world, 1))[0]).toContain("Escalation 1: refund");
-  await world.idle();
-  expect(await escalations(world)).toMatchObject([{ state: "open", cause: "topic" }]);
+  expect((await textsTo(daemon, 1))[0]).toContain("Escalation 1: refund");
+  await daemon.idle();
+  expect(await escalations(daemon)).toMatchObject([{ state: "open", cause: "topic" }]);
 });
 
 it.concurrent("nobody takes it: who was told hears of the message that was left", async ({ onTestFinished }) => {
-  const world = await openWorld(onTestFinished, {
+  const daemon = await openFixture(onTestFinished, {
     voice: { ...quick, transfer: { dial: [office] } },
     phone: { dialed: () => "no-answer" },
   });
-  const call = await world.dial();
+  const call = await daemon.dial();
   call.say("I want a refund");
   expect(await call.over).toBe("hangup");
-  const texts = await textsTo(world, 2);
+  const texts = await textsTo(daemon, 2);
   expect(texts.filter((text) => text.includes("Escalation 1: refund"))).toHaveLength(1);
   expect(texts.filter((text) => /^1: Voicemail from .*Recordings\/RE/.test(text))).toHaveLength(1);
-  await world.idle();
-  expect(await escalations(world)).toHaveLength(1);
+  await daemon.idle();
+  expect(await escalations(daemon)).toHaveLength(1);
 });
 
 it.concurrent("a call is given up: people are told, once, and of what came of it", async ({ onTestFinished }) => {
-  const world = await openWorld(onTestFinished, {
+  const daemon = await openFixture(onTestFinished, {
     voice: { ...quick, give_up: { after: "400ms" } },
     platform: { timeout: "10m" },
   });
-  world.model.hold();
-  const call = await world.dial();
+  daemon.model.hold();
+  const call = await daemon.dial();
   call.say("Where is my lamp?");
   expect(await call.over).toBe("hangup");
-  const [text] = await textsTo(world, 1);
+  const [text] = await textsTo(daemon, 1);
   expect(text).toContain(`Escalation 1: Missed call from ${anna}`);
-  world.model.release();
-  await world.idle();
-  expect(await escalations(world)).toMatchObject([{ state: "open", cause: "call" }]);
-  expect(world.textsTo(dora.sms)).toHaveLength(1);
+  daemon.model.release();
+  await daemon.idle();
+  expect(await escalations(daemon)).toMatchObject([{ state: "open", cause: "call" }]);
+  expect(daemon.textsTo(dora.sms)).toHaveLength(1);
 });
 
 it.concurrent("a channel stays down: people are told, and when it works again", async ({ onTestFinished }) => {
@@ -113,7 +113,7 @@ it.concurrent("a channel stays down: people are told, and when it works again", 
     imap: { ...login, port: proxy.port },
     smtp: { ...login, port: server.smtpPort },
   };
-  const world = await openWorld(onTestFinished, {
+  const daemon = await openFixture(onTestFinished, {
     channels: { mail },
     emailSkill: { email: address },
     env: { MAIL: "secret" },
@@ -121,15 +121,15 @@ it.concurrent("a channel stays down: people are told, and when it works again", 
   proxy.refuse();
   proxy.cut();
   await eventually(async () =>
-    expect((await escalations(world))[0]).toEqual({
+    expect((await escalations(daemon))[0]).toEqual({
       about: "channel:mail:channel-down",
       state: "open",
       cause: "channel-down",
     }),
   );
-  expect((await textsTo(world, 1))[0]).toContain("Escalation 1: channel mail is degraded");
+  expect((await textsTo(daemon, 1))[0]).toContain("Escalation 1: channel mail is degraded");
   proxy.resume();
-  await eventually(async () => expect((await escalations(world))[0]?.state).toBe("closed"));
+  await eventually(async () => expect((await escalations(daemon))[0]?.state).toBe("closed"));
   const said = "Escalation 1 is closed: channel mail works again.";
-  await eventually(() => expect(world.textsTo(dora.sms)).toContain(said));
+  await eventually(() => expect(daemon.textsTo(dora.sms)).toContain(said));
 });

@@ -9,7 +9,7 @@ import { begin } from "../../src/pipeline/outbound.ts";
 import { insertNotices } from "../../src/store/tables/drafts.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { escalationsIn, raising, told } from "../support/escalation/policy.ts";
-import { type House, type HouseOptions, openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline, type TestPipeline, type TestPipelineOptions } from "../support/pipeline/pipeline.ts";
 import { receipt, refusing } from "../support/pipeline/stage.ts";
 import { conversation } from "../support/store/databases.ts";
 
@@ -25,28 +25,28 @@ const troubles: readonly {
   readonly what: string;
   readonly cause: string;
   readonly reason: RegExp;
-  readonly options?: HouseOptions;
-  readonly happens: (house: House) => Promise<void>;
+  readonly options?: TestPipelineOptions;
+  readonly happens: (pipeline: TestPipeline) => Promise<void>;
 }[] = [
   {
     what: "a question that the platform refuses",
     cause: "turn-failed",
     reason: /400/,
-    async happens(house) {
-      house.platform.faults.ask = refusing(400);
-      await house.arrives({ text: "hello" });
+    async happens(pipeline) {
+      pipeline.platform.faults.ask = refusing(400);
+      await pipeline.arrives({ text: "hello" });
     },
   },
   {
     what: "a beginning that the platform refuses",
     cause: "turn-failed",
     reason: /400/,
-    async happens(house) {
-      house.platform.faults.start = refusing(400);
+    async happens(pipeline) {
+      pipeline.platform.faults.start = refusing(400);
       const opening = { introduction: null, subject: null, context: null, speak: true };
       const wanted = { channel: "c", agent: "agent", address: "ada@example.org", name: null, opening };
-      await house.scheduler.commit((q) => begin(q, house.clock, wanted));
-      await house.settles();
+      await pipeline.scheduler.commit((q) => begin(q, pipeline.clock, wanted));
+      await pipeline.settles();
     },
   },
   {
@@ -54,7 +54,7 @@ const troubles: readonly {
     cause: "turn-failed",
     reason: /the provider refuses/,
     options: { outbound: { send: refuses } },
-    happens: (house) => house.arrives({ text: "hello" }),
+    happens: (pipeline) => pipeline.arrives({ text: "hello" }),
   },
   {
     what: "an answer that cannot be written for the channel",
@@ -67,15 +67,15 @@ const troubles: readonly {
         },
       },
     },
-    happens: (house) => house.arrives({ text: "hello" }),
+    happens: (pipeline) => pipeline.arrives({ text: "hello" }),
   },
   {
     what: "an answer that comes back",
     cause: "turn-failed",
     reason: /no such mailbox/,
-    async happens(house) {
-      await house.arrives({ text: "hello" });
-      await bounces(house);
+    async happens(pipeline) {
+      await pipeline.arrives({ text: "hello" });
+      await bounces(pipeline);
     },
   },
   {
@@ -91,9 +91,9 @@ const troubles: readonly {
         },
       },
     },
-    async happens(house) {
-      await house.arrives({ text: "hello" });
-      await house.passes(60_000);
+    async happens(pipeline) {
+      await pipeline.arrives({ text: "hello" });
+      await pipeline.passes(60_000);
     },
   },
   {
@@ -101,73 +101,73 @@ const troubles: readonly {
     cause: "cap",
     reason: /./,
     options: { rules: { caps: { sender: [{ max: 1, per: 3_600_000 }], conversation: [], channel: [] } } },
-    happens: (house) => house.arrives({ text: "one" }, { text: "two" }),
+    happens: (pipeline) => pipeline.arrives({ text: "one" }, { text: "two" }),
   },
 ];
 
 /** What the newest draft was sent as comes back; told twice. */
-async function bounces(house: House): Promise<void> {
-  const row = await house.db.read((q) =>
+async function bounces(pipeline: TestPipeline): Promise<void> {
+  const row = await pipeline.db.read((q) =>
     q.one<{ external_id: string }>("SELECT external_id FROM drafts ORDER BY seq DESC LIMIT 1"),
   );
   const sent = [externalId(row?.external_id ?? "")];
   for (const id of ["bounce-1", "bounce-2"]) {
     const about = { sent };
-    await house.accepts("c", receipt({ id: externalId(id), about, state: "failed", detail: "no such mailbox" }));
-    await house.settles();
+    await pipeline.accepts("c", receipt({ id: externalId(id), about, state: "failed", detail: "no such mailbox" }));
+    await pipeline.settles();
   }
 }
 
 for (const { what, cause, reason, options, happens } of troubles) {
   it(`${what} raises once`, async () => {
-    const house = await openHouse({ ...options, line: raising() });
-    await happens(house);
-    await house.passes(10_000);
-    const rows = await escalationsIn(house.db);
+    const pipeline = await openPipeline({ ...options, line: raising() });
+    await happens(pipeline);
+    await pipeline.passes(10_000);
+    const rows = await escalationsIn(pipeline.db);
     expect(rows).toMatchObject([{ cause, state: "open" }]);
     expect(rows[0]?.reason).toMatch(reason);
-    expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(1);
+    expect(await pipeline.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(1);
   });
 
   it.each([
     ["nobody wants to know", (line: ChannelRuntime) => line],
     ["it is no cause", raising({ causes: ["topic"] })],
   ])(`${what} raises nothing where %s`, async (_, line) => {
-    const house = await openHouse({ ...options, line });
-    await happens(house);
-    expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toEqual([]);
-    expect(await escalationsIn(house.db)).toEqual([]);
+    const pipeline = await openPipeline({ ...options, line });
+    await happens(pipeline);
+    expect(await pipeline.db.read((q) => q.all("SELECT key FROM triggers"))).toEqual([]);
+    expect(await escalationsIn(pipeline.db)).toEqual([]);
   });
 }
 
 it("raises again when a question that was released fails again, in the escalation that is open", async () => {
-  const house = await openHouse({ line: raising() });
-  house.platform.faults.ask = refusing(400);
-  await house.arrives({ text: "hello" });
-  await house.releases();
-  expect(await escalationsIn(house.db)).toHaveLength(1);
-  expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(2);
+  const pipeline = await openPipeline({ line: raising() });
+  pipeline.platform.faults.ask = refusing(400);
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.releases();
+  expect(await escalationsIn(pipeline.db)).toHaveLength(1);
+  expect(await pipeline.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(2);
 });
 
 it("does not believe a bounce that only names the person", async () => {
-  const house = await openHouse({ line: raising() });
-  await house.arrives({ text: "hello" });
+  const pipeline = await openPipeline({ line: raising() });
+  await pipeline.arrives({ text: "hello" });
   const about = { recipient: "ada@example.org" };
-  await house.accepts("c", receipt({ id: externalId("forged"), about, state: "failed", detail: "gone" }));
-  await house.settles();
-  expect(await house.drafts()).toEqual(["failed"]);
-  expect(await escalationsIn(house.db)).toEqual([]);
+  await pipeline.accepts("c", receipt({ id: externalId("forged"), about, state: "failed", detail: "gone" }));
+  await pipeline.settles();
+  expect(await pipeline.drafts()).toEqual(["failed"]);
+  expect(await escalationsIn(pipeline.db)).toEqual([]);
 });
 
 /** An escalation whose next step is an hour away, and a notice of it in a contact's conversation, ready to go out. */
-async function telling(house: House): Promise<string> {
-  house.platform.faults.ask = refusing(400);
-  await house.arrives({ text: "hello" });
-  delete house.platform.faults.ask;
-  const [row] = await escalationsIn(house.db);
+async function telling(pipeline: TestPipeline): Promise<string> {
+  pipeline.platform.faults.ask = refusing(400);
+  await pipeline.arrives({ text: "hello" });
+  delete pipeline.platform.faults.ask;
+  const [row] = await escalationsIn(pipeline.db);
   const id = row?.id ?? "";
-  await told(house.db, id, "dora");
-  await house.scheduler.commit(async (q) => {
+  await told(pipeline.db, id, "dora");
+  await pipeline.scheduler.commit(async (q) => {
     const opened = await conversation(q, "k-dora", "c", person);
     const address = {
       to: [{ address: person }],
@@ -195,9 +195,9 @@ async function telling(house: House): Promise<string> {
 
 const lost: readonly {
   readonly how: string;
-  readonly options?: HouseOptions;
-  before?(house: House): Promise<void>;
-  after?(house: House): Promise<void>;
+  readonly options?: TestPipelineOptions;
+  before?(pipeline: TestPipeline): Promise<void>;
+  after?(pipeline: TestPipeline): Promise<void>;
 }[] = [
   { how: "the provider refuses it", options: { outbound: { send: refuses } } },
   {
@@ -212,7 +212,7 @@ const lost: readonly {
   },
   {
     how: "the person is not to be written to",
-    before: (house) => house.db.tx((q) => suppress(q, "c", person, "bounced")),
+    before: (pipeline) => pipeline.db.tx((q) => suppress(q, "c", person, "bounced")),
   },
   { how: "it comes back", after: bounces },
   {
@@ -226,28 +226,28 @@ const lost: readonly {
         },
       },
     },
-    after: (house) => house.passes(60_000),
+    after: (pipeline) => pipeline.passes(60_000),
   },
 ];
 
 it.each(lost)("a notice raises nothing, but hastens the next step, when $how", async (one) => {
-  const house = await openHouse({ ...one.options, line: raising() });
-  await one.before?.(house);
-  const id = await telling(house);
-  await house.settles();
-  await one.after?.(house);
-  const rows = await house.db.read((q) =>
+  const pipeline = await openPipeline({ ...one.options, line: raising() });
+  await one.before?.(pipeline);
+  const id = await telling(pipeline);
+  await pipeline.settles();
+  await one.after?.(pipeline);
+  const rows = await pipeline.db.read((q) =>
     q.all("SELECT id, due_at <= now_ms() AS due FROM escalations ORDER BY number"),
   );
   expect(rows).toEqual([{ id, due: 1 }]);
-  expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(1);
+  expect(await pipeline.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(1);
 });
 
 it("a notice that went out hastens nothing", async () => {
-  const house = await openHouse({ line: raising() });
-  const id = await telling(house);
-  await house.settles();
-  expect(house.sent).toEqual(["Escalation 1"]);
-  const rows = await house.db.read((q) => q.all("SELECT id, due_at <= now_ms() AS due FROM escalations"));
+  const pipeline = await openPipeline({ line: raising() });
+  const id = await telling(pipeline);
+  await pipeline.settles();
+  expect(pipeline.sent).toEqual(["Escalation 1"]);
+  const rows = await pipeline.db.read((q) => q.all("SELECT id, due_at <= now_ms() AS due FROM escalations"));
   expect(rows).toEqual([{ id, due: 0 }]);
 });

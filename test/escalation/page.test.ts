@@ -2,17 +2,17 @@ import { describe, expect, it } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
 import { masked } from "../../src/escalation/link/decide.ts";
 import { addNotifications } from "../../src/store/tables/responders.ts";
-import { chiefPolicy, openFrontDoor } from "../support/escalation/policy.ts";
+import { chiefPolicy, openPlatformWebhooks } from "../support/escalation/policy.ts";
 import { turn } from "../support/store/databases.ts";
 
 const token = "0123456789abcdefghjkmnpqrs";
 const other = "zzzzzzzzzzzzzzzzzzzzzzzzzz";
 const open = async (link: Partial<Policy["link"]> = {}) => {
   const { link: standard } = chiefPolicy();
-  const door = await openFrontDoor(chiefPolicy({ link: { ...standard, ...link } }));
-  await door.bound("k", "platform-1");
-  const row = await door.escalated("k", token);
-  return { door, row, link: `${door.url}/escalations/${token}` };
+  const webhooks = await openPlatformWebhooks(chiefPolicy({ link: { ...standard, ...link } }));
+  await webhooks.bound("k", "platform-1");
+  const row = await webhooks.escalated("k", token);
+  return { door: webhooks, row, link: `${webhooks.url}/escalations/${token}` };
 };
 /** Sends a form of the page, and follows the redirect. */
 const send = async (link: string, form: Record<string, string> = { action: "ack" }) => {
@@ -26,8 +26,8 @@ const hostile = "Where is it?\n<script>alert(1)</script>\u202e <img src=x onerro
 
 describe("opening a link", () => {
   it("shows the trigger, the customer's message and the notified responders, and changes nothing", async () => {
-    const { door, row, link } = await open();
-    await door.db.tx(async (q) => {
+    const { door: webhooks, row, link } = await open();
+    await webhooks.db.tx(async (q) => {
       await turn(q, "t", "k");
       await q.run("UPDATE turns SET question = $1 WHERE id = 't'", hostile);
       await addNotifications(q, [
@@ -48,29 +48,29 @@ describe("opening a link", () => {
         expect(text).toContain("Dora Dahl by email: waiting to be sent");
         for (const name of ["Acknowledge", "Send to the customer", "Keep the note", "Return to the agent"])
           expect(text.includes(`>${name}</button>`), name).toBe(name !== "Send to the customer");
-        // The rig's channel has no outbound side.
+        // The channel of the fixture has no outbound side.
         expect(text).toContain("A reply to the customer is not possible here: channel c cannot send now.");
       }
     }
-    expect(await door.rows(state)).toEqual(untouched);
+    expect(await webhooks.rows(state)).toEqual(untouched);
   });
 
   it("is invalid once its responder was removed from the policy", async () => {
     const [chief] = chiefPolicy().responders.values();
     if (!chief) throw new Error("no responder");
-    const door = await openFrontDoor(chiefPolicy({ responders: new Map([["chief", chief]]) }));
-    await door.bound("k", "platform-1");
-    await door.escalated("k", token);
-    const link = `${door.url}/escalations/${token}`;
+    const webhooks = await openPlatformWebhooks(chiefPolicy({ responders: new Map([["chief", chief]]) }));
+    await webhooks.bound("k", "platform-1");
+    await webhooks.escalated("k", token);
+    const link = `${webhooks.url}/escalations/${token}`;
     const unknown = await fetch(`${link.slice(0, -1)}x`);
     const answer = await fetch(link);
     expect([answer.status, await answer.text()]).toEqual([unknown.status, await unknown.text()]);
     await send(link);
-    expect(await door.rows(state)).toEqual(untouched);
+    expect(await webhooks.rows(state)).toEqual(untouched);
   });
 
   it("masks addresses, and offers only what the policy permits", async () => {
-    const { door, link } = await open({ actions: ["ack"], addresses: "masked" });
+    const { door: webhooks, link } = await open({ actions: ["ack"], addresses: "masked" });
     const text = await (await fetch(link)).text();
     expect(text).toContain("<dd>a***@example.org</dd>");
     expect(text.match(/<button/g)).toHaveLength(1);
@@ -78,7 +78,7 @@ describe("opening a link", () => {
       const refused = await send(link, { action, text: "Hello" });
       expect([refused.status, refused.text]).toEqual([409, expect.stringContaining("does not permit this")]);
     }
-    expect(await door.rows(state)).toEqual(untouched);
+    expect(await webhooks.rows(state)).toEqual(untouched);
     expect(["+12025550123", "x@y", "@", "12", ""].map(masked)).toEqual([
       "+1202*****23",
       "x***@y",
@@ -106,24 +106,24 @@ describe("opening a link", () => {
   });
 
   it("leaves no token in the log", async () => {
-    const { door, link } = await open();
+    const { door: webhooks, link } = await open();
     await fetch(link);
     await fetch(link, { method: "POST" });
-    await fetch(`${door.url}/escalations/${other}/more`);
-    const lines = door.logged.filter(({ message }) => message === "request served");
+    await fetch(`${webhooks.url}/escalations/${other}/more`);
+    const lines = webhooks.logged.filter(({ message }) => message === "request served");
     expect(lines.map((line) => line["path"])).toEqual(Array(3).fill("/escalations/..."));
-    expect(JSON.stringify(door.logged)).not.toMatch(new RegExp(`${token}|${other}`));
+    expect(JSON.stringify(webhooks.logged)).not.toMatch(new RegExp(`${token}|${other}`));
   });
 
   it("says who has acknowledged it, and that it is closed", async () => {
-    const { door, link } = await open();
-    await door.db.tx((q) =>
+    const { door: webhooks, link } = await open();
+    await webhooks.db.tx((q) =>
       q.run("UPDATE escalations SET state = 'acknowledged', acknowledged_by = 'Emil', acknowledged_target = 'x'"),
     );
     const taken = await (await fetch(link)).text();
     expect(taken).toContain("Acknowledged by Emil.");
     expect(taken).toContain(">Acknowledge</button>");
-    await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'"));
+    await webhooks.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'"));
     const closed = await (await fetch(link)).text();
     expect(closed).toContain("Closed by Emil.");
     expect(closed).not.toMatch(/>(Acknowledge|Close|Send to the customer)<\/button>/);
@@ -131,23 +131,23 @@ describe("opening a link", () => {
       status: 409,
       text: expect.stringContaining("It was closed by Emil."),
     });
-    expect(await door.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
+    expect(await webhooks.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
   });
 });
 
 describe("a form of the page", () => {
   it("acknowledges in the name of the responder, once, and the link stays valid", async () => {
-    const { door, link } = await open();
+    const { door: webhooks, link } = await open();
     const answers = await Promise.all([1, 2, 3].map(() => send(link)));
     for (const { status, text } of answers) {
       expect(status).toBe(200);
       expect(text).toContain("Acknowledged; the other responders are notified of it.");
       expect(text).toMatch(/It is yours\..*answer the mail/s);
     }
-    expect(await door.rows(state)).toEqual([
+    expect(await webhooks.rows(state)).toEqual([
       { state: "acknowledged", acknowledged_by: "Dora Dahl", acknowledged_target: `contact-${token}` },
     ]);
-    expect(door.logged.filter(({ message }) => message === "escalation acknowledged")).toHaveLength(1);
+    expect(webhooks.logged.filter(({ message }) => message === "escalation acknowledged")).toHaveLength(1);
     expect(await (await fetch(link)).text()).not.toContain(">Acknowledge</button>");
   });
 
@@ -159,60 +159,60 @@ describe("a form of the page", () => {
   });
 
   it("keeps a note once, and shows it", async () => {
-    const { door, link } = await open();
+    const { door: webhooks, link } = await open();
     const note = { action: "note", text: "She called.\r\n<b>Twice.</b>" };
     await send(link, note);
     expect((await send(link, note)).text).toContain("Dora Dahl: She called.\n&lt;b&gt;Twice.&lt;/b&gt;");
-    expect(await door.rows("SELECT detail FROM triggers WHERE source = 'note'")).toHaveLength(1);
+    expect(await webhooks.rows("SELECT detail FROM triggers WHERE source = 'note'")).toHaveLength(1);
     expect((await send(link, { action: "note", text: " \r\n" })).status).toBe(409);
   });
 
   it("closes, and returns the conversation to the agent afterwards", async () => {
-    const { door, link } = await open();
+    const { door: webhooks, link } = await open();
     await send(link, { action: "close" });
-    expect(await door.rows("SELECT state, closed_by FROM escalations")).toEqual([
+    expect(await webhooks.rows("SELECT state, closed_by FROM escalations")).toEqual([
       { state: "closed", closed_by: "Dora Dahl" },
     ]);
     expect((await send(link, { action: "resume" })).status).toBe(200);
-    expect(await door.rows("SELECT question FROM turns WHERE kind = 'mode'")).toEqual([{ question: "ai" }]);
+    expect(await webhooks.rows("SELECT question FROM turns WHERE kind = 'mode'")).toEqual([{ question: "ai" }]);
     expect(await (await fetch(link)).text()).not.toMatch(/>(Return to the agent|Close)<\/button>/);
   });
 
   it("lets each notified responder take it over by the own link", async () => {
-    const { door, link } = await open();
-    await door.escalated("k", other, "Emil Ek");
-    await send(`${door.url}/escalations/${other}`);
-    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([{ acknowledged_by: "Emil Ek" }]);
+    const { door: webhooks, link } = await open();
+    await webhooks.escalated("k", other, "Emil Ek");
+    await send(`${webhooks.url}/escalations/${other}`);
+    expect(await webhooks.rows("SELECT acknowledged_by FROM escalations")).toEqual([{ acknowledged_by: "Emil Ek" }]);
     expect((await send(link)).status).toBe(200);
-    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([{ acknowledged_by: "Dora Dahl" }]);
+    expect(await webhooks.rows("SELECT acknowledged_by FROM escalations")).toEqual([{ acknowledged_by: "Dora Dahl" }]);
   });
 
   it("does nothing without an action, with an unknown one, or by another method", async () => {
-    const { door, link } = await open();
+    const { door: webhooks, link } = await open();
     for (const form of [{}, { action: "reopen" }, { action: "" }]) expect((await send(link, form)).status).toBe(409);
     expect((await send(link, { action: "note", text: "x".repeat(200_000) })).status).toBe(413);
     for (const method of ["PUT", "DELETE", "OPTIONS", "PATCH"])
       expect((await fetch(link, { method })).status, method).toBe(405);
-    expect(await door.rows(state)).toEqual(untouched);
+    expect(await webhooks.rows(state)).toEqual(untouched);
   });
 });
 
 describe("an invalid link", () => {
   it("gets the same response, whether it is forged, expired or replaced", async () => {
-    const { door, link } = await open();
-    await door.escalated("k", other);
-    door.forward(3_600_001);
+    const { door: webhooks, link } = await open();
+    await webhooks.escalated("k", other);
+    webhooks.forward(3_600_001);
     const bad = [
       link,
-      `${door.url}/escalations/${other}`,
-      `${door.url}/escalations/${token.toUpperCase()}`,
-      `${door.url}/escalations/${token.slice(1)}`,
-      `${door.url}/escalations/${token}0`,
-      `${door.url}/escalations/${token}/`,
-      `${door.url}/escalations/`,
-      `${door.url}/escalations/%00`,
-      `${door.url}/escalations/' OR 1=1 --`,
-      `${door.url}/escalations/${"x".repeat(8000)}`,
+      `${webhooks.url}/escalations/${other}`,
+      `${webhooks.url}/escalations/${token.toUpperCase()}`,
+      `${webhooks.url}/escalations/${token.slice(1)}`,
+      `${webhooks.url}/escalations/${token}0`,
+      `${webhooks.url}/escalations/${token}/`,
+      `${webhooks.url}/escalations/`,
+      `${webhooks.url}/escalations/%00`,
+      `${webhooks.url}/escalations/' OR 1=1 --`,
+      `${webhooks.url}/escalations/${"x".repeat(8000)}`,
     ];
     const seen = new Set<string>();
     for (const method of ["GET", "POST"]) {
@@ -224,12 +224,12 @@ describe("an invalid link", () => {
       }
     }
     expect(seen.size).toBe(1);
-    expect(await door.rows(state)).toEqual(untouched);
+    expect(await webhooks.rows(state)).toEqual(untouched);
   });
 
   it("costs one statement", async () => {
     let statements = 0;
-    const door = await openFrontDoor(undefined, (db) => ({
+    const webhooks = await openPlatformWebhooks(undefined, (db) => ({
       ...db,
       read: (work) =>
         db.read((q) =>
@@ -240,13 +240,13 @@ describe("an invalid link", () => {
           }),
         ),
     }));
-    await door.bound("k", "platform-1");
-    await door.escalated("k", token);
-    door.forward(3_600_001);
+    await webhooks.bound("k", "platform-1");
+    await webhooks.escalated("k", token);
+    webhooks.forward(3_600_001);
     const costs: number[] = [];
     for (const one of [token, other, "short", ""]) {
       statements = 0;
-      await fetch(`${door.url}/escalations/${one}`);
+      await fetch(`${webhooks.url}/escalations/${one}`);
       costs.push(statements);
     }
     expect(costs).toEqual([1, 1, 1, 1]);

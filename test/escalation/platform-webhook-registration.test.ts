@@ -11,7 +11,7 @@ import { chiefPolicy, key } from "../support/escalation/policy.ts";
 import { entityNotFound, type Fault, json, reset, startFaultServer, status } from "../support/machine/network.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { listen, reserveOf } from "../support/pipeline/stage.ts";
-import { fresh, sqlitePlace } from "../support/store/databases.ts";
+import { fresh, sqliteDatabase } from "../support/store/databases.ts";
 
 interface Hook {
   readonly id: string;
@@ -84,7 +84,7 @@ interface Given {
 async function bridge(platform: Platform, given: Given = {}) {
   const clock = testClock();
   const { lines, log } = listen();
-  const db = given.db ?? (await fresh(() => sqlitePlace(() => clock.now())));
+  const db = given.db ?? (await fresh(() => sqliteDatabase(() => clock.now())));
   const client = createAgentClient({ url: platform.url, agentKey: "k", timeoutMs: 60_000, clock, log });
   onTestFinished(() => client.close());
   const now = {

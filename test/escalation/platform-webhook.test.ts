@@ -2,7 +2,7 @@ import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
 import { agentRecipients } from "../../src/escalation/webhook/recipients.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
-import { chiefPolicy, key, openFrontDoor, signed, signingSecret } from "../support/escalation/policy.ts";
+import { chiefPolicy, key, openPlatformWebhooks, signed, signingSecret } from "../support/escalation/policy.ts";
 import { activeSettings, lineOf } from "../support/pipeline/stage.ts";
 
 const withKey = { "x-bridgehead-key": key };
@@ -14,14 +14,14 @@ const escalations =
 describe("who is let in", () => {
   it("nobody without a policy, and nobody without a key in it", async () => {
     for (const policy of [null, chiefPolicy({ platformWebhook: null })]) {
-      const door = await openFrontDoor(policy);
-      expect((await door.post("agent/escalation", "{}")).status).toBe(404);
-      expect(await door.rows("SELECT id FROM platform_webhooks")).toEqual([]);
+      const webhooks = await openPlatformWebhooks(policy);
+      expect((await webhooks.post("agent/escalation", "{}")).status).toBe(404);
+      expect(await webhooks.rows("SELECT id FROM platform_webhooks")).toEqual([]);
     }
   });
 
   it("whoever has the key, at an agent and a place that exist", async () => {
-    const door = await openFrontDoor();
+    const webhooks = await openPlatformWebhooks();
     const cases: [string, Record<string, string>, number][] = [
       ["agent/message", withKey, 200],
       ["agent/escalation", withKey, 200],
@@ -39,21 +39,21 @@ describe("who is let in", () => {
       ["agent", withKey, 404],
     ];
     for (const [path, headers, status] of cases)
-      expect((await door.post(path, "{}", headers)).status, `${path} ${JSON.stringify(headers)}`).toBe(status);
-    const get = await fetch(`${door.url}/platform/agent/escalation`, { headers: withKey });
+      expect((await webhooks.post(path, "{}", headers)).status, `${path} ${JSON.stringify(headers)}`).toBe(status);
+    const get = await fetch(`${webhooks.url}/platform/agent/escalation`, { headers: withKey });
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
-    expect(await door.rows("SELECT kind FROM platform_webhooks ORDER BY kind")).toEqual([
+    expect(await webhooks.rows("SELECT kind FROM platform_webhooks ORDER BY kind")).toEqual([
       { kind: "escalation" },
       { kind: "message" },
     ]);
-    expect(JSON.stringify(door.logged)).not.toContain(key);
+    expect(JSON.stringify(webhooks.logged)).not.toContain(key);
   });
 
   it("nothing above 1 MiB, announced or not", async () => {
-    const door = await openFrontDoor();
+    const webhooks = await openPlatformWebhooks();
     const most = "x".repeat(2 ** 20);
-    expect((await door.post("agent/message", most)).status).toBe(200);
-    expect((await door.post("agent/message", `${most}x`)).status).toBe(413);
+    expect((await webhooks.post("agent/message", most)).status).toBe(200);
+    expect((await webhooks.post("agent/message", `${most}x`)).status).toBe(413);
     // Not endless: fetch keeps a copy of all that it sends.
     let left = 64 * 2 ** 20;
     const long = new ReadableStream<Uint8Array>({
@@ -63,23 +63,23 @@ describe("who is let in", () => {
         if (left === 0) controller.close();
       },
     });
-    const answer = await fetch(`${door.url}/platform/agent/message`, {
+    const answer = await fetch(`${webhooks.url}/platform/agent/message`, {
       method: "POST",
       headers: withKey,
       body: long,
       duplex: "half",
     });
     expect([answer.status, left > 0]).toEqual([413, true]);
-    expect(await door.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
+    expect(await webhooks.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
   });
 
   it("only deliveries with a valid signature when signing secrets are configured", async () => {
-    const door = await openFrontDoor(signing);
+    const webhooks = await openPlatformWebhooks(signing);
     const body = '{"conversationId":"p"}';
     const other = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
-    const right = signed(body, { at: door.now() });
-    const minutesOff = (minutes: number) => signed(body, { at: door.now() + minutes * 60_000 });
-    const two = `v1a,xyz ${signed(body, { at: door.now(), secret: other })["webhook-signature"]} ${right["webhook-signature"]}`;
+    const right = signed(body, { at: webhooks.now() });
+    const minutesOff = (minutes: number) => signed(body, { at: webhooks.now() + minutes * 60_000 });
+    const two = `v1a,xyz ${signed(body, { at: webhooks.now(), secret: other })["webhook-signature"]} ${right["webhook-signature"]}`;
     const cases: [Record<string, string>, number][] = [
       [right, 200],
       [{ ...right, "webhook-signature": two }, 200],
@@ -87,8 +87,8 @@ describe("who is let in", () => {
       [minutesOff(4), 200],
       [minutesOff(-6), 403],
       [minutesOff(6), 403],
-      [signed(`${body} `, { at: door.now() }), 403],
-      [signed(body, { at: door.now(), secret: other }), 403],
+      [signed(`${body} `, { at: webhooks.now() }), 403],
+      [signed(body, { at: webhooks.now(), secret: other }), 403],
       [{ ...right, "webhook-id": "msg_2" }, 403],
       [{ ...right, "webhook-timestamp": "soon" }, 403],
       [{ ...right, "webhook-signature": "" }, 403],
@@ -98,47 +98,47 @@ describe("who is let in", () => {
       [{ "webhook-id": right["webhook-id"] ?? "", "webhook-timestamp": right["webhook-timestamp"] ?? "" }, 403],
     ];
     for (const [headers, status] of cases) {
-      const answer = await door.post("agent/message", body, { ...withKey, ...headers });
+      const answer = await webhooks.post("agent/message", body, { ...withKey, ...headers });
       expect(answer.status, JSON.stringify(headers)).toBe(status);
     }
-    const unkeyed = await door.post("agent/message", body, right);
+    const unkeyed = await webhooks.post("agent/message", body, right);
     expect(unkeyed.status, "a signature is no key").toBe(403);
-    expect(door.logged.filter(({ reason }) => reason === "it is not signed")).toHaveLength(3);
+    expect(webhooks.logged.filter(({ reason }) => reason === "it is not signed")).toHaveLength(3);
   });
 
   it("what the reference implementation has signed, and what a registered webhook's secret has", async () => {
-    const door = await openFrontDoor(signing);
+    const webhooks = await openPlatformWebhooks(signing);
     const own = `whsec_${Buffer.alloc(24, 3).toString("base64")}`;
-    await door.db.tx((q) =>
+    await webhooks.db.tx((q) =>
       q.run(
         "INSERT INTO webhook_registrations (agent, trigger_name, url, digest, secret, requested_at) VALUES ('agent', 'each_message', 'u', 'd', $1, 0)",
         own,
       ),
     );
     for (const secret of [signingSecret, own]) {
-      const at = new Date(door.now());
+      const at = new Date(webhooks.now());
       const headers = {
         ...withKey,
         "webhook-id": `msg_${secret.length}`,
         "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),
         "webhook-signature": new Webhook(secret).sign(`msg_${secret.length}`, at, "{}"),
       };
-      expect((await door.post("agent/message", "{}", headers)).status).toBe(200);
+      expect((await webhooks.post("agent/message", "{}", headers)).status).toBe(200);
     }
   });
 });
 
 describe("what becomes of it", () => {
   it("an escalation about the conversation, in the commit that it is answered for, once however often it comes", async () => {
-    const door = await openFrontDoor();
-    await door.bound("k", "platform-1");
+    const webhooks = await openPlatformWebhooks();
+    await webhooks.bound("k", "platform-1");
     const body = JSON.stringify({
       conversationId: "platform-1",
       escalation: { topic: "refund", reason: "wants money" },
     });
     const headers = { ...withKey, "webhook-id": "msg_7" };
-    expect((await door.post("agent/escalation", body, headers)).status).toBe(200);
-    const [row, ...more] = await door.rows(escalations);
+    expect((await webhooks.post("agent/escalation", body, headers)).status).toBe(200);
+    const [row, ...more] = await webhooks.rows(escalations);
     expect(more).toEqual([]);
     expect(row).toEqual({
       about: "conversation:k",
@@ -150,77 +150,81 @@ describe("what becomes of it", () => {
       topic: "refund",
       reason: "wants money",
     });
-    await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1"));
-    await Promise.all([1, 2, 3].map(() => door.post("agent/escalation", body, headers)));
-    expect(await door.rows("SELECT key, source FROM triggers")).toEqual([
+    await webhooks.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1"));
+    await Promise.all([1, 2, 3].map(() => webhooks.post("agent/escalation", body, headers)));
+    expect(await webhooks.rows("SELECT key, source FROM triggers")).toEqual([
       { key: "webhook:agent:msg_7", source: "webhook" },
     ]);
-    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
-    expect(await door.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
-    expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toEqual([{ conversation: "k" }]);
+    expect(await webhooks.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
+    expect(await webhooks.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
+    expect(await webhooks.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toEqual([
+      { conversation: "k" },
+    ]);
   });
 
   it("one escalation, whatever else has noticed it", async () => {
-    const door = await openFrontDoor();
-    await door.bound("k", "platform-1");
-    await door.escalated("k", "token");
-    await door.post("agent/escalation", '{"conversationId":"platform-1"}');
-    await door.post("agent/escalation", '{"conversationId":"platform-1","topic":"other"}');
-    expect(await door.rows(escalations)).toHaveLength(1);
-    expect(await door.rows("SELECT source FROM triggers")).toEqual([{ source: "webhook" }, { source: "webhook" }]);
+    const webhooks = await openPlatformWebhooks();
+    await webhooks.bound("k", "platform-1");
+    await webhooks.escalated("k", "token");
+    await webhooks.post("agent/escalation", '{"conversationId":"platform-1"}');
+    await webhooks.post("agent/escalation", '{"conversationId":"platform-1","topic":"other"}');
+    expect(await webhooks.rows(escalations)).toHaveLength(1);
+    expect(await webhooks.rows("SELECT source FROM triggers")).toEqual([{ source: "webhook" }, { source: "webhook" }]);
   });
 
   it("the same words without an id are the same delivery for an hour, and news after that", async () => {
-    const door = await openFrontDoor();
-    await door.bound("k", "platform-1");
+    const webhooks = await openPlatformWebhooks();
+    await webhooks.bound("k", "platform-1");
     const body = "conversation_id=platform-1&topic=refund";
-    await door.post("agent/escalation", body);
-    await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = now_ms()"));
-    await door.post("agent/escalation", body);
-    expect(await door.rows("SELECT key FROM triggers")).toHaveLength(1);
-    door.forward(3_600_001);
-    await door.post("agent/escalation", body);
-    expect(await door.rows("SELECT key FROM triggers")).toHaveLength(2);
-    expect(await door.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
-    expect(await door.rows("SELECT topic FROM escalations"), "the person has written nothing since").toHaveLength(1);
+    await webhooks.post("agent/escalation", body);
+    await webhooks.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = now_ms()"));
+    await webhooks.post("agent/escalation", body);
+    expect(await webhooks.rows("SELECT key FROM triggers")).toHaveLength(1);
+    webhooks.forward(3_600_001);
+    await webhooks.post("agent/escalation", body);
+    expect(await webhooks.rows("SELECT key FROM triggers")).toHaveLength(2);
+    expect(await webhooks.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
+    expect(await webhooks.rows("SELECT topic FROM escalations"), "the person has written nothing since").toHaveLength(
+      1,
+    );
   });
 
   it("a look at the conversation, and no more, for a message", async () => {
-    const door = await openFrontDoor();
-    await door.bound("k", "platform-1");
-    await door.post("agent/message", '{"conversationId":"platform-1","message":"secret words"}');
-    expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toHaveLength(1);
-    expect(await door.rows("SELECT state, body FROM platform_webhooks")).toEqual([{ state: "done", body: "" }]);
-    expect(await door.rows(escalations)).toEqual([]);
+    const webhooks = await openPlatformWebhooks();
+    await webhooks.bound("k", "platform-1");
+    await webhooks.post("agent/message", '{"conversationId":"platform-1","message":"secret words"}');
+    expect(await webhooks.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toHaveLength(1);
+    expect(await webhooks.rows("SELECT state, body FROM platform_webhooks")).toEqual([{ state: "done", body: "" }]);
+    expect(await webhooks.rows(escalations)).toEqual([]);
   });
 
   it("nothing for causes that the policy leaves out", async () => {
-    const door = await openFrontDoor(chiefPolicy({ causes: ["held"] }));
-    await door.bound("k", "platform-1");
-    await door.post("agent/escalation", '{"conversationId":"platform-1"}');
-    await door.post("agent/escalation", "{}");
-    expect(await door.rows(escalations)).toEqual([]);
-    expect(await door.rows("SELECT due_at FROM platform_webhooks WHERE due_at IS NOT NULL")).toEqual([]);
+    const webhooks = await openPlatformWebhooks(chiefPolicy({ causes: ["held"] }));
+    await webhooks.bound("k", "platform-1");
+    await webhooks.post("agent/escalation", '{"conversationId":"platform-1"}');
+    await webhooks.post("agent/escalation", "{}");
+    expect(await webhooks.rows(escalations)).toEqual([]);
+    expect(await webhooks.rows("SELECT due_at FROM platform_webhooks WHERE due_at IS NOT NULL")).toEqual([]);
   });
 
   it("waits for a conversation that is not bound yet", async () => {
-    const door = await openFrontDoor();
+    const webhooks = await openPlatformWebhooks();
     const body = '{"data":{"conversation":{"id":"platform-2"}},"topic":"refund"}';
-    await door.post("agent/escalation", body);
+    await webhooks.post("agent/escalation", body);
     for (const passed of [1000, 60_000, 500_000]) {
-      door.forward(passed);
-      await door.scheduler.sweep();
-      expect(await door.rows(escalations)).toEqual([]);
+      webhooks.forward(passed);
+      await webhooks.scheduler.sweep();
+      expect(await webhooks.rows(escalations)).toEqual([]);
     }
-    await door.bound("k", "platform-2");
-    door.forward(15_000);
-    await door.scheduler.sweep();
-    expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k", topic: "refund" }]);
-    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
+    await webhooks.bound("k", "platform-2");
+    webhooks.forward(15_000);
+    await webhooks.scheduler.sweep();
+    expect(await webhooks.rows(escalations)).toMatchObject([{ about: "conversation:k", topic: "refund" }]);
+    expect(await webhooks.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
   });
 
   it("is never lost: what nobody knows becomes an escalation about the agent, with all that was said", async () => {
-    const door = await openFrontDoor();
+    const webhooks = await openPlatformWebhooks();
     const payload = {
       conversationId: "platform-3",
       topic: "refund",
@@ -228,11 +232,11 @@ describe("what becomes of it", () => {
       user: { firstName: "Nora", lastName: "New", email: "nora@example.org", phoneNumber: "+12025550199" },
       message: "I want\nmy money",
     };
-    await door.post("agent/escalation", JSON.stringify(payload));
-    door.forward(600_000);
-    await door.scheduler.sweep();
-    await door.post("agent/escalation", "who is there?");
-    expect(await door.rows(escalations)).toEqual([
+    await webhooks.post("agent/escalation", JSON.stringify(payload));
+    webhooks.forward(600_000);
+    await webhooks.scheduler.sweep();
+    await webhooks.post("agent/escalation", "who is there?");
+    expect(await webhooks.rows(escalations)).toEqual([
       {
         about: "agent:agent:platform-3",
         conversation: null,
@@ -249,36 +253,38 @@ describe("what becomes of it", () => {
           "the platform has escalated a conversation it does not name, which is not known here; message: who is there?",
       }),
     ]);
-    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "lost" }, { state: "lost" }]);
+    expect(await webhooks.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "lost" }, { state: "lost" }]);
   });
 
   it("forgets a message in a conversation that is none of ours", async () => {
-    const door = await openFrontDoor();
-    await door.post("agent/message", '{"conversationId":"platform-4"}');
-    door.forward(60_000);
-    await door.scheduler.sweep();
-    expect(await door.rows("SELECT state, due_at FROM platform_webhooks")).toEqual([{ state: "done", due_at: null }]);
-    expect(await door.rows(escalations)).toEqual([]);
+    const webhooks = await openPlatformWebhooks();
+    await webhooks.post("agent/message", '{"conversationId":"platform-4"}');
+    webhooks.forward(60_000);
+    await webhooks.scheduler.sweep();
+    expect(await webhooks.rows("SELECT state, due_at FROM platform_webhooks")).toEqual([
+      { state: "done", due_at: null },
+    ]);
+    expect(await webhooks.rows(escalations)).toEqual([]);
   });
 
   it("is not answered when it could not be stored, and kept when it could not be worked off", async () => {
     let full = true;
-    const door = await openFrontDoor(chiefPolicy(), (db) => ({
+    const webhooks = await openPlatformWebhooks(chiefPolicy(), (db) => ({
       ...db,
       tx: (work, options) => (full ? Promise.reject(new Error("the disk is full")) : db.tx(work, options)),
     }));
-    const send = () => door.post("agent/escalation", '{"conversationId":"platform-5"}');
+    const send = () => webhooks.post("agent/escalation", '{"conversationId":"platform-5"}');
     expect((await send()).status).toBe(503);
     full = false;
-    await door.bound("k", "platform-5");
-    await door.db.tx((q) => q.run("ALTER TABLE triggers RENAME TO elsewhere"));
+    await webhooks.bound("k", "platform-5");
+    await webhooks.db.tx((q) => q.run("ALTER TABLE triggers RENAME TO elsewhere"));
     expect((await send()).status).toBe(200);
-    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "stored" }]);
-    expect(await door.rows(escalations), "a step that failed leaves nothing").toEqual([]);
-    await door.db.tx((q) => q.run("ALTER TABLE elsewhere RENAME TO triggers"));
-    door.forward(15_000);
-    await door.scheduler.sweep();
-    expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k" }]);
+    expect(await webhooks.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "stored" }]);
+    expect(await webhooks.rows(escalations), "a step that failed leaves nothing").toEqual([]);
+    await webhooks.db.tx((q) => q.run("ALTER TABLE elsewhere RENAME TO triggers"));
+    webhooks.forward(15_000);
+    await webhooks.scheduler.sweep();
+    expect(await webhooks.rows(escalations)).toMatchObject([{ about: "conversation:k" }]);
   });
 });
 

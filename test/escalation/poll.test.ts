@@ -9,14 +9,14 @@ import { holdOpenWork } from "../../src/store/restored.ts";
 import { schedulePoll } from "../../src/store/tables/conversations.ts";
 import { messageRecord } from "../support/client/client.ts";
 import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
-import { openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { type Asked, listen, refusing } from "../support/pipeline/stage.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
 async function watched({ asksTwice = false } = {}) {
   const lines = new Map<string, ChannelRuntime>();
   const raised = raising();
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     line(line) {
       lines.set(line.channel, raised(line));
       return raised(line);
@@ -24,14 +24,14 @@ async function watched({ asksTwice = false } = {}) {
   });
   // The first question is lost on its way, for all that can be seen.
   if (asksTwice)
-    house.platform.faults.ask = (asked) => {
-      delete house.platform.faults.ask;
+    pipeline.platform.faults.ask = (asked) => {
+      delete pipeline.platform.faults.ask;
       asked.cut();
     };
-  await house.arrives({ text: "hello" });
-  if (asksTwice) await house.passes(60_000);
-  const [id = "", messages = []] = [...house.platform.messages][0] ?? [];
-  const { db, clock, rate } = house;
+  await pipeline.arrives({ text: "hello" });
+  if (asksTwice) await pipeline.passes(60_000);
+  const [id = "", messages = []] = [...pipeline.platform.messages][0] ?? [];
+  const { db, clock, rate } = pipeline;
   const { log, lines: logged } = listen();
   const stage = pollStage({
     timing: standardTiming,
@@ -63,7 +63,7 @@ async function watched({ asksTwice = false } = {}) {
     (await db.read((q) => q.all<{ text: string }>("SELECT text FROM replies WHERE kind = 'human' ORDER BY id"))).map(
       ({ text }) => text.split(" ")[0],
     );
-  return { ...house, look, human, delivered, messages, id, logged };
+  return { ...pipeline, look, human, delivered, messages, id, logged };
 }
 
 /** The interface's envelope around pages of the size that is asked for. */

@@ -8,11 +8,19 @@ import { newId } from "../../src/ops/clock.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { escalationByNumber } from "../../src/store/tables/escalations.ts";
 import { eventually, movableClock } from "../support/clock.ts";
-import { colleague, customer, type Desk, dora, emil, openDesk, topic } from "../support/daemon/escalation-daemon.ts";
+import {
+  colleague,
+  customer,
+  dora,
+  type EscalationDaemon,
+  emil,
+  startEscalationDaemon,
+  topic,
+} from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 
-const outbound = (desk: Desk, kind: string) =>
-  desk.rows<{ state: string }>(
+const outbound = (daemon: EscalationDaemon, kind: string) =>
+  daemon.rows<{ state: string }>(
     "SELECT d.state FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = $1 ORDER BY r.id",
     kind,
   );
@@ -20,110 +28,110 @@ const outbound = (desk: Desk, kind: string) =>
 it.concurrent("the notice itself, sent back without a word or with it below, goes to nobody", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished, { topics: [topic("refund")] });
-  await desk.write({ subject: "My lamp", text: "I want a refund" });
-  const notice = await desk.mailTo(dora.email);
+  const daemon = await startEscalationDaemon(onTestFinished, { topics: [topic("refund")] });
+  await daemon.write({ subject: "My lamp", text: "I want a refund" });
+  const notice = await daemon.mailTo(dora.email);
   const quoted = notice.text.replace(/^/gm, "> ");
   for (const [at, text] of [quoted, `Fwd, see below\n\n${notice.text}`].entries()) {
-    await desk.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text });
-    expect((await desk.mailTo(dora.email, at + 1)).text).toContain("Your answer carries our own message");
+    await daemon.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text });
+    expect((await daemon.mailTo(dora.email, at + 1)).text).toContain("Your answer carries our own message");
   }
-  await desk.quiet();
-  expect(desk.mailsTo(customer)).toHaveLength(1);
-  expect(await desk.transcript(customer)).toHaveLength(2);
-  expect((await desk.escalations()).map(({ state }) => state)).toEqual(["open"]);
+  await daemon.quiet();
+  expect(daemon.mailsTo(customer)).toHaveLength(1);
+  expect(await daemon.transcript(customer)).toHaveLength(2);
+  expect((await daemon.escalations()).map(({ state }) => state)).toEqual(["open"]);
 });
 
 it.concurrent("who answered learns that the customer was not reached", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(anna);
-  await desk.textTo(dora.sms);
-  await desk.quiet();
-  desk.api.fault({ code: 21211 }, { to: anna, times: 1 });
-  await desk.text("It is on its way.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (failed)");
-  await desk.quiet();
-  expect(await outbound(desk, "human")).toEqual([{ state: "failed" }]);
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(anna);
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  daemon.api.fault({ code: 21211 }, { to: anna, times: 1 });
+  await daemon.text("It is on its way.", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (failed)");
+  await daemon.quiet();
+  expect(await outbound(daemon, "human")).toEqual([{ state: "failed" }]);
 });
 
 it.concurrent("who answered learns that the customer wants no texts any more", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(anna);
-  await desk.textTo(dora.sms);
-  await desk.quiet();
-  await desk.text("STOP");
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(anna);
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  await daemon.text("STOP");
   await eventually(async () =>
-    expect(await desk.rows("SELECT address FROM suppressions WHERE active = 1")).toEqual([{ address: anna }]),
+    expect(await daemon.rows("SELECT address FROM suppressions WHERE active = 1")).toEqual([{ address: anna }]),
   );
-  await desk.text("It is on its way.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (dropped): suppressed");
+  await daemon.text("It is on its way.", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (dropped): suppressed");
 });
 
 it.concurrent("a slip of a command and a yes are told back, and go to nobody", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(anna);
-  await desk.textTo(dora.sms);
-  await desk.quiet();
-  await desk.text("#nots She is a fraud", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain("is no command");
-  await desk.text("Yes", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 2)).toContain('"Yes" was not sent to the customer');
-  await desk.escalated("acknowledged");
-  await desk.text("10.50 EUR are on their way", { from: dora.sms });
-  expect(await desk.textTo(anna, 1)).toBe("10.50 EUR are on their way");
-  expect(desk.textsTo(anna)).toEqual([colleague, "10.50 EUR are on their way"]);
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(anna);
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  await daemon.text("#nots She is a fraud", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 1)).toContain("is no command");
+  await daemon.text("Yes", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 2)).toContain('"Yes" was not sent to the customer');
+  await daemon.escalated("acknowledged");
+  await daemon.text("10.50 EUR are on their way", { from: dora.sms });
+  expect(await daemon.textTo(anna, 1)).toBe("10.50 EUR are on their way");
+  expect(daemon.textsTo(anna)).toEqual([colleague, "10.50 EUR are on their way"]);
 });
 
 it.concurrent("a word for us goes to no customer, and whoever may have meant it for one learns that", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(anna);
-  const notice = await desk.textTo(dora.sms);
-  await desk.quiet();
-  await desk.text("close", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain('"close" is no command: those are #resume,');
-  await desk.text(`Disliked “${notice}”`, { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 2)).toContain("is no command");
-  await desk.quiet();
-  expect((await desk.escalations()).map(({ state }) => state)).toEqual(["open"]);
-  await desk.text(`Liked “${notice}”`, { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 3)).toContain("It is yours.");
-  await desk.text("May I keep the box?");
-  expect(await desk.textTo(dora.sms, 4)).toContain("May I keep the box?");
-  await desk.text("Ok.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 5)).toBe('1: It is yours. "Ok." was not sent to the customer.');
-  await desk.text("ok, you may", { from: dora.sms });
-  expect(await desk.textTo(anna, 1)).toBe("ok, you may");
-  await desk.quiet();
-  expect(desk.textsTo(anna)).toHaveLength(2);
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(anna);
+  const notice = await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  await daemon.text("close", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 1)).toContain('"close" is no command: those are #resume,');
+  await daemon.text(`Disliked “${notice}”`, { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 2)).toContain("is no command");
+  await daemon.quiet();
+  expect((await daemon.escalations()).map(({ state }) => state)).toEqual(["open"]);
+  await daemon.text(`Liked “${notice}”`, { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 3)).toContain("It is yours.");
+  await daemon.text("May I keep the box?");
+  expect(await daemon.textTo(dora.sms, 4)).toContain("May I keep the box?");
+  await daemon.text("Ok.", { from: dora.sms });
+  expect(await daemon.textTo(dora.sms, 5)).toBe('1: It is yours. "Ok." was not sent to the customer.');
+  await daemon.text("ok, you may", { from: dora.sms });
+  expect(await daemon.textTo(anna, 1)).toBe("ok, you may");
+  await daemon.quiet();
+  expect(daemon.textsTo(anna)).toHaveLength(2);
 });
 
 it.concurrent("nobody's name and card reach the customer, whatever the mail program", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.write({ subject: "My lamp", text: "I want a refund" });
-  const notice = await desk.mailTo(dora.email);
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.write({ subject: "My lamp", text: "I want a refund" });
+  const notice = await daemon.mailTo(dora.email);
   const card = `Best regards,\nDora Dahl\nHead of Care\n\nFirm GmbH\nT +49 30 123456 | ${dora.email}`;
   const quoted = `From: The Team\nSent: Monday\nTo: Dora Dahl\nSubject: ${notice.subject}\n\n${notice.text}`;
   const answer = (text: string) =>
-    desk.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text });
+    daemon.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text });
   await answer(`-- \n${card}\n\n${quoted}`);
-  expect((await desk.mailTo(dora.email, 1)).text).toContain("nothing but a signature in your answer");
+  expect((await daemon.mailTo(dora.email, 1)).text).toContain("nothing but a signature in your answer");
   await answer(`Ok\n\n${card}\n\n${quoted}`);
-  await desk.escalated("acknowledged");
+  await daemon.escalated("acknowledged");
   await answer(`We pay you today.\n\n${card}\n\n${quoted}`);
-  const { text } = await desk.mailTo(customer, 1);
+  const { text } = await daemon.mailTo(customer, 1);
   expect(text).toMatch(/^We pay you today\.\s+-- \s+The Team/);
   expect(text).not.toMatch(/Dora|regards|123456/);
   await answer(`#close\n\n${card}\n\n${quoted}`);
-  await desk.escalated("closed");
-  await desk.quiet();
-  expect(desk.mailsTo(customer)).toHaveLength(2);
-  expect(await desk.transcript(customer)).toEqual([
+  await daemon.escalated("closed");
+  await daemon.quiet();
+  expect(daemon.mailsTo(customer)).toHaveLength(2);
+  expect(await daemon.transcript(customer)).toEqual([
     expect.stringContaining("I want a refund"),
     expect.stringContaining(colleague),
     expect.stringMatching(/We pay you today\.$/),
@@ -131,12 +139,12 @@ it.concurrent("nobody's name and card reach the customer, whatever the mail prog
 });
 
 it.concurrent("says that more was said than it tells", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("A refund, please");
-  await desk.textTo(dora.sms);
-  await desk.quiet();
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
   const told: string[] = [];
-  const rolledBack = desk.app().db.tx(async (q) => {
+  const rolledBack = daemon.app().db.tx(async (q) => {
     const row = await escalationByNumber(q, 1);
     if (!row?.conversation) throw new Error("there is no escalation");
     const reply = {
@@ -176,53 +184,53 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
 });
 
 it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  await desk.text("Hello");
-  await desk.textTo(anna);
-  await desk.quiet();
-  await desk.setMode(anna, "manual");
-  await desk.text("Are you there?");
-  await desk.textTo(dora.sms);
-  await desk.quiet();
-  expect((await desk.escalations()).map(({ cause }) => cause)).toEqual(["silent"]);
-  await desk.text("Yes, I am.\n#close", { from: dora.sms });
-  await desk.textTo(anna, 1);
-  await desk.escalated("closed");
-  await desk.quiet();
-  await desk.look(anna);
-  await desk.quiet();
-  await desk.escalated("closed");
-  expect(desk.textsTo(emil.sms)).toHaveLength(2);
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("Hello");
+  await daemon.textTo(anna);
+  await daemon.quiet();
+  await daemon.setMode(anna, "manual");
+  await daemon.text("Are you there?");
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  expect((await daemon.escalations()).map(({ cause }) => cause)).toEqual(["silent"]);
+  await daemon.text("Yes, I am.\n#close", { from: dora.sms });
+  await daemon.textTo(anna, 1);
+  await daemon.escalated("closed");
+  await daemon.quiet();
+  await daemon.look(anna);
+  await daemon.quiet();
+  await daemon.escalated("closed");
+  expect(daemon.textsTo(emil.sms)).toHaveLength(2);
 });
 
 it.concurrent("a conversation that is manual from its first word is looked at", async ({ onTestFinished }) => {
   const clock = movableClock();
-  const desk = await openDesk(onTestFinished, { clock });
-  await desk.text("Hello");
-  await desk.textTo(anna);
-  await desk.quiet();
-  await desk.setMode(anna, "manual");
+  const daemon = await startEscalationDaemon(onTestFinished, { clock });
+  await daemon.text("Hello");
+  await daemon.textTo(anna);
+  await daemon.quiet();
+  await daemon.setMode(anna, "manual");
   // Whatever was known of it was forgotten with the day.
-  await desk.app().scheduler.commit((q) => q.run("DELETE FROM polls"));
-  await desk.text("Are you there?");
-  await desk.escalated("open");
-  await desk.quiet();
-  expect(await desk.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]);
-  await desk.sayManually(anna, "I am.");
-  await desk.look(anna);
-  expect(await desk.textTo(anna, 1)).toBe("I am.");
+  await daemon.app().scheduler.commit((q) => q.run("DELETE FROM polls"));
+  await daemon.text("Are you there?");
+  await daemon.escalated("open");
+  await daemon.quiet();
+  expect(await daemon.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]);
+  await daemon.sayManually(anna, "I am.");
+  await daemon.look(anna);
+  expect(await daemon.textTo(anna, 1)).toBe("I am.");
 });
 
 it.concurrent("what blocks the conversation blocks no person's answer", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished, { sms: { on_permanent_failure: "block" } });
-  await desk.text("Hello");
-  await desk.textTo(anna);
-  await desk.quiet();
-  desk.api.fault({ code: 21211 }, { to: anna, times: 1 });
-  await desk.text("Where is my lamp?");
-  await desk.textTo(dora.sms);
-  await desk.text("On its way.", { from: dora.sms });
-  expect(await desk.textTo(anna, 1)).toBe("On its way.");
+  const daemon = await startEscalationDaemon(onTestFinished, { sms: { on_permanent_failure: "block" } });
+  await daemon.text("Hello");
+  await daemon.textTo(anna);
+  await daemon.quiet();
+  daemon.api.fault({ code: 21211 }, { to: anna, times: 1 });
+  await daemon.text("Where is my lamp?");
+  await daemon.textTo(dora.sms);
+  await daemon.text("On its way.", { from: dora.sms });
+  expect(await daemon.textTo(anna, 1)).toBe("On its way.");
 });
 
 it.concurrent("an answer of the agent's is not lost because the conversation went back to it", async ({
@@ -230,13 +238,13 @@ it.concurrent("an answer of the agent's is not lost because the conversation wen
 }) => {
   const clock = movableClock();
   const smsSkill = { responseDelaySeconds: 3600 };
-  const desk = await openDesk(onTestFinished, { clock, smsSkill, sms: { on_new_message: "drop" } });
-  await desk.text("A refund, please");
-  await desk.textTo(dora.sms);
-  await desk.quiet();
-  await desk.text("#resume", { from: dora.sms });
-  await desk.escalated("closed");
-  await desk.quiet();
+  const daemon = await startEscalationDaemon(onTestFinished, { clock, smsSkill, sms: { on_new_message: "drop" } });
+  await daemon.text("A refund, please");
+  await daemon.textTo(dora.sms);
+  await daemon.quiet();
+  await daemon.text("#resume", { from: dora.sms });
+  await daemon.escalated("closed");
+  await daemon.quiet();
   clock.forward(3_600_000);
-  expect(await desk.textTo(anna)).toBe(colleague);
+  expect(await daemon.textTo(anna)).toBe(colleague);
 });

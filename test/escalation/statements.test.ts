@@ -25,7 +25,7 @@ import {
   draft,
   fresh,
   opens,
-  sqlitePlace,
+  sqliteDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
@@ -77,7 +77,7 @@ async function statements(db: Database, work: (q: Query) => Promise<unknown>): P
 
 /** A customer's conversation `k`, and escalation `e` about it, of which both responders were notified. */
 async function notified(line: ChannelRuntime): Promise<Database> {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     await bindPlatform(q, "k", "p");
@@ -156,7 +156,7 @@ it("relays a mail with few statements", async () => {
 });
 
 it("notifies two responders with few statements", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     await opens(q, "e", { about: "conversation:k", conversation: "k" });
@@ -175,7 +175,7 @@ it("notifies two responders with few statements", async () => {
 });
 
 it("notifies two responders of twenty escalations with few statements", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   await db.tx(async (q) => {
     for (let n = 0; n < 20; n += 1) {
       await conversation(q, `k${n}`);
@@ -202,7 +202,7 @@ const lines = () => new Map([["c", escalating]]);
 
 /** A customer's conversation `k` with an answered turn `t`, bound to `p` on the platform. */
 async function asked(): Promise<Database> {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     await bindPlatform(q, "k", "p");

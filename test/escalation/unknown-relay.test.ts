@@ -7,7 +7,7 @@ import { loadPollFacts } from "../../src/escalation/poll/rows.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 import { addNotification, concludeTurn, conversation, insertEscalation } from "../support/store/databases.ts";
 
@@ -17,9 +17,9 @@ it.each([
   ["refused", 1],
   ["deferred", 2],
 ])("words put again after an attempt that was %s are delivered from elsewhere %d times", async (outcome, count) => {
-  const house = await openHouse();
+  const pipeline = await openPipeline();
   const line = lineOf();
-  const texts = await house.db.tx(async (q) => {
+  const texts = await pipeline.db.tx(async (q) => {
     const person = "anna@customer.example";
     const opened = await conversation(q, "k", "c", person);
     await bindPlatform(q, opened, "p");
@@ -42,9 +42,9 @@ it.each([
 });
 
 it("what was to be said an hour later is due when the clock is put back a day", async () => {
-  const house = await openHouse();
-  const due = () => house.db.tx((q) => dueNotifications(q, 10, 60_000));
-  await house.db.tx(async (q) => {
+  const pipeline = await openPipeline();
+  const due = () => pipeline.db.tx((q) => dueNotifications(q, 10, 60_000));
+  await pipeline.db.tx(async (q) => {
     const row = { id: "e", about: "channel:c:held", conversation: null, channel: "c", agent: "a" };
     await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
     const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
@@ -52,6 +52,8 @@ it("what was to be said an hour later is due when the clock is put back a day", 
     await addNotification(q, { id: "n", target: "k", kind: "opened", subject: "", text: null }, 3_600_000);
   });
   expect(await due()).toEqual([]);
-  await house.db.tx((q) => q.run("UPDATE notifications SET made_at = made_at + 86400000, due_at = due_at + 86400000"));
+  await pipeline.db.tx((q) =>
+    q.run("UPDATE notifications SET made_at = made_at + 86400000, due_at = due_at + 86400000"),
+  );
   expect(await due()).toMatchObject([{ id: "n" }]);
 });

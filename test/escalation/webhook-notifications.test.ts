@@ -9,19 +9,19 @@ import { eventually } from "../support/clock.ts";
 import {
   chief,
   colleague,
-  type Desk,
   dora,
+  type EscalationDaemon,
   emil,
-  openDesk,
   policy,
+  startEscalationDaemon,
   topic,
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { type Answering, json, type Receiver, startReceiver, status } from "../support/escalation/policy.ts";
 
-interface World {
-  readonly desk: Desk;
+interface Fixture {
+  readonly daemon: EscalationDaemon;
   readonly hook: Receiver;
   /** What the receiver was told, in its order. */
   readonly told: () => Told[];
@@ -35,12 +35,12 @@ interface Told {
 }
 
 /** A pager is told first, then Emil by mail, then the chief. */
-async function world(finished: Finished, answer: Answering, over: object = {}): Promise<World> {
+async function servers(finished: Finished, answer: Answering, over: object = {}): Promise<Fixture> {
   const hook = await startReceiver();
   finished(() => hook.close());
   hook.answer(answer);
   const pager = { name: "Pager", webhook: { url: hook.url, headers: { "X-Key": "${env:HOOK_KEY}" } } };
-  const desk = await openDesk(finished, {
+  const daemon = await startEscalationDaemon(finished, {
     escalation: {
       ...policy,
       responders: { pager, dora, emil, chief },
@@ -57,15 +57,15 @@ async function world(finished: Finished, answer: Answering, over: object = {}): 
       const body = JSON.parse(text) as Told;
       return { ...body, id: String(headers["webhook-id"]) };
     });
-  return { desk, hook, told };
+  return { daemon, hook, told };
 }
 
-const ask = (desk: Desk) => desk.text("I want a refund");
+const ask = (daemon: EscalationDaemon) => daemon.text("I want a refund");
 const sources = "SELECT kind, state, code FROM events WHERE channel = 'escalations'";
 
 it.concurrent("an escalation is told with all that is known, and taken by the answer", async ({ onTestFinished }) => {
   const answer = json({ acknowledge: true, by: "Nora, on duty" });
-  const { desk, hook, told } = await world(onTestFinished, answer);
+  const { daemon: desk, hook, told } = await servers(onTestFinished, answer);
   await ask(desk);
   const [row] = await desk.escalated("acknowledged");
   expect(row?.acknowledged_by).toBe("Nora, on duty");
@@ -87,7 +87,7 @@ it.concurrent("an escalation is told with all that is known, and taken by the an
 });
 
 it.concurrent("an answer with words reaches the and the platform", async ({ onTestFinished }) => {
-  const { desk } = await world(onTestFinished, json({ reply: "We pay you by Friday." }));
+  const { daemon: desk } = await servers(onTestFinished, json({ reply: "We pay you by Friday." }));
   await ask(desk);
   await eventually(() => expect(desk.textsTo(anna)).toContain("We pay you by Friday."));
   const [row] = await desk.escalated("acknowledged");
@@ -106,7 +106,7 @@ it.concurrent("a delivery of which nobody knows is made again under its id, and 
     if (++tries === 1) response.socket?.destroy();
     else json({ acknowledge: true })(response, got);
   };
-  const { desk, told } = await world(onTestFinished, answer);
+  const { daemon: desk, told } = await servers(onTestFinished, answer);
   await ask(desk);
   await desk.escalated("acknowledged");
   await desk.quiet();
@@ -117,7 +117,7 @@ it.concurrent("a delivery of which nobody knows is made again under its id, and 
 });
 
 it.concurrent("a receiver that refuses makes it the next one's turn at once", async ({ onTestFinished }) => {
-  const { desk, told } = await world(onTestFinished, status(404));
+  const { daemon: desk, told } = await servers(onTestFinished, status(404));
   await ask(desk);
   expect((await desk.mailTo(emil.email)).text).toContain("I want a refund");
   await desk.escalated("open");
@@ -131,14 +131,14 @@ it.concurrent("a recipient of the agent at a private address is not reached, and
   const hook = await startReceiver();
   onTestFinished(() => hook.close());
   const topics = [topic("refund", { recipients: [{ channel: "webhook", value: hook.url }] })];
-  const desk = await openDesk(onTestFinished, {
+  const daemon = await startEscalationDaemon(onTestFinished, {
     topics,
     escalation: { ...policy, tiers: [], fallback: { notify: ["chief"], repeat: "0s" } },
   });
-  await ask(desk);
-  await desk.mailTo(chief.email);
+  await ask(daemon);
+  await daemon.mailTo(chief.email);
   await eventually(async () => {
-    const [row] = await desk.rows("SELECT state, reason FROM drafts WHERE channel = 'escalations'");
+    const [row] = await daemon.rows("SELECT state, reason FROM drafts WHERE channel = 'escalations'");
     expect(row).toMatchObject({ state: "failed", reason: expect.stringContaining("address") });
   });
   expect(hook.got).toEqual([]);
@@ -148,7 +148,7 @@ it.concurrent("who was told learns that somebody else has it, and cannot take it
   onTestFinished,
 }) => {
   let answer: Answering = status(204);
-  const { desk, told } = await world(onTestFinished, (response, got) => answer(response, got), {
+  const { daemon: desk, told } = await servers(onTestFinished, (response, got) => answer(response, got), {
     tiers: [{ notify: ["pager", "dora"], repeat: "0s", next: "12h" }],
   });
   await ask(desk);
@@ -168,7 +168,7 @@ it.concurrent("who was told learns that somebody else has it, and cannot take it
 });
 
 it.concurrent("what answers no notice is asked nobody", async ({ onTestFinished }) => {
-  const { desk, hook } = await world(onTestFinished, status(204));
+  const { daemon: desk, hook } = await servers(onTestFinished, status(204));
   const event: MessageEvent = {
     kind: "message",
     id: externalId("e1"),
@@ -185,7 +185,7 @@ it.concurrent("what answers no notice is asked nobody", async ({ onTestFinished 
 });
 
 it.concurrent("the channel of webhooks is no channel that people write on", async ({ onTestFinished }) => {
-  const { desk } = await world(onTestFinished, status(204));
+  const { daemon: desk } = await servers(onTestFinished, status(204));
   const { host, agents } = desk.app();
   const channels = reportChannels(host, agents);
   const own = channels.filter(({ id }) => id === "escalations");

@@ -7,7 +7,13 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { forget } from "../../src/store/retention.ts";
-import { type House, type HouseOptions, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import {
+  mail,
+  openPipeline,
+  type TestPipeline,
+  type TestPipelineOptions,
+  testClock,
+} from "../support/pipeline/pipeline.ts";
 
 const minute = 60_000;
 const picture = (ref: Json, size?: number): Attachment => ({
@@ -62,10 +68,10 @@ const there = (bytes: string, attempts = 1): Kept => ({
 });
 
 /** The process dies and another begins on the same store. */
-async function reborn(house: House, options: HouseOptions): Promise<House> {
-  await house.scheduler.drain(0);
-  await house.db.tx(endLeases);
-  return openHouse({ ...options, clock: house.clock, db: house.db, platform: house.platform });
+async function reborn(pipeline: TestPipeline, options: TestPipelineOptions): Promise<TestPipeline> {
+  await pipeline.scheduler.drain(0);
+  await pipeline.db.tx(endLeases);
+  return openPipeline({ ...options, clock: pipeline.clock, db: pipeline.db, platform: pipeline.platform });
 }
 
 /** A fetch that never ends by itself, and heeds no signal. */
@@ -76,29 +82,29 @@ async function* endless(): AsyncIterable<Uint8Array> {
 
 it("fetches the bytes, while the agent is asked with the name", async () => {
   const media = mediaStore({ a: "picture", b: "sound" });
-  const house = await openHouse({ open: media.open });
+  const pipeline = await openPipeline({ open: media.open });
   const inHand: Attachment = { name: "c.txt", mediaType: "text/plain", bytes: Buffer.from("words") };
-  await house.arrives({ text: "look", attachments: [picture("a", 7), picture("b"), inHand] });
-  expect(await kept(house.db)).toEqual([there("picture"), there("sound"), there("words", 0)]);
+  await pipeline.arrives({ text: "look", attachments: [picture("a", 7), picture("b"), inHand] });
+  expect(await kept(pipeline.db)).toEqual([there("picture"), there("sound"), there("words", 0)]);
   expect(media.asked).toEqual(["a", "b"]);
-  expect(house.platform.calls.filter((call) => call.startsWith("ask")).join()).toContain(".jpg");
-  expect(house.sent).toHaveLength(1);
+  expect(pipeline.platform.calls.filter((call) => call.startsWith("ask")).join()).toContain(".jpg");
+  expect(pipeline.sent).toHaveLength(1);
 });
 
 it("holds up neither the intake nor the answer, however long it takes", async () => {
-  const house = await openHouse({ open: endless });
-  house.sweeps();
-  await house.accepts("c", mail({ text: "look", attachments: [picture("a"), picture("b"), picture("c")] }));
-  await expect.poll(() => house.sent).toHaveLength(1);
-  await expect.poll(() => house.scheduler.running(), { message: "two at once" }).toBe(2);
-  expect((await kept(house.db)).map(({ attempts }) => attempts)).toEqual([1, 1, 0]);
+  const pipeline = await openPipeline({ open: endless });
+  pipeline.sweeps();
+  await pipeline.accepts("c", mail({ text: "look", attachments: [picture("a"), picture("b"), picture("c")] }));
+  await expect.poll(() => pipeline.sent).toHaveLength(1);
+  await expect.poll(() => pipeline.scheduler.running(), { message: "two at once" }).toBe(2);
+  expect((await kept(pipeline.db)).map(({ attempts }) => attempts)).toEqual([1, 1, 0]);
 });
 
 it("tries again after failures, ever later, and gives up in the end", async () => {
   const media = mediaStore();
-  const house = await openHouse({ open: media.open, clock: testClock(true) });
-  await house.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
-  const [first] = await kept(house.db);
+  const pipeline = await openPipeline({ open: media.open, clock: testClock(true) });
+  await pipeline.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
+  const [first] = await kept(pipeline.db);
   expect(first).toEqual({
     bytes: null,
     size: null,
@@ -106,29 +112,29 @@ it("tries again after failures, ever later, and gives up in the end", async () =
     due: true,
     reason: "there is no such medium",
   });
-  await house.passes(1000, 500);
+  await pipeline.passes(1000, 500);
   expect(media.asked).toHaveLength(2);
-  await house.passes(2000, 500);
+  await pipeline.passes(2000, 500);
   expect(media.asked).toHaveLength(4);
   media.held["a"] = "late";
-  await house.passes(20_000, 1000);
-  expect((await kept(house.db))[0]).toEqual(there("late", 3));
-  await house.passes(36 * 60 * minute, 30 * minute);
-  expect((await kept(house.db))[1]).toMatchObject({ bytes: null, attempts: 10, due: false });
+  await pipeline.passes(20_000, 1000);
+  expect((await kept(pipeline.db))[0]).toEqual(there("late", 3));
+  await pipeline.passes(36 * 60 * minute, 30 * minute);
+  expect((await kept(pipeline.db))[1]).toMatchObject({ bytes: null, attempts: 10, due: false });
   expect(media.asked.filter((ref) => ref === "b")).toHaveLength(10);
-  expect(house.heard.filter((line) => line === "attachment download failed for good")).toHaveLength(1);
+  expect(pipeline.heard.filter((line) => line === "attachment download failed for good")).toHaveLength(1);
 });
 
 it("records a file that is too large or finally refused, and does not retry", async () => {
   const media = mediaStore({ a: "x".repeat(1001), b: finalError("it was taken back"), d: "d" });
-  const house = await openHouse({ open: media.open });
-  await house.arrives({
+  const pipeline = await openPipeline({ open: media.open });
+  await pipeline.arrives({
     text: "look",
     attachments: [picture("a"), picture("b"), picture("c", 5_000), picture("d")],
   });
-  await house.passes(10 * minute);
+  await pipeline.passes(10 * minute);
   const lost = (reason: string, attempts = 1) => ({ bytes: null, attempts, due: false, reason });
-  expect(await kept(house.db)).toMatchObject([
+  expect(await kept(pipeline.db)).toMatchObject([
     lost("it is larger than 1000 bytes"),
     lost("it was taken back"),
     lost("it is larger than 1000 bytes"),
@@ -139,33 +145,33 @@ it("records a file that is too large or finally refused, and does not retry", as
 
 it("fetches once what is announced twice", async () => {
   const media = mediaStore({ a: "picture" });
-  const house = await openHouse({ open: media.open });
+  const pipeline = await openPipeline({ open: media.open });
   const event = mail({ text: "look", attachments: [picture("a")], fingerprint: "f" });
   const copy = { ...event, id: externalId("another id") };
-  await Promise.all([event, event, copy].map((one) => house.accepts("c", one)));
-  await house.settles();
+  await Promise.all([event, event, copy].map((one) => pipeline.accepts("c", one)));
+  await pipeline.settles();
   expect(media.asked).toEqual(["a"]);
-  expect(await kept(house.db)).toEqual([there("picture")]);
+  expect(await kept(pipeline.db)).toEqual([there("picture")]);
 });
 
 it("begins again at once after a death in the middle", async () => {
-  const house = await openHouse({ open: endless });
-  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
-  await expect.poll(() => kept(house.db)).toMatchObject([{ attempts: 1, due: true }]);
+  const pipeline = await openPipeline({ open: endless });
+  await pipeline.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => kept(pipeline.db)).toMatchObject([{ attempts: 1, due: true }]);
   const media = mediaStore({ a: "picture" });
-  const next = await reborn(house, { open: media.open });
+  const next = await reborn(pipeline, { open: media.open });
   await next.settles();
   expect(await kept(next.db)).toEqual([there("picture", 2)]);
 });
 
 it("keeps no shutdown waiting, and is begun at once by the next process", async () => {
-  const house = await openHouse({ open: endless });
-  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
-  await expect.poll(() => house.sent).toHaveLength(1);
-  await house.scheduler.drain(60_000);
-  expect(await kept(house.db)).toMatchObject([{ attempts: 1, due: true, reason: "interrupted" }]);
-  const { clock, db, platform } = house;
-  const next = await openHouse({ clock, db, platform, node: "m", open: mediaStore({ a: "picture" }).open });
+  const pipeline = await openPipeline({ open: endless });
+  await pipeline.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => pipeline.sent).toHaveLength(1);
+  await pipeline.scheduler.drain(60_000);
+  expect(await kept(pipeline.db)).toMatchObject([{ attempts: 1, due: true, reason: "interrupted" }]);
+  const { clock, db, platform } = pipeline;
+  const next = await openPipeline({ clock, db, platform, node: "m", open: mediaStore({ a: "picture" }).open });
   await next.settles();
   expect(await kept(db)).toEqual([there("picture", 2)]);
 });
@@ -173,7 +179,7 @@ it("keeps no shutdown waiting, and is begun at once by the next process", async 
 it("loses nothing when the process dies before the bytes are committed, and repeats nothing after", async () => {
   const media = mediaStore({ a: "picture" });
   let deadly = true;
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     open: media.open,
     // Written, and undone: what a kill before the commit leaves.
     faulty: (db) => ({
@@ -187,11 +193,11 @@ it("loses nothing when the process dies before the bytes are committed, and repe
         }),
     }),
   });
-  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
-  await expect.poll(() => house.heard).toContain("writing an outcome failed, retrying");
-  expect(await kept(house.db)).toMatchObject([{ bytes: null, due: true }]);
+  await pipeline.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  await expect.poll(() => pipeline.heard).toContain("writing an outcome failed, retrying");
+  expect(await kept(pipeline.db)).toMatchObject([{ bytes: null, due: true }]);
   deadly = false;
-  const next = await reborn(house, { open: media.open });
+  const next = await reborn(pipeline, { open: media.open });
   await next.settles();
   const after = await kept(next.db);
   expect(after).toMatchObject([{ bytes: "picture", due: false }]);
@@ -203,19 +209,19 @@ it("loses nothing when the process dies before the bytes are committed, and repe
 });
 
 it("does not let one that kills the process each time do so for ever", async () => {
-  let house = await openHouse({ open: endless });
-  await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
+  let pipeline = await openPipeline({ open: endless });
+  await pipeline.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
   for (let lives = 0; lives < 12; lives++) {
-    house = await reborn(house, { open: endless });
-    await house.scheduler.sweep();
+    pipeline = await reborn(pipeline, { open: endless });
+    await pipeline.scheduler.sweep();
   }
-  expect(await kept(house.db)).toMatchObject([{ due: false, reason: expect.stringMatching(/^given up/) }]);
+  expect(await kept(pipeline.db)).toMatchObject([{ due: false, reason: expect.stringMatching(/^given up/) }]);
 });
 
 it("lets one node fetch; another takes over when the claim is over, and the first one writes nothing then", async () => {
   const clock = testClock();
   const release = Promise.withResolvers<void>();
-  const slow = await openHouse({
+  const slow = await openPipeline({
     clock,
     async *open() {
       await release.promise;
@@ -226,7 +232,7 @@ it("lets one node fetch; another takes over when the claim is over, and the firs
   await expect.poll(() => kept(slow.db)).toMatchObject([{ attempts: 1 }]);
   const media = mediaStore({ a: "fresh" });
   const { db, platform } = slow;
-  const other = await openHouse({ clock, db, platform, node: "m", open: media.open });
+  const other = await openPipeline({ clock, db, platform, node: "m", open: media.open });
   await other.scheduler.sweep();
   await other.passes(30_000, 10_000);
   expect(media.asked).toEqual([]);
@@ -239,26 +245,26 @@ it("lets one node fetch; another takes over when the claim is over, and the firs
 });
 
 it("leaves what no adapter can fetch, until one can", async () => {
-  const house = await openHouse();
-  await house.arrives({ text: "look", attachments: [picture("a")] });
-  expect(await kept(house.db)).toMatchObject([{ attempts: 0, due: true }]);
-  const next = await reborn(house, { open: mediaStore({ a: "picture" }).open });
+  const pipeline = await openPipeline();
+  await pipeline.arrives({ text: "look", attachments: [picture("a")] });
+  expect(await kept(pipeline.db)).toMatchObject([{ attempts: 0, due: true }]);
+  const next = await reborn(pipeline, { open: mediaStore({ a: "picture" }).open });
   await next.settles();
   expect(await kept(next.db)).toEqual([there("picture")]);
 });
 
 it("is forgotten like bytes that came along, and is not fetched after that", async () => {
   const media = mediaStore({ a: "picture" });
-  const house = await openHouse({ open: media.open });
-  await house.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
-  house.clock.forward(2 * minute);
-  await house.db.tx((q) => forget(q, { rawMs: minute, eventsMs: 100 * minute }));
-  const rows = await house.db.read((q) => q.all("SELECT blob, ref, due_at FROM attachments ORDER BY position"));
+  const pipeline = await openPipeline({ open: media.open });
+  await pipeline.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
+  pipeline.clock.forward(2 * minute);
+  await pipeline.db.tx((q) => forget(q, { rawMs: minute, eventsMs: 100 * minute }));
+  const rows = await pipeline.db.read((q) => q.all("SELECT blob, ref, due_at FROM attachments ORDER BY position"));
   const nothing = { blob: null, ref: null, due_at: null };
   expect(rows).toEqual([nothing, nothing]);
-  expect(await house.db.read((q) => q.all("SELECT id FROM blobs"))).toEqual([]);
+  expect(await pipeline.db.read((q) => q.all("SELECT id FROM blobs"))).toEqual([]);
   const asked = media.asked.length;
-  await house.passes(60 * minute);
+  await pipeline.passes(60 * minute);
   expect(media.asked).toHaveLength(asked);
 });
 
@@ -270,7 +276,7 @@ it("says before and after the commit that brings the bytes", async () => {
   onTestFinished(() => {
     point.unsubscribe(hear);
   });
-  const house = await openHouse({ open: mediaStore({ a: "picture" }).open });
-  await house.arrives({ text: "look", attachments: [picture("a")] });
+  const pipeline = await openPipeline({ open: mediaStore({ a: "picture" }).open });
+  await pipeline.arrives({ text: "look", attachments: [picture("a")] });
   expect(phases).toEqual(["before", "after"]);
 });

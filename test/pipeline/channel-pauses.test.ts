@@ -6,25 +6,26 @@ import type { EscalationHooks, EscalationTrigger } from "../../src/pipeline/esca
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { resendDraft } from "../../src/store/operators/outbox.ts";
 import { channelPauses } from "../../src/store/tables/pauses.ts";
-import { type House, type HouseOptions, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { openPipeline, type TestPipeline, type TestPipelineOptions, testClock } from "../support/pipeline/pipeline.ts";
 
 const hour = 3_600_000;
-const stop = (house: House, forMs: number | null = null) => pause(house.db, { channel: "c", reason: "test", forMs });
+const stop = (pipeline: TestPipeline, forMs: number | null = null) =>
+  pause(pipeline.db, { channel: "c", reason: "test", forMs });
 
 /** Collects the hops from now on. */
-function hopsOf(house: House): readonly Hop[] {
+function hopsOf(pipeline: TestPipeline): readonly Hop[] {
   const hops: Hop[] = [];
-  house.db.observe((report) => void hops.push(...report.hops));
+  pipeline.db.observe((report) => void hops.push(...report.hops));
   return hops;
 }
 
-interface Alerted extends House {
+interface Alerted extends TestPipeline {
   readonly alerts: readonly EscalationTrigger[];
   readonly undelivered: readonly string[];
 }
 
-/** A house whose escalations are kept, each key once. */
-async function alerted(options: HouseOptions = {}): Promise<Alerted> {
+/** A pipeline that records its escalations, each key once. */
+async function alerted(options: TestPipelineOptions = {}): Promise<Alerted> {
   const alerts: EscalationTrigger[] = [];
   const undelivered: string[] = [];
   const escalation: EscalationHooks = {
@@ -38,81 +39,81 @@ async function alerted(options: HouseOptions = {}): Promise<Alerted> {
       undelivered.push(`${line.channel} ${draft.id} ${state}: ${reason}`);
     },
   };
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     ...options,
     line: (line) => ({ ...line, escalation: () => escalation }),
   });
-  return Object.assign(house, { alerts, undelivered });
+  return Object.assign(pipeline, { alerts, undelivered });
 }
 
 describe("a paused channel", () => {
   it("receives and stores messages, and answers them after resume", async () => {
-    const house = await openHouse();
-    await stop(house);
-    await house.arrives({ text: "first" }, { text: "second", from: { address: "bob@example.org" } });
-    expect((await house.turns()).map(({ state }) => state)).toEqual(["waiting", "waiting"]);
-    expect([house.platform.calls, house.sent]).toEqual([[], []]);
-    await resume(house.db, "c");
-    await house.settles();
-    expect((await house.turns()).map(({ state }) => state)).toEqual(["answered", "answered"]);
-    expect(house.sent).toHaveLength(2);
+    const pipeline = await openPipeline();
+    await stop(pipeline);
+    await pipeline.arrives({ text: "first" }, { text: "second", from: { address: "bob@example.org" } });
+    expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["waiting", "waiting"]);
+    expect([pipeline.platform.calls, pipeline.sent]).toEqual([[], []]);
+    await resume(pipeline.db, "c");
+    await pipeline.settles();
+    expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "answered"]);
+    expect(pipeline.sent).toHaveLength(2);
   });
 
   it("does not make the attempt that was claimed before the pause", async () => {
-    let house: House | null = null;
+    let pipeline: TestPipeline | null = null;
     let crossings = 0;
-    house = await openHouse({
+    pipeline = await openPipeline({
       outbound: {
         send: async (_, attempt) => {
-          if (house !== null && crossings === 0) await stop(house);
+          if (pipeline !== null && crossings === 0) await stop(pipeline);
           crossings += 1;
           await attempt.crossing();
           return { kind: "sent", id: `sent-${attempt.key}` as never };
         },
       },
     });
-    await house.arrives({ text: "hello" });
-    expect(await house.drafts()).toEqual(["queued"]);
-    await house.settles();
+    await pipeline.arrives({ text: "hello" });
+    expect(await pipeline.drafts()).toEqual(["queued"]);
+    await pipeline.settles();
     expect(crossings).toBe(1);
-    await resume(house.db, "c");
-    await house.settles();
-    expect([crossings, await house.drafts()]).toEqual([2, ["sent"]]);
+    await resume(pipeline.db, "c");
+    await pipeline.settles();
+    expect([crossings, await pipeline.drafts()]).toEqual([2, ["sent"]]);
   });
 
   it("resumes by itself, and holds what has waited longer than max_age until an operator releases it", async () => {
-    const house = await alerted({ clock: testClock(true), rules: { max_age: 2 * hour } });
-    const hops = hopsOf(house);
-    await stop(house, 3 * hour);
-    await house.arrives({ text: "early" });
-    await house.passes(2 * hour, hour);
-    await house.arrives({
+    const pipeline = await alerted({ clock: testClock(true), rules: { max_age: 2 * hour } });
+    const hops = hopsOf(pipeline);
+    await stop(pipeline, 3 * hour);
+    await pipeline.arrives({ text: "early" });
+    await pipeline.passes(2 * hour, hour);
+    await pipeline.arrives({
       text: "late",
       from: { address: "bob@example.org" },
-      sentAt: new Date(house.clock.now()),
+      sentAt: new Date(pipeline.clock.now()),
     });
-    await house.passes(1.5 * hour, hour / 2);
-    expect(house.sent).toHaveLength(1);
-    expect(await house.listed("held")).toEqual(["too-old"]);
-    expect(house.alerts.map(({ cause, conversation }) => [cause, conversation])).toEqual([["held", null]]);
+    await pipeline.passes(1.5 * hour, hour / 2);
+    expect(pipeline.sent).toHaveLength(1);
+    expect(await pipeline.listed("held")).toEqual(["too-old"]);
+    expect(pipeline.alerts.map(({ cause, conversation }) => [cause, conversation])).toEqual([["held", null]]);
     expect(hops.filter(({ name }) => name === "held")).toMatchObject([{ trace: "m1", code: "too-old", channel: "c" }]);
-    await house.releases(1);
-    expect(house.sent).toHaveLength(2);
+    await pipeline.releases(1);
+    expect(pipeline.sent).toHaveLength(2);
   });
 
   it("holds a reply that has waited longer than max_age", async () => {
     const clock = testClock(true);
-    const house = await alerted({ clock, rules: { max_age: 2 * hour }, outbound: { capacity: () => 0 } });
-    await house.arrives({ text: "hello" });
-    await stop(house);
+    const pipeline = await alerted({ clock, rules: { max_age: 2 * hour }, outbound: { capacity: () => 0 } });
+    await pipeline.arrives({ text: "hello" });
+    await stop(pipeline);
     const other = await alerted({
       clock,
-      db: house.db,
-      platform: house.platform,
+      db: pipeline.db,
+      platform: pipeline.platform,
       rules: { max_age: 2 * hour },
     });
     await other.passes(3 * hour, hour);
-    await resume(house.db, "c");
+    await resume(pipeline.db, "c");
     await other.settles();
     expect([await other.drafts(), other.sent]).toEqual([["held"], []]);
     expect(other.alerts.map(({ reason }) => reason)).toEqual([expect.stringContaining("too-old")]);
@@ -129,37 +130,37 @@ describe("an automatic pause", () => {
   const from = (name: string) => ({ text: "hi", from: { address: `${name}@example.org` } });
 
   it("begins when several senders run into loops or caps, and notifies responders once", async () => {
-    const house = await alerted({
+    const pipeline = await alerted({
       rules: { caps, pause_on: { loops: [{ max: 2, per: hour }], replies: [] } },
     });
-    for (const name of ["a", "b"]) await house.arrives(from(name), from(name), from(name));
-    expect(await house.db.read(channelPauses)).toEqual([]);
-    await house.arrives({ ...from("c"), hops: 99 });
-    expect(await house.db.read(channelPauses)).toMatchObject([{ channel: "c", code: "loops", until: null }]);
-    await house.arrives({ ...from("d"), hops: 99 }, from("e"));
-    expect(house.sent).toHaveLength(2);
-    const paused = house.alerts.filter(({ key }) => key.startsWith("pause:"));
+    for (const name of ["a", "b"]) await pipeline.arrives(from(name), from(name), from(name));
+    expect(await pipeline.db.read(channelPauses)).toEqual([]);
+    await pipeline.arrives({ ...from("c"), hops: 99 });
+    expect(await pipeline.db.read(channelPauses)).toMatchObject([{ channel: "c", code: "loops", until: null }]);
+    await pipeline.arrives({ ...from("d"), hops: 99 }, from("e"));
+    expect(pipeline.sent).toHaveLength(2);
+    const paused = pipeline.alerts.filter(({ key }) => key.startsWith("pause:"));
     expect(paused.map(({ reason }) => reason)).toEqual([expect.stringContaining("more than 2 senders")]);
-    await resume(house.db, "c");
-    await house.arrives({ ...from("f"), hops: 99 });
-    expect(await house.db.read(channelPauses)).toEqual([]);
-    expect(house.sent).toHaveLength(3);
+    await resume(pipeline.db, "c");
+    await pipeline.arrives({ ...from("f"), hops: 99 });
+    expect(await pipeline.db.read(channelPauses)).toEqual([]);
+    expect(pipeline.sent).toHaveLength(3);
   });
 
   it("is not caused by one sender alone", async () => {
-    const house = await alerted({
+    const pipeline = await alerted({
       rules: { caps, pause_on: { loops: [{ max: 2, per: hour }], replies: [] } },
     });
-    for (let n = 0; n < 9; n++) await house.arrives(from("a"));
-    expect(await house.db.read(channelPauses)).toEqual([]);
+    for (let n = 0; n < 9; n++) await pipeline.arrives(from("a"));
+    expect(await pipeline.db.read(channelPauses)).toEqual([]);
   });
 
   it("begins before the message that exceeds the number of replies is asked", async () => {
-    const house = await alerted({ rules: { pause_on: { loops: [], replies: [{ max: 2, per: hour }] } } });
-    for (const name of ["a", "b", "c", "d"]) await house.arrives(from(name));
-    expect(await house.db.read(channelPauses)).toMatchObject([{ code: "replies", event: null }]);
-    expect(house.sent).toHaveLength(2);
-    expect((await house.turns()).map(({ state }) => state).sort()).toEqual([
+    const pipeline = await alerted({ rules: { pause_on: { loops: [], replies: [{ max: 2, per: hour }] } } });
+    for (const name of ["a", "b", "c", "d"]) await pipeline.arrives(from(name));
+    expect(await pipeline.db.read(channelPauses)).toMatchObject([{ code: "replies", event: null }]);
+    expect(pipeline.sent).toHaveLength(2);
+    expect((await pipeline.turns()).map(({ state }) => state).sort()).toEqual([
       "answered",
       "answered",
       "waiting",
@@ -169,37 +170,37 @@ describe("an automatic pause", () => {
 });
 
 describe("shadow mode", () => {
-  const held = (house: House) =>
-    house.db.read((q) =>
+  const held = (pipeline: TestPipeline) =>
+    pipeline.db.read((q) =>
       q.all<{ id: string; state: string; code: string | null; open: number }>(
         "SELECT id, state, code, open FROM drafts ORDER BY id",
       ),
     );
 
   it("asks and composes, and holds every reply at once, before its delay", async () => {
-    const house = await openHouse({ rules: { mode: "shadow" } });
-    await house.arrives({ text: "hello" });
-    expect((await house.turns()).map(({ state }) => state)).toEqual(["answered"]);
-    expect([await held(house), house.sent]).toMatchObject([[{ state: "held", code: "shadow", open: 0 }], []]);
+    const pipeline = await openPipeline({ rules: { mode: "shadow" } });
+    await pipeline.arrives({ text: "hello" });
+    expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered"]);
+    expect([await held(pipeline), pipeline.sent]).toMatchObject([[{ state: "held", code: "shadow", open: 0 }], []]);
   });
 
   it("sends a reply that an operator releases, and holds the next one", async () => {
-    const house = await openHouse({ rules: { mode: "shadow" } });
-    await house.arrives({ text: "hello" });
-    const [draft] = await held(house);
-    await house.db.tx((q) => resendDraft(q, draft?.id ?? ""));
-    await house.settles();
-    expect(house.sent).toHaveLength(1);
-    await house.arrives({ text: "more" });
-    expect((await held(house)).map(({ state }) => state)).toEqual(["sent", "held"]);
+    const pipeline = await openPipeline({ rules: { mode: "shadow" } });
+    await pipeline.arrives({ text: "hello" });
+    const [draft] = await held(pipeline);
+    await pipeline.db.tx((q) => resendDraft(q, draft?.id ?? ""));
+    await pipeline.settles();
+    expect(pipeline.sent).toHaveLength(1);
+    await pipeline.arrives({ text: "more" });
+    expect((await held(pipeline)).map(({ state }) => state)).toEqual(["sent", "held"]);
   });
 
   it("does not send old drafts after a change to live, and holds those that were queued before a change to shadow", async () => {
     const clock = testClock(true);
-    const shadow = await openHouse({ clock, rules: { mode: "shadow" } });
+    const shadow = await openPipeline({ clock, rules: { mode: "shadow" } });
     await shadow.arrives({ text: "hello" });
     const { db, platform } = shadow;
-    const live = await openHouse({ clock, db, platform, outbound: { capacity: () => 0 } });
+    const live = await openPipeline({ clock, db, platform, outbound: { capacity: () => 0 } });
     await live.arrives({ text: "again", from: { address: "bob@example.org" } });
     expect((await held(live)).map(({ state }) => state).sort()).toEqual(["held", "queued"]);
     await shadow.settles();
@@ -212,7 +213,7 @@ describe("shadow mode", () => {
 
   it("notifies the human whose reply it holds when it is due, and nobody else", async () => {
     const clock = testClock(true);
-    const live = await openHouse({ clock, outbound: { capacity: () => 0 } });
+    const live = await openPipeline({ clock, outbound: { capacity: () => 0 } });
     await live.arrives({ text: "one" }, { text: "two", from: { address: "bob@example.org" } });
     const { db, platform } = live;
     const [, humans] = await held(live);
@@ -231,19 +232,19 @@ describe("shadow mode", () => {
   });
 
   it("sends no notice to a customer whose messages are held by a cap", async () => {
-    const house = await openHouse({
+    const pipeline = await openPipeline({
       rules: {
         mode: "shadow",
         cap_text: "too many",
         caps: { sender: [{ max: 1, per: hour }], conversation: [], channel: [] },
       },
     });
-    await house.arrives({ text: "1" });
-    await house.arrives({ text: "2" });
-    expect((await held(house)).map(({ state, code }) => [state, code])).toEqual([
+    await pipeline.arrives({ text: "1" });
+    await pipeline.arrives({ text: "2" });
+    expect((await held(pipeline)).map(({ state, code }) => [state, code])).toEqual([
       ["held", "shadow"],
       ["dropped", "shadow"],
     ]);
-    expect(house.sent).toEqual([]);
+    expect(pipeline.sent).toEqual([]);
   });
 });

@@ -6,20 +6,20 @@ import { expect, it, onTestFinished } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
-import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { type Asked, cutting } from "../support/pipeline/stage.ts";
 
 const minutes = 60_000;
 
 /** Some looks of the scheduler at what is due; what has begun may still be running. */
-async function looks(house: House): Promise<void> {
-  for (let i = 0; i < 5; i++) await house.scheduler.sweep();
+async function looks(pipeline: TestPipeline): Promise<void> {
+  for (let i = 0; i < 5; i++) await pipeline.scheduler.sweep();
 }
 
 /** Holds the platform's questions back: `begun` resolves with each. */
-function holding(house: House): { begun: Promise<Asked> } {
+function holding(pipeline: TestPipeline): { begun: Promise<Asked> } {
   const { promise, resolve } = Promise.withResolvers<Asked>();
-  house.platform.faults.ask = resolve;
+  pipeline.platform.faults.ask = resolve;
   return { begun: promise };
 }
 
@@ -35,17 +35,17 @@ function when(name: FailpointName, act: () => void): void {
 }
 
 it("asks once when the clock is set forward while the platform thinks", async () => {
-  const house = await openHouse();
-  house.sweeps();
-  const { begun } = holding(house);
-  await house.accepts("c", mail({ text: "hello" }));
+  const pipeline = await openPipeline();
+  pipeline.sweeps();
+  const { begun } = holding(pipeline);
+  await pipeline.accepts("c", mail({ text: "hello" }));
   const asked = await begun;
-  house.clock.set(10 * minutes);
-  await looks(house);
+  pipeline.clock.set(10 * minutes);
+  await looks(pipeline);
   asked.answer(200, asked.perform());
-  await expect.poll(() => house.sent).toEqual(["answer to hello"]);
-  expect([house.platform.count("ask"), house.platform.count("look")]).toEqual([1, 0]);
-  expect((await house.turns())[0]).toMatchObject({ state: "answered" });
+  await expect.poll(() => pipeline.sent).toEqual(["answer to hello"]);
+  expect([pipeline.platform.count("ask"), pipeline.platform.count("look")]).toEqual([1, 0]);
+  expect((await pipeline.turns())[0]).toMatchObject({ state: "answered" });
 });
 
 it("sends once when the clock is set forward while the provider takes its time", async () => {
@@ -61,92 +61,92 @@ it("sends once when the clock is set forward while the provider takes its time",
     },
     reconcile: async () => ({ kind: "not-sent" }),
   };
-  const house = await openHouse({ outbound });
-  house.sweeps();
-  await house.accepts("c", mail({ text: "hello" }));
+  const pipeline = await openPipeline({ outbound });
+  pipeline.sweeps();
+  await pipeline.accepts("c", mail({ text: "hello" }));
   await begun.promise;
-  house.clock.set(10 * minutes);
-  await looks(house);
+  pipeline.clock.set(10 * minutes);
+  await looks(pipeline);
   outcome.resolve({ kind: "sent", id: externalId("x") });
-  await house.settles();
-  expect([sends, await house.drafts()]).toEqual([1, ["sent"]]);
+  await pipeline.settles();
+  expect([sends, await pipeline.drafts()]).toEqual([1, ["sent"]]);
 });
 
 it("does not begin to ask when too little of the lease is left", async () => {
-  const house = await openHouse({ timeout: 5000 });
+  const pipeline = await openPipeline({ timeout: 5000 });
   // The first attempt opens, the second one asks.
-  when("ask.record", () => when("ask.record", () => house.clock.set(28_000)));
-  await house.arrives({ text: "hello" });
-  expect(house.platform.count("ask")).toBe(0);
-  expect((await house.turns())[0]).toMatchObject({ state: "waiting" });
-  await house.passes(20_000);
-  expect([house.platform.count("ask"), house.sent]).toEqual([1, ["answer to hello"]]);
+  when("ask.record", () => when("ask.record", () => pipeline.clock.set(28_000)));
+  await pipeline.arrives({ text: "hello" });
+  expect(pipeline.platform.count("ask")).toBe(0);
+  expect((await pipeline.turns())[0]).toMatchObject({ state: "waiting" });
+  await pipeline.passes(20_000);
+  expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
 });
 
 it("does not begin to send when too little of the lease is left", async () => {
-  const house = await openHouse();
-  when("send.record", () => house.clock.set(70_000));
-  await house.arrives({ text: "hello" });
-  expect([house.sent, await house.drafts()]).toEqual([[], ["queued"]]);
-  await house.passes(60_000);
-  expect(house.sent).toEqual(["answer to hello"]);
+  const pipeline = await openPipeline();
+  when("send.record", () => pipeline.clock.set(70_000));
+  await pipeline.arrives({ text: "hello" });
+  expect([pipeline.sent, await pipeline.drafts()]).toEqual([[], ["queued"]]);
+  await pipeline.passes(60_000);
+  expect(pipeline.sent).toEqual(["answer to hello"]);
 });
 
 it("continues when the clock is set back by an hour", async () => {
-  const house = await openHouse({ rate: { interval: 1_000_000, tolerance: 3_000_000 } });
-  await house.arrives({ text: "before" });
-  await house.passes(10_000);
-  house.clock.set(-60 * minutes);
-  await house.arrives({ text: "after", from: { address: "bob@example.org" } });
-  await house.passes(10_000);
-  expect(house.sent).toEqual(["answer to before", "answer to after"]);
+  const pipeline = await openPipeline({ rate: { interval: 1_000_000, tolerance: 3_000_000 } });
+  await pipeline.arrives({ text: "before" });
+  await pipeline.passes(10_000);
+  pipeline.clock.set(-60 * minutes);
+  await pipeline.arrives({ text: "after", from: { address: "bob@example.org" } });
+  await pipeline.passes(10_000);
+  expect(pipeline.sent).toEqual(["answer to before", "answer to after"]);
 });
 
 it("believes that a question is not there only some time after the attempt was over", async () => {
-  const house = await openHouse({ settleAfter: 10_000, timeout: 12_000 });
-  const { begun } = holding(house);
-  await house.accepts("c", mail({ text: "hello" }));
+  const pipeline = await openPipeline({ settleAfter: 10_000, timeout: 12_000 });
+  const { begun } = holding(pipeline);
+  await pipeline.accepts("c", mail({ text: "hello" }));
   const asked = await begun;
   // It takes as long as the platform may need to write a question down.
-  house.clock.forward(11_000);
+  pipeline.clock.forward(11_000);
   asked.cut();
-  await house.settles();
-  expect((await house.turns())[0]).toMatchObject({ state: "unknown" });
-  await house.passes(9000, 500);
-  expect(house.platform.count("look")).toBeGreaterThan(2);
-  expect(house.platform.count("ask")).toBe(1);
-  delete house.platform.faults.ask;
-  await house.passes(15_000, 500);
-  expect([house.platform.count("ask"), house.sent]).toEqual([2, ["answer to hello"]]);
+  await pipeline.settles();
+  expect((await pipeline.turns())[0]).toMatchObject({ state: "unknown" });
+  await pipeline.passes(9000, 500);
+  expect(pipeline.platform.count("look")).toBeGreaterThan(2);
+  expect(pipeline.platform.count("ask")).toBe(1);
+  delete pipeline.platform.faults.ask;
+  await pipeline.passes(15_000, 500);
+  expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([2, ["answer to hello"]]);
 });
 
 it("counts that time from the first look when the process died in the attempt", async () => {
   const clock = testClock();
-  const dead = await openHouse({ clock });
+  const dead = await openPipeline({ clock });
   const { begun } = holding(dead);
   await dead.accepts("c", mail({ text: "hello" }));
   const asked = await begun;
   clock.forward(5 * minutes);
   // What a start of the daemon does with the leases of the one before.
   await dead.db.tx(endLeases);
-  const house = await openHouse({ clock, db: dead.db, platform: dead.platform, node: "m" });
-  await house.settles();
-  await house.passes(9000, 500);
-  expect((await house.turns())[0]).toMatchObject({ state: "unknown", attempts: 1 });
-  expect(house.platform.count("ask")).toBe(1);
-  const [turn] = await house.turns();
-  const tries = await house.db.read((q) => attemptsOn(q, turn?.id ?? ""));
+  const pipeline = await openPipeline({ clock, db: dead.db, platform: dead.platform, node: "m" });
+  await pipeline.settles();
+  await pipeline.passes(9000, 500);
+  expect((await pipeline.turns())[0]).toMatchObject({ state: "unknown", attempts: 1 });
+  expect(pipeline.platform.count("ask")).toBe(1);
+  const [turn] = await pipeline.turns();
+  const tries = await pipeline.db.read((q) => attemptsOn(q, turn?.id ?? ""));
   expect((tries.at(-1)?.ended_at ?? 0) - (tries.at(-1)?.started_at ?? 0)).toBeGreaterThanOrEqual(5 * minutes);
-  delete house.platform.faults.ask;
+  delete pipeline.platform.faults.ask;
   asked.cut();
-  await house.passes(20_000, 500);
-  expect([house.platform.count("ask"), house.sent]).toEqual([2, ["answer to hello"]]);
+  await pipeline.passes(20_000, 500);
+  expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([2, ["answer to hello"]]);
 });
 
 it("finds the answer of a question whose line was cut, and does not ask again", async () => {
-  const house = await openHouse();
-  house.platform.faults.ask = cutting("after");
-  await house.arrives({ text: "hello" });
-  await house.passes(5000, 500);
-  expect([house.platform.count("ask"), house.sent]).toEqual([1, ["answer to hello"]]);
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = cutting("after");
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(5000, 500);
+  expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
 });

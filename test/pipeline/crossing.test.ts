@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { type Database, dialect, type Query } from "../../src/store/driver.ts";
 import { attemptsOn, dropDraft } from "../../src/store/operators/outbox.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline, type TestPipeline } from "../support/pipeline/pipeline.ts";
 import { watched } from "../support/pipeline/stage.ts";
 
 const person = "ada@example.org";
@@ -30,25 +30,26 @@ function connecting() {
   };
 }
 
-const draftOf = async ({ db }: House) => {
+const draftOf = async ({ db }: TestPipeline) => {
   const draft = await db.read((q) =>
     q.one<{ id: string; state: string; attempts: number }>("SELECT id, state, attempts FROM drafts"),
   );
   if (!draft) throw new Error("no draft");
   return draft;
 };
-const attempts = async (house: House) => house.db.read(async (q) => attemptsOn(q, (await draftOf(house)).id));
+const attempts = async (pipeline: TestPipeline) =>
+  pipeline.db.read(async (q) => attemptsOn(q, (await draftOf(pipeline)).id));
 
-async function waitingSend(): Promise<{ house: House; adapter: ReturnType<typeof connecting> }> {
+async function waitingSend(): Promise<{ pipeline: TestPipeline; adapter: ReturnType<typeof connecting> }> {
   const adapter = connecting();
-  const house = await openHouse({ outbound: { send: adapter.send } });
-  void house.arrives({ text: "hello" });
+  const pipeline = await openPipeline({ outbound: { send: adapter.send } });
+  void pipeline.arrives({ text: "hello" });
   await expect.poll(adapter.waiting, { interval: 1 }).toBe(1);
-  return { house, adapter };
+  return { pipeline, adapter };
 }
 
 it("records nothing before the crossing, and the attempt in it", async () => {
-  const { house, adapter } = await waitingSend();
+  const { pipeline: house, adapter } = await waitingSend();
   expect([await draftOf(house), await attempts(house)]).toMatchObject([{ state: "queued", attempts: 0 }, []]);
   adapter.outcomes.push({ kind: "unknown", reason: "cut" });
   adapter.connect();
@@ -58,10 +59,13 @@ it("records nothing before the crossing, and the attempt in it", async () => {
 });
 
 it.each([
-  ["an operator dropped it", (house: House) => house.db.tx(async (q) => dropDraft(q, (await draftOf(house)).id))],
-  ["its recipient was suppressed", (house: House) => house.db.tx((q) => suppress(q, "c", person, "STOP"))],
+  [
+    "an operator dropped it",
+    (pipeline: TestPipeline) => pipeline.db.tx(async (q) => dropDraft(q, (await draftOf(pipeline)).id)),
+  ],
+  ["its recipient was suppressed", (pipeline: TestPipeline) => pipeline.db.tx((q) => suppress(q, "c", person, "STOP"))],
 ])("sends nothing when %s after the claim", async (_, change) => {
-  const { house, adapter } = await waitingSend();
+  const { pipeline: house, adapter } = await waitingSend();
   await change(house);
   adapter.connect();
   await house.settles();
@@ -70,15 +74,15 @@ it.each([
 });
 
 it("counts an attempt that failed before the crossing for the backoff", async () => {
-  const house = await openHouse({ outbound: { send: () => Promise.reject(new Error("no connection")) } });
-  await house.arrives({ text: "hello" });
-  expect(await draftOf(house)).toMatchObject({ state: "queued", attempts: 1 });
-  expect(await attempts(house)).toMatchObject([{ number: 1, outcome: "deferred" }]);
+  const pipeline = await openPipeline({ outbound: { send: () => Promise.reject(new Error("no connection")) } });
+  await pipeline.arrives({ text: "hello" });
+  expect(await draftOf(pipeline)).toMatchObject({ state: "queued", attempts: 1 });
+  expect(await attempts(pipeline)).toMatchObject([{ number: 1, outcome: "deferred" }]);
 });
 
 it("rejects a crossing after the adapter has returned", async () => {
   let late: Promise<unknown> = Promise.resolve();
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound: {
       async send(_, attempt) {
         late = new Promise((resolve) => setImmediate(resolve)).then(() => attempt.crossing());
@@ -87,14 +91,14 @@ it("rejects a crossing after the adapter has returned", async () => {
       },
     },
   });
-  await house.arrives({ text: "hello" });
+  await pipeline.arrives({ text: "hello" });
   await expect(late).rejects.toThrow();
-  expect((await draftOf(house)).state).toBe("queued");
-  expect((await attempts(house)).map(({ outcome }) => outcome)).toEqual(["deferred"]);
+  expect((await draftOf(pipeline)).state).toBe("queued");
+  expect((await attempts(pipeline)).map(({ outcome }) => outcome)).toEqual(["deferred"]);
 });
 
 it("records once when the adapter crosses twice in one attempt", async () => {
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound: {
       async send(_, attempt) {
         await attempt.crossing();
@@ -103,8 +107,8 @@ it("records once when the adapter crosses twice in one attempt", async () => {
       },
     },
   });
-  await house.arrives({ text: "hello" });
-  expect(await attempts(house)).toMatchObject([{ number: 1, outcome: "sent" }]);
+  await pipeline.arrives({ text: "hello" });
+  expect(await attempts(pipeline)).toMatchObject([{ number: 1, outcome: "sent" }]);
 });
 
 it("claims no more drafts than the adapter has capacity for, and goes on when a send has ended", async () => {
@@ -112,7 +116,7 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
   const most = 2;
   let running = 0;
   let highest = 0;
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound: {
       capacity: () => Math.max(0, most - running),
       async send(draft, attempt) {
@@ -127,16 +131,16 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
     },
   });
   const people = ["a", "b", "c", "d", "e"];
-  const arrived = house.arrives(...people.map((name) => ({ text: name, from: { address: `${name}@example.org` } })));
+  const arrived = pipeline.arrives(...people.map((name) => ({ text: name, from: { address: `${name}@example.org` } })));
   await expect.poll(adapter.waiting, { interval: 1 }).toBe(most);
   for (const total of [2, 4, 5]) {
     await expect.poll(() => adapter.attempts.length, { interval: 1 }).toBe(total);
     // Work whose outcome is on its way to the disk is still running.
-    await expect.poll(() => house.scheduler.running(), { interval: 1 }).toBeLessThanOrEqual(most);
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBeLessThanOrEqual(most);
     adapter.connect();
   }
   await arrived;
-  expect([await house.drafts(), highest]).toEqual([people.map(() => "sent"), most]);
+  expect([await pipeline.drafts(), highest]).toEqual([people.map(() => "sent"), most]);
 });
 
 it("takes seven statements for a mail that is sent, six of them of its own", async () => {
@@ -176,11 +180,11 @@ it("takes seven statements for a mail that is sent, six of them of its own", asy
     tx: (work, options) => store.tx((q) => work(counted(q)), options),
     read: (work) => store.read((q) => work(counted(q))),
   };
-  const house = await openHouse({ db });
+  const pipeline = await openPipeline({ db });
   // The first mail reads the pauses of the channel.
-  await house.arrives({ text: "hello" });
+  await pipeline.arrives({ text: "hello" });
   statements.length = 0;
-  await house.arrives({ text: "hello again", from: { address: "ben@example.org" } });
+  await pipeline.arrives({ text: "hello again", from: { address: "ben@example.org" } });
   const composed = statements.findIndex((sql) => sql.startsWith("INSERT INTO drafts"));
   const own = statements.slice(composed + 1).filter((sql) => !sql.startsWith("SELECT 'events' AS work"));
   expect(own.map((sql) => sql.split(" ").slice(0, 3).join(" "))).toEqual([

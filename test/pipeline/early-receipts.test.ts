@@ -2,7 +2,7 @@
 
 import { type DeliveryEvent, externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline } from "../support/pipeline/pipeline.ts";
 
 const receipt = (id: string, state: DeliveryEvent["state"]): DeliveryEvent => ({
   kind: "delivery",
@@ -12,35 +12,35 @@ const receipt = (id: string, state: DeliveryEvent["state"]): DeliveryEvent => ({
 });
 
 it.each(["delivered", "failed"] as const)("%s: is not lost", async (state) => {
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound: {
       async send(_draft, attempt) {
         await attempt.crossing();
-        await house.accepts("c", receipt("m1", state));
+        await pipeline.accepts("c", receipt("m1", state));
         return { kind: "sent", id: externalId("m1") };
       },
     },
   });
-  await house.arrives({ text: "hello" });
-  await house.passes(10_000, 1000);
-  expect(await house.drafts()).toEqual([state]);
-  expect(await house.listed("ignored")).toEqual([]);
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(10_000, 1000);
+  expect(await pipeline.drafts()).toEqual([state]);
+  expect(await pipeline.listed("ignored")).toEqual([]);
 });
 
 it("is about nothing we sent when the send says another id, or nothing is being sent", async () => {
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound: {
       async send(_draft, attempt) {
         await attempt.crossing();
-        await house.accepts("c", receipt("strange", "delivered"));
+        await pipeline.accepts("c", receipt("strange", "delivered"));
         return { kind: "sent", id: externalId("m1") };
       },
     },
   });
-  await house.arrives({ text: "hello" });
-  await house.passes(10_000, 1000);
-  await house.accepts("c", receipt("stranger", "delivered"));
-  await house.settles();
-  expect(await house.drafts()).toEqual(["sent"]);
-  expect(await house.listed("ignored")).toEqual(["unmatched", "unmatched"]);
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(10_000, 1000);
+  await pipeline.accepts("c", receipt("stranger", "delivered"));
+  await pipeline.settles();
+  expect(await pipeline.drafts()).toEqual(["sent"]);
+  expect(await pipeline.listed("ignored")).toEqual(["unmatched", "unmatched"]);
 });

@@ -7,10 +7,10 @@ import { expect, it, onTestFinished } from "vitest";
 import { steadyNow } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 
-const attempts = (house: House) =>
-  house.db.read(async (q) => {
+const attempts = (pipeline: TestPipeline) =>
+  pipeline.db.read(async (q) => {
     const rows = await q.all<{ number: number; outcome: string }>(
       "SELECT number, outcome FROM attempts WHERE kind = 'ask' ORDER BY subject",
     );
@@ -51,69 +51,69 @@ async function stoppable() {
 const hello = { text: "hello" };
 const other = (name: string) => ({ text: `hello from ${name}`, from: { address: `${name}@example.org` } });
 
-/** A house that has an idle connection, and the states of its other turns while syncs wait. */
+/** A pipeline that has an idle connection, and the states of its other turns while syncs wait. */
 async function connected() {
   const disk = await stoppable();
-  const house = await openHouse({ db: disk.db, clock: disk.clock });
-  await house.arrives(hello);
+  const pipeline = await openPipeline({ db: disk.db, clock: disk.clock });
+  await pipeline.arrives(hello);
   disk.stop();
   onTestFinished(() => disk.go());
   const others = async (count: number) => {
-    await expect.poll(() => house.scheduler.running(), { interval: 1 }).toBe(count);
-    const rows = await house.db.tx(
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBe(count);
+    const rows = await pipeline.db.tx(
       (q) => q.all<{ state: string }>("SELECT state FROM turns WHERE open = 1 ORDER BY state"),
       { durable: false },
     );
     await expect.poll(disk.waiting, { interval: 1 }).toBe(1);
     return rows.map(({ state }) => state);
   };
-  const calls = () => house.platform.calls.filter((call) => /^(?:start|ask)/.test(call)).length;
-  return { ...disk, house, others, calls };
+  const calls = () => pipeline.platform.calls.filter((call) => /^(?:start|ask)/.test(call)).length;
+  return { ...disk, house: pipeline, others, calls };
 }
 
 it("records the attempt with the claim, and sends when the record is on disk", async () => {
-  const { house, others, calls, go } = await connected();
-  const arrived = house.arrives(other("ben"));
+  const { house: pipeline, others, calls, go } = await connected();
+  const arrived = pipeline.arrives(other("ben"));
   expect(await others(1)).toEqual(["asking"]);
   expect(calls()).toBe(2);
   go();
   await arrived;
-  expect(house.sent).toEqual(["answer to hello", "answer to hello from ben"]);
-  expect(await attempts(house)).toEqual(["1 sent", "1 sent"]);
+  expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent"]);
 });
 
 it("sends nothing when the record does not reach the disk", async () => {
-  const { house, others, calls, go } = await connected();
-  const arrived = expect(house.arrives(other("ben"))).rejects.toThrow("the store's disk failed to write");
+  const { house: pipeline, others, calls, go } = await connected();
+  const arrived = expect(pipeline.arrives(other("ben"))).rejects.toThrow("the store's disk failed to write");
   expect(await others(1)).toEqual(["asking"]);
   go(new Error("EIO"));
   await arrived;
   // The outcome is written again until the lease is over.
-  await expect.poll(() => house.clock.sleeping(), { interval: 1 }).toBe(1);
-  house.clock.forward(3_600_000);
-  await house.scheduler.drain(0);
+  await expect.poll(() => pipeline.clock.sleeping(), { interval: 1 }).toBe(1);
+  pipeline.clock.forward(3_600_000);
+  await pipeline.scheduler.drain(0);
   expect(calls()).toBe(2);
 });
 
 it("records no more attempts than there are idle connections", async () => {
-  const { house, others, go } = await connected();
+  const { house: pipeline, others, go } = await connected();
   // All but one are occupied.
   const reserved: (() => void)[] = [];
-  for (let end = house.client.reserve(); end !== null; end = house.client.reserve()) reserved.push(end);
+  for (let end = pipeline.client.reserve(); end !== null; end = pipeline.client.reserve()) reserved.push(end);
   reserved[0]?.();
-  const arrived = house.arrives(other("ben"), other("eve"));
+  const arrived = pipeline.arrives(other("ben"), other("eve"));
   expect(await others(2)).toEqual(["asking", "waiting"]);
   go();
   await arrived;
-  expect(house.sent.length).toBe(3);
-  expect(await attempts(house)).toEqual(["1 sent", "1 sent", "1 sent"]);
+  expect(pipeline.sent.length).toBe(3);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent", "1 sent"]);
 });
 
 it("records at the crossing when the rate limit has no room", async () => {
-  const house = await openHouse({ rate: { interval: 1_000_000, tolerance: 1_000_000 } });
-  await house.arrives(hello);
-  await house.accepts("c", mail(other("ben")));
-  expect((await house.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
-  await house.passes(10_000);
-  expect(house.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+  const pipeline = await openPipeline({ rate: { interval: 1_000_000, tolerance: 1_000_000 } });
+  await pipeline.arrives(hello);
+  await pipeline.accepts("c", mail(other("ben")));
+  expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
+  await pipeline.passes(10_000);
+  expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
 });

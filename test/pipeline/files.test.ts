@@ -6,7 +6,7 @@ import { enqueueRelay } from "../../src/escalation/actions.ts";
 import { readCustomers } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { attachedFiles, type ReadyFile } from "../../src/store/tables/files.ts";
-import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline, type TestPipeline } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";
 
 const sent: SendOutcome = { kind: "sent", id: externalId("<sent>") };
@@ -34,22 +34,22 @@ function parcels(outcomes: readonly SendOutcome[], refs: (own: FileRef) => reado
 }
 
 /** The customer writes, and a person answers with that file. */
-async function answers(house: House): Promise<void> {
-  await house.arrives({ text: "Where is my invoice?", attachments: [invoice] });
-  await house.db.tx(async (q) => {
+async function answers(pipeline: TestPipeline): Promise<void> {
+  await pipeline.arrives({ text: "Where is my invoice?", attachments: [invoice] });
+  await pipeline.db.tx(async (q) => {
     const about = await q.one<{ id: string }>("SELECT id FROM conversations");
     const files = (await attachedFiles(q, 1)).filter((file): file is ReadyFile => file.blob !== null);
     const customer = (await readCustomers(q, [about?.id ?? ""])).get(about?.id ?? "");
     if (customer === undefined) throw new Error("there is no conversation");
     const content = { text: "Here it is.", files, inCall: false };
-    await enqueueRelay(q, customer, content, { clock: house.clock, log: listen().log });
+    await enqueueRelay(q, customer, content, { clock: pipeline.clock, log: listen().log });
   });
-  await house.settles();
+  await pipeline.settles();
 }
 
 /** The draft of the person's answer. */
-const draftOf = (house: House) =>
-  house.db.read((q) =>
+const draftOf = (pipeline: TestPipeline) =>
+  pipeline.db.read((q) =>
     q.one<{ state: string; body: string }>(
       "SELECT d.state, d.body FROM drafts d JOIN replies r ON r.id = d.reply WHERE r.kind = 'human'",
     ),
@@ -60,31 +60,31 @@ it("are read at every attempt, and the draft holds none of their bytes", async (
     { kind: "deferred", reason: "later" },
     { kind: "unknown", reason: "no answer" },
   ]);
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     outbound,
     line: carries,
     rules: { on_unknown: "resend", unknown_window: 60_000 },
   });
-  await answers(house);
-  const { body = "" } = (await draftOf(house)) ?? {};
+  await answers(pipeline);
+  const { body = "" } = (await draftOf(pipeline)) ?? {};
   expect(body).toContain('"name":"invoice.pdf","mediaType":"application/pdf","size":13,"ref":');
   expect(body).not.toContain("the invoice");
-  await house.passes(600_000, 10_000);
+  await pipeline.passes(600_000, 10_000);
   expect(read).toEqual(Array.from({ length: 3 }, () => "the invoice\r\n"));
-  expect((await draftOf(house))?.state).toBe("sent");
+  expect((await draftOf(pipeline))?.state).toBe("sent");
 });
 
 it("are nobody else's to read: what cannot be read is sent later", async () => {
   const { read, outbound } = parcels([], () => [fileRef("0123")]);
-  const house = await openHouse({ outbound, line: carries });
-  await answers(house);
+  const pipeline = await openPipeline({ outbound, line: carries });
+  await answers(pipeline);
   expect(read).toEqual([]);
-  expect(await draftOf(house)).toMatchObject({ state: "queued" });
+  expect(await draftOf(pipeline)).toMatchObject({ state: "queued" });
 });
 
 it("do not go to a channel that carries none", async () => {
   const { read, outbound } = parcels([]);
-  const house = await openHouse({ outbound });
-  await answers(house);
+  const pipeline = await openPipeline({ outbound });
+  await answers(pipeline);
   expect(read).toEqual([null]);
 });

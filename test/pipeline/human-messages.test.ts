@@ -27,12 +27,12 @@ const voicemail = {
 const said = "Please call me back.\n\nFrom: Ann, +15550111 (c)";
 
 it("goes to each of them over their channel, with its subject, and never to the agent", async () => {
-  const house = await telling({ delay: 3600 });
-  await house.say(voicemail);
+  const pipeline = await telling({ delay: 3600 });
+  await pipeline.say(voicemail);
   // Two conversations: which goes first is nobody's matter.
   const byAddress = (a: string, b: string) => a.localeCompare(b);
-  expect(house.texts.toSorted(byAddress)).toEqual([`boss@example.com: ${said}`, `Ops@example.com: ${said}`]);
-  for (const reply of house.replies)
+  expect(pipeline.texts.toSorted(byAddress)).toEqual([`boss@example.com: ${said}`, `Ops@example.com: ${said}`]);
+  for (const reply of pipeline.replies)
     expect(reply).toMatchObject({
       kind: "notice",
       subject: "Voicemail",
@@ -40,15 +40,15 @@ it("goes to each of them over their channel, with its subject, and never to the 
       introduction: null,
       answers: null,
     });
-  const addresses = house.replies.map(({ to }) => to[0]?.address ?? "");
+  const addresses = pipeline.replies.map(({ to }) => to[0]?.address ?? "");
   expect(addresses.toSorted(byAddress)).toEqual(["boss@example.com", "Ops@example.com"]);
-  expect(house.platform.calls).toEqual([]);
-  expect(await house.state()).toMatchObject({
+  expect(pipeline.platform.calls).toEqual([]);
+  expect(await pipeline.state()).toMatchObject({
     state: "routed",
     code: "for-humans",
     conversation: expect.any(String),
   });
-  const opened = await house.db.read((q) =>
+  const opened = await pipeline.db.read((q) =>
     q.all("SELECT channel, person FROM conversations ORDER BY channel, person"),
   );
   expect(opened).toEqual([
@@ -59,73 +59,73 @@ it("goes to each of them over their channel, with its subject, and never to the 
 });
 
 it("stays in the caller's conversation", async () => {
-  const house = await telling();
-  await house.says("hello");
-  await house.say(voicemail);
-  expect((await house.state(2)).conversation).toBe((await house.state(1)).conversation);
+  const pipeline = await telling();
+  await pipeline.says("hello");
+  await pipeline.say(voicemail);
+  expect((await pipeline.state(2)).conversation).toBe((await pipeline.state(1)).conversation);
 });
 
 it("names what is attached", async () => {
-  const house = await telling();
+  const pipeline = await telling();
   const recording = { name: "voicemail.mp3", mediaType: "audio/mpeg", ref: "RE1", size: 4096 };
-  await house.say({ ...voicemail, attachments: [recording] });
-  expect(house.texts[0]).toContain("[Attachment: voicemail.mp3 (audio/mpeg, 4 kB)]");
+  await pipeline.say({ ...voicemail, attachments: [recording] });
+  expect(pipeline.texts[0]).toContain("[Attachment: voicemail.mp3 (audio/mpeg, 4 kB)]");
 });
 
 it("is sent once after a crash at any failpoint", async () => {
-  const house = await telling();
-  await house.scheduler.drain(0);
+  const pipeline = await telling();
+  await pipeline.scheduler.drain(0);
   const event = mail({ ...voicemail, to: [] });
-  await house.accepts("c", event);
-  const next = await house.reborn();
+  await pipeline.accepts("c", event);
+  const next = await pipeline.reborn();
   await next.settles();
   await next.accepts("c", event);
   await next.settles();
   const last = await next.reborn();
   await last.settles();
-  expect([house.texts.length, next.texts.length, last.texts.length]).toEqual([0, 2, 0]);
+  expect([pipeline.texts.length, next.texts.length, last.texts.length]).toEqual([0, 2, 0]);
 });
 
 it("is sent regardless of the channel's cap and its age", async () => {
   const cap = [{ max: 0, per: 60_000 }];
-  const house = await telling({
+  const pipeline = await telling({
     rules: { max_age: 1, caps: { sender: cap, conversation: cap, channel: cap } },
   });
-  await house.say({ ...voicemail, sentAt: new Date(0) });
-  expect(house.texts).toHaveLength(2);
+  await pipeline.say({ ...voicemail, sentAt: new Date(0) });
+  expect(pipeline.texts).toHaveLength(2);
 });
 
 it("is held and listed without a recipient", async () => {
-  const house = await openTexts();
-  await house.say(voicemail);
-  expect(await house.listed("held")).toEqual(["for-humans"]);
-  expect([house.platform.calls, house.texts]).toEqual([[], []]);
-  const row = await house.db.read((q) => q.one("SELECT subject FROM events"));
+  const pipeline = await openTexts();
+  await pipeline.say(voicemail);
+  expect(await pipeline.listed("held")).toEqual(["for-humans"]);
+  expect([pipeline.platform.calls, pipeline.texts]).toEqual([[], []]);
+  const row = await pipeline.db.read((q) => q.one("SELECT subject FROM events"));
   expect(row).toEqual({ subject: "Voicemail" });
   // Released, it still does not go to the agent.
-  await house.releases(1);
-  expect([await house.listed("held"), house.platform.calls]).toEqual([["for-humans"], []]);
+  await pipeline.releases(1);
+  expect([await pipeline.listed("held"), pipeline.platform.calls]).toEqual([["for-humans"], []]);
 });
 
 it("is told when it is released after somebody was named", async () => {
-  const house = await openTexts({ channels: ["c", "m"] });
-  await house.say(voicemail);
-  const { db, clock, platform } = house;
-  await house.scheduler.drain(0);
+  const pipeline = await openTexts({ channels: ["c", "m"] });
+  await pipeline.say(voicemail);
+  const { db, clock, platform } = pipeline;
+  await pipeline.scheduler.drain(0);
   const next = await telling({ db, clock, platform });
   await next.releases(1);
   expect([next.texts.length, await next.listed("held")]).toEqual([2, []]);
 });
 
 it("is a reply like any other where it cannot be sent: listed nowhere, logged", async () => {
-  const house = await openTexts({ line: (line) => ({ ...line, outbound: null }) });
+  const pipeline = await openTexts({ line: (line) => ({ ...line, outbound: null }) });
   const address = answerTo(mail({ text: "" }));
-  await house.scheduler.commit(async (q) => {
+  await pipeline.scheduler.commit(async (q) => {
     await conversation(q, "k");
     const notice = { channel: "c", conversation: "k", address, text: "x", forced: false, internal: false };
     await insertNotices(q, [{ id: "r", ...notice }]);
   });
-  expect(house.heard).toContain("composing a reply failed");
+  expect(pipeline.heard).toContain("composing a reply failed");
 });
 
 describe("a throw in compose makes nothing undeliverable", () => {
@@ -146,26 +146,26 @@ describe("a throw in compose makes nothing undeliverable", () => {
   });
 
   it("an answer is composed as shortened plain text, without signature and introduction", async () => {
-    const house = await openTexts(picky(({ plain }) => plain === true));
-    await house.says(`a ${"b".repeat(20_000)}`);
-    const [sent = ""] = house.texts;
+    const pipeline = await openTexts(picky(({ plain }) => plain === true));
+    await pipeline.says(`a ${"b".repeat(20_000)}`);
+    const [sent = ""] = pipeline.texts;
     expect(sent).toBe(`${ann}: ${`answer to a ${"b".repeat(20_000)}`.slice(0, 10_000)} [...]`);
-    expect(house.replies.at(-1)).toMatchObject({ plain: true, signature: null, introduction: null });
-    expect(house.heard).toContain("composing a reply failed, trying a plain text");
+    expect(pipeline.replies.at(-1)).toMatchObject({ plain: true, signature: null, introduction: null });
+    expect(pipeline.heard).toContain("composing a reply failed, trying a plain text");
   });
 
   it("a notice is replaced by a fixed text at last", async () => {
-    const house = await openTexts(picky(({ text }) => text.startsWith("This notification")));
-    await house.say(voicemail);
-    expect(house.texts).toHaveLength(2);
-    for (const text of house.texts) expect(text).toContain("bridgehead escalation list");
+    const pipeline = await openTexts(picky(({ text }) => text.startsWith("This notification")));
+    await pipeline.say(voicemail);
+    expect(pipeline.texts).toHaveLength(2);
+    for (const text of pipeline.texts) expect(text).toContain("bridgehead escalation list");
   });
 
   it("notices and what people wrote are plain text, answers are not", async () => {
-    const house = await telling();
-    await house.say(voicemail);
-    await house.says("hello");
-    expect(house.replies.map(({ kind, plain }) => [kind, plain])).toEqual([
+    const pipeline = await telling();
+    await pipeline.say(voicemail);
+    await pipeline.says("hello");
+    expect(pipeline.replies.map(({ kind, plain }) => [kind, plain])).toEqual([
       ["notice", true],
       ["notice", true],
       ["answer", undefined],
@@ -179,10 +179,10 @@ describe("an answer is rendered before the transaction that stores it", () => {
   });
 
   it("and composed with what the adapter made of it", async () => {
-    const house = await openTexts(rendering(async (markdown) => ({ html: markdown.length })));
-    await house.says("hello");
-    expect(house.replies).toMatchObject([{ rendered: { html: house.replies[0]?.text.length } }]);
-    const kept = await house.db.read((q) => q.all("SELECT rendered FROM replies"));
+    const pipeline = await openTexts(rendering(async (markdown) => ({ html: markdown.length })));
+    await pipeline.says("hello");
+    expect(pipeline.replies).toMatchObject([{ rendered: { html: pipeline.replies[0]?.text.length } }]);
+    const kept = await pipeline.db.read((q) => q.all("SELECT rendered FROM replies"));
     expect(kept, "forgotten once it is composed").toEqual([{ rendered: null }]);
   });
 
@@ -190,9 +190,9 @@ describe("an answer is rendered before the transaction that stores it", () => {
     ["fails", () => Promise.reject(new Error("no"))],
     ["has nothing", () => Promise.resolve(null)],
   ])("and without it when the adapter %s", async (_, prepare) => {
-    const house = await openTexts(rendering(prepare));
-    await house.says("hello");
-    expect(house.texts).toHaveLength(1);
-    expect(house.replies[0]).not.toHaveProperty("rendered");
+    const pipeline = await openTexts(rendering(prepare));
+    await pipeline.says("hello");
+    expect(pipeline.texts).toHaveLength(1);
+    expect(pipeline.replies[0]).not.toHaveProperty("rendered");
   });
 });

@@ -24,7 +24,7 @@ import {
   fresh,
   headTurn,
   leaseLanes,
-  postgresPlace,
+  postgresDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
@@ -65,7 +65,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
 
   /** `d1` was tried and stands in front, due in an hour. */
   async function waiting(): Promise<Database> {
-    const db = await fresh(() => postgresPlace(server));
+    const db = await fresh(() => postgresDatabase(server));
     await db.tx(async (q) => {
       await conversation(q, "k");
       await draft(q, "d1", "k", hour);
@@ -119,7 +119,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
   });
 
   it("is due for a released question while another one comes in", async () => {
-    const db = await fresh(() => postgresPlace(server));
+    const db = await fresh(() => postgresDatabase(server));
     const event = await db.tx(async (q) => {
       const id = await storeEvent(q, "mail");
       await conversation(q, "k");
@@ -139,7 +139,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
   });
 
   it("keeps words from a question that is being claimed meanwhile", async () => {
-    const db = await fresh(() => postgresPlace(server));
+    const db = await fresh(() => postgresDatabase(server));
     await db.tx(async (q) => {
       await conversation(q, "k");
       await turn(q, "t1", "k");

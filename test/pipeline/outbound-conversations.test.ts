@@ -13,7 +13,7 @@ import { type Asked, cutting, refusing } from "../support/pipeline/stage.ts";
 const bare: Opening = { introduction: null, subject: null, context: null, speak: true };
 
 /** What `bridgehead start` does; the daemon then finds it. */
-async function starts(house: Texts, opening: Partial<Opening> = {}, address = ann) {
+async function starts(pipeline: Texts, opening: Partial<Opening> = {}, address = ann) {
   const wanted = {
     channel: "c",
     agent: "agent",
@@ -21,15 +21,15 @@ async function starts(house: Texts, opening: Partial<Opening> = {}, address = an
     name: "Anna Maria Berg",
     opening: { ...bare, ...opening },
   };
-  return house.db.tx((q) => begin(q, house.clock, wanted));
+  return pipeline.db.tx((q) => begin(q, pipeline.clock, wanted));
 }
-const outcome = (house: Texts, turn: string) => house.db.read((q) => openingOutcome(q, turn));
+const outcome = (pipeline: Texts, turn: string) => pipeline.db.read((q) => openingOutcome(q, turn));
 
 /** The bodies of the start calls. */
-function bodies(house: Texts): Record<string, unknown>[] {
+function bodies(pipeline: Texts): Record<string, unknown>[] {
   const seen: Record<string, unknown>[] = [];
-  const before = house.platform.faults.start;
-  house.platform.faults.start = (asked: Asked) => {
+  const before = pipeline.platform.faults.start;
+  pipeline.platform.faults.start = (asked: Asked) => {
     seen.push(asked.body);
     if (before) before(asked);
     else asked.answer(200, asked.perform());
@@ -38,10 +38,10 @@ function bodies(house: Texts): Record<string, unknown>[] {
 }
 
 it("opens the platform's conversation with the introduction, and sends it", async () => {
-  const house = await openTexts({ delay: 3600 });
-  const seen = bodies(house);
-  const begun = await starts(house, { introduction: "Your parcel is here.", context: "parcel 7" });
-  await house.settles();
+  const pipeline = await openTexts({ delay: 3600 });
+  const seen = bodies(pipeline);
+  const begun = await starts(pipeline, { introduction: "Your parcel is here.", context: "parcel 7" });
+  await pipeline.settles();
   expect(seen).toEqual([
     {
       channel: "sms",
@@ -55,7 +55,7 @@ it("opens the platform's conversation with the introduction, and sends it", asyn
       resetConversation: true,
     },
   ]);
-  expect(house.replies).toEqual([
+  expect(pipeline.replies).toEqual([
     expect.objectContaining({
       kind: "opening",
       text: "Your parcel is here.",
@@ -66,28 +66,28 @@ it("opens the platform's conversation with the introduction, and sends it", asyn
       session: null,
     }),
   ]);
-  expect(house.texts).toEqual([`${ann}: Your parcel is here.`]);
-  expect(await outcome(house, begun.turn)).toEqual({ state: "sent", reason: null });
+  expect(pipeline.texts).toEqual([`${ann}: Your parcel is here.`]);
+  expect(await outcome(pipeline, begun.turn)).toEqual({ state: "sent", reason: null });
 });
 
 it("takes the skill's words where none are given", async () => {
-  const house = await openTexts();
-  const seen = bodies(house);
-  await starts(house);
-  await house.settles();
-  expect([seen[0]?.["smsIntroduction"], house.texts]).toEqual(["Hello!", [`${ann}: Hello!`]]);
+  const pipeline = await openTexts();
+  const seen = bodies(pipeline);
+  await starts(pipeline);
+  await pipeline.settles();
+  expect([seen[0]?.["smsIntroduction"], pipeline.texts]).toEqual(["Hello!", [`${ann}: Hello!`]]);
 });
 
 it("gets the person's answer by the person rule, and introduces nobody again", async () => {
-  const house = await openTexts();
-  await house.says("long ago");
-  const { conversation } = await starts(house);
-  await house.settles();
-  await house.says("yes please");
-  expect((await house.state(2)).conversation).toBe(conversation);
-  expect(house.replies.at(-1)).toMatchObject({ kind: "answer", introduction: null, signature: "-- us" });
-  expect(house.texts.at(-1)).toBe(`${ann}: answer to yes please`);
-  const newest = await house.db.read((q) => q.one("SELECT MAX(id) AS id FROM conversations WHERE person = $1", ann));
+  const pipeline = await openTexts();
+  await pipeline.says("long ago");
+  const { conversation } = await starts(pipeline);
+  await pipeline.settles();
+  await pipeline.says("yes please");
+  expect((await pipeline.state(2)).conversation).toBe(conversation);
+  expect(pipeline.replies.at(-1)).toMatchObject({ kind: "answer", introduction: null, signature: "-- us" });
+  expect(pipeline.texts.at(-1)).toBe(`${ann}: answer to yes please`);
+  const newest = await pipeline.db.read((q) => q.one("SELECT MAX(id) AS id FROM conversations WHERE person = $1", ann));
   expect(newest).toEqual({ id: conversation });
 });
 
@@ -99,10 +99,10 @@ it("gets a mail's answer by the message it answers", async () => {
       settings: () => ({ ...line.settings(), email: line.settings()?.sms ?? null }) as never,
     }),
   };
-  const house = await openTexts(mail);
-  const seen = bodies(house);
-  const { conversation } = await starts(house, { subject: "Your order" }, "anna@example.org");
-  await house.settles();
+  const pipeline = await openTexts(mail);
+  const seen = bodies(pipeline);
+  const { conversation } = await starts(pipeline, { subject: "Your order" }, "anna@example.org");
+  await pipeline.settles();
   expect(seen[0]).toMatchObject({
     channel: "email",
     email: "anna@example.org",
@@ -110,82 +110,82 @@ it("gets a mail's answer by the message it answers", async () => {
     emailIntroduction: "Hello!",
     resetConversation: true,
   });
-  expect(house.replies[0]).toMatchObject({ kind: "opening", subject: "Your order" });
-  const sentAs = await house.db.read((q) => q.one<{ external_id: string }>("SELECT external_id FROM drafts"));
-  await house.say({
+  expect(pipeline.replies[0]).toMatchObject({ kind: "opening", subject: "Your order" });
+  const sentAs = await pipeline.db.read((q) => q.one<{ external_id: string }>("SELECT external_id FROM drafts"));
+  await pipeline.say({
     text: "Thanks",
     from: { address: "Anna@example.org" },
     thread: { answers: [externalId(sentAs?.external_id ?? "")] },
   });
-  expect((await house.state(1)).conversation).toBe(conversation);
+  expect((await pipeline.state(1)).conversation).toBe(conversation);
   // The agent has said its name already, and the thread has its subject.
-  expect(house.platform.calls.filter((call) => call.startsWith("ask"))).toEqual(["ask Thanks"]);
+  expect(pipeline.platform.calls.filter((call) => call.startsWith("ask"))).toEqual(["ask Thanks"]);
 });
 
 it("begins as often as it is asked to", async () => {
-  const house = await openTexts();
-  const first = await starts(house, { introduction: "one" });
-  const second = await starts(house, { introduction: "two" });
-  await house.settles();
+  const pipeline = await openTexts();
+  const first = await starts(pipeline, { introduction: "one" });
+  const second = await starts(pipeline, { introduction: "two" });
+  await pipeline.settles();
   expect(first.conversation).not.toBe(second.conversation);
-  expect([house.platform.count("start"), [...house.texts].sort()]).toEqual([2, [`${ann}: one`, `${ann}: two`]]);
+  expect([pipeline.platform.count("start"), [...pipeline.texts].sort()]).toEqual([2, [`${ann}: one`, `${ann}: two`]]);
 });
 
 it("looks a start call of unknown outcome up before it makes another, and speaks once", async () => {
-  const house = await openTexts();
-  house.platform.faults.start = cutting("after");
-  const { turn } = await starts(house);
-  await house.settles();
-  delete house.platform.faults.start;
-  await house.passes(10_000, 500);
-  expect([house.platform.count("start"), house.texts]).toEqual([1, [`${ann}: Hello!`]]);
-  expect((await outcome(house, turn)).state).toBe("sent");
+  const pipeline = await openTexts();
+  pipeline.platform.faults.start = cutting("after");
+  const { turn } = await starts(pipeline);
+  await pipeline.settles();
+  delete pipeline.platform.faults.start;
+  await pipeline.passes(10_000, 500);
+  expect([pipeline.platform.count("start"), pipeline.texts]).toEqual([1, [`${ann}: Hello!`]]);
+  expect((await outcome(pipeline, turn)).state).toBe("sent");
 });
 
 it("continues after a crash in the middle of the start call", async () => {
-  const house = await openTexts({ settleAfter: 5000 });
+  const pipeline = await openTexts({ settleAfter: 5000 });
   const reached = Promise.withResolvers<void>();
-  house.platform.faults.start = (asked) => {
+  pipeline.platform.faults.start = (asked) => {
     asked.perform();
     reached.resolve(); // and never answers
   };
-  const { turn } = await starts(house);
-  await house.scheduler.sweep();
+  const { turn } = await starts(pipeline);
+  await pipeline.scheduler.sweep();
   await reached.promise;
-  delete house.platform.faults.start;
-  const next = await house.reborn();
+  delete pipeline.platform.faults.start;
+  const next = await pipeline.reborn();
   await next.passes(10_000, 500);
-  expect([next.platform.count("start"), [...house.texts, ...next.texts]]).toEqual([1, [`${ann}: Hello!`]]);
+  expect([next.platform.count("start"), [...pipeline.texts, ...next.texts]]).toEqual([1, [`${ann}: Hello!`]]);
   expect((await outcome(next, turn)).state).toBe("sent");
 });
 
 it("says nothing twice though the process dies between the platform and the person", async () => {
-  let house = await openTexts();
+  let pipeline = await openTexts();
   const texts: string[] = [];
-  await starts(house);
-  await house.settles();
+  await starts(pipeline);
+  await pipeline.settles();
   for (let deaths = 0; deaths < 3; deaths++) {
-    texts.push(...house.texts);
-    house = await house.reborn();
-    await house.passes(5000, 500);
+    texts.push(...pipeline.texts);
+    pipeline = await pipeline.reborn();
+    await pipeline.passes(5000, 500);
   }
-  expect([texts, house.platform.count("start")]).toEqual([[`${ann}: Hello!`], 1]);
+  expect([texts, pipeline.platform.count("start")]).toEqual([[`${ann}: Hello!`], 1]);
 });
 
 it("tells the agent of a created conversation what was said first", async () => {
-  const house = await openTexts({ rules: { opening: "create" } });
+  const pipeline = await openTexts({ rules: { opening: "create" } });
   const created: object[] = [];
   const line = {
-    ...house.client,
+    ...pipeline.client,
     create: async (request: object) => {
       created.push(request);
       return { kind: "ok", value: { conversationId: "made" } } as const;
     },
   };
   const next = await openTexts({
-    db: house.db,
-    clock: house.clock,
-    platform: house.platform,
+    db: pipeline.db,
+    clock: pipeline.clock,
+    platform: pipeline.platform,
     rules: { opening: "create" },
     line: (given) => ({ ...given, client: line }),
   });
@@ -201,30 +201,30 @@ it("tells the agent of a created conversation what was said first", async () => 
 });
 
 it("fails for good when the platform refuses, and does not block the conversation", async () => {
-  const house = await openTexts({ rules: { on_permanent_failure: "block" } });
-  house.platform.faults.start = refusing(422);
-  const { turn } = await starts(house);
-  await house.settles();
-  expect(await outcome(house, turn)).toMatchObject({
+  const pipeline = await openTexts({ rules: { on_permanent_failure: "block" } });
+  pipeline.platform.faults.start = refusing(422);
+  const { turn } = await starts(pipeline);
+  await pipeline.settles();
+  expect(await outcome(pipeline, turn)).toMatchObject({
     state: "failed",
     reason: expect.stringContaining("422"),
   });
-  delete house.platform.faults.start;
-  await house.says("hello?");
-  expect(house.texts).toEqual([`${ann}: answer to hello?`]);
+  delete pipeline.platform.faults.start;
+  await pipeline.says("hello?");
+  expect(pipeline.texts).toEqual([`${ann}: answer to hello?`]);
 });
 
 it("says what became of what was never sent", async () => {
-  const house = await openTexts({
+  const pipeline = await openTexts({
     rules: { on_unknown: "hold", unknown_window: 1000 },
     provider: () => ({ kind: "unknown", reason: "cut" }),
   });
-  const { turn } = await starts(house);
-  expect(await outcome(house, turn)).toEqual({ state: "waiting", reason: null });
-  await house.settles();
-  expect(await outcome(house, turn)).toEqual({ state: "waiting", reason: "cut" });
-  await house.passes(5000);
-  expect((await outcome(house, turn)).state).toBe("held");
+  const { turn } = await starts(pipeline);
+  expect(await outcome(pipeline, turn)).toEqual({ state: "waiting", reason: null });
+  await pipeline.settles();
+  expect(await outcome(pipeline, turn)).toEqual({ state: "waiting", reason: "cut" });
+  await pipeline.passes(5000);
+  expect((await outcome(pipeline, turn)).state).toBe("held");
   const other = await openTexts();
   await other.db.tx((q) => suppress(q, "c", ann, "the person said STOP"));
   const begun = await starts(other);
@@ -237,13 +237,13 @@ it("says what became of what was never sent", async () => {
 
 it("is not cancelled by what the person writes meanwhile", async () => {
   const busy = { kind: "deferred", reason: "busy", retryAfterMs: 5000 } as const;
-  const house = await openTexts({
+  const pipeline = await openTexts({
     rules: { on_new_message: "drop", debounce: 1000 },
     provider: (count) => (count === 1 ? busy : undefined),
   });
-  await starts(house);
-  await house.settles();
-  await house.says("who is there?");
-  await house.passes(20_000, 500);
-  expect(house.texts).toEqual([`${ann}: Hello!`, `${ann}: answer to who is there?`]);
+  await starts(pipeline);
+  await pipeline.settles();
+  await pipeline.says("who is there?");
+  await pipeline.passes(20_000, 500);
+  expect(pipeline.texts).toEqual([`${ann}: Hello!`, `${ann}: answer to who is there?`]);
 });

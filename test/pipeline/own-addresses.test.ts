@@ -25,12 +25,12 @@ const routes = (replies: readonly Reply[]) =>
 
 describe("answers from the address that was written to", () => {
   it("keeps a conversation for each of our addresses", async () => {
-    const house = await openTexts();
-    await house.say(written(ann, "+15550100", "one"));
-    await house.say(written(ann, second, "two"));
-    await house.say(written(annOnWhatsapp, whatsapp, "three"));
-    await house.say(written(ann, second, "four"), written(ann, "+15550100", "five"));
-    expect(new Set(routes(house.replies))).toEqual(
+    const pipeline = await openTexts();
+    await pipeline.say(written(ann, "+15550100", "one"));
+    await pipeline.say(written(ann, second, "two"));
+    await pipeline.say(written(annOnWhatsapp, whatsapp, "three"));
+    await pipeline.say(written(ann, second, "four"), written(ann, "+15550100", "five"));
+    expect(new Set(routes(pipeline.replies))).toEqual(
       new Set([
         `default > ${ann}: answer to one`,
         `${second} > ${ann}: answer to two`,
@@ -39,43 +39,43 @@ describe("answers from the address that was written to", () => {
         `default > ${ann}: answer to five`,
       ]),
     );
-    expect(house.platform.count("start")).toBe(3);
+    expect(pipeline.platform.count("start")).toBe(3);
   });
 
   it("answers a HELP from there, too", async () => {
-    const house = await openTexts();
-    await house.say({ ...written(ann, second, "help"), consent: { word: "help", answer: "Call us." } });
-    expect(routes(house.replies)).toEqual([`${second} > ${ann}: Call us.`]);
+    const pipeline = await openTexts();
+    await pipeline.say({ ...written(ann, second, "help"), consent: { word: "help", answer: "Call us." } });
+    expect(routes(pipeline.replies)).toEqual([`${second} > ${ann}: Call us.`]);
   });
 
   it("goes on in a conversation that we began, from whichever number the provider chose", async () => {
-    const house = await openTexts();
+    const pipeline = await openTexts();
     const opening = { introduction: "Hello!", subject: null, context: null, speak: true };
     const wanted = { channel: "c", agent: "agent", address: ann, name: null, opening };
-    const begun = await house.scheduler.commit((q) => begin(q, house.clock, wanted));
-    await house.settles();
-    await house.say(written(ann, second, "who is this?"));
-    await house.say(written(ann, second, "and now?"));
-    expect(routes(house.replies)).toEqual([
+    const begun = await pipeline.scheduler.commit((q) => begin(q, pipeline.clock, wanted));
+    await pipeline.settles();
+    await pipeline.say(written(ann, second, "who is this?"));
+    await pipeline.say(written(ann, second, "and now?"));
+    expect(routes(pipeline.replies)).toEqual([
       `default > ${ann}: Hello!`,
       `${second} > ${ann}: answer to who is this?`,
       `${second} > ${ann}: answer to and now?`,
     ]);
-    expect((await house.state(1)).conversation).toBe(begun.conversation);
+    expect((await pipeline.state(1)).conversation).toBe(begun.conversation);
     // What is written to the default number has another thread.
-    await house.say(written(ann, "+15550100", "hello there"));
-    expect(routes(house.replies).at(-1)).toBe(`default > ${ann}: answer to hello there`);
+    await pipeline.say(written(ann, "+15550100", "hello there"));
+    expect(routes(pipeline.replies).at(-1)).toBe(`default > ${ann}: answer to hello there`);
   });
 
   it("knows at which addresses a channel has received, and leaves those that another one received at since", async () => {
-    const house = await openTexts({ clock: testClock(true) });
-    await house.say(written(ann, "+15550100"), written(annOnWhatsapp, whatsapp));
-    house.clock.forward(7_200_000);
-    await house.say(written(ann, second));
-    const known = () => house.db.read((q) => ownAddresses(q, "c"));
+    const pipeline = await openTexts({ clock: testClock(true) });
+    await pipeline.say(written(ann, "+15550100"), written(annOnWhatsapp, whatsapp));
+    pipeline.clock.forward(7_200_000);
+    await pipeline.say(written(ann, second));
+    const known = () => pipeline.db.read((q) => ownAddresses(q, "c"));
     expect(await known()).toEqual([second, ...(await known()).slice(1)]);
     expect(new Set(await known())).toEqual(new Set([second, whatsapp, "+15550100"]));
-    await house.db.tx((q) => noteOwnAddress(q, "d", whatsapp));
+    await pipeline.db.tx((q) => noteOwnAddress(q, "d", whatsapp));
     expect(new Set(await known())).toEqual(new Set([second, "+15550100"]));
   });
 });
@@ -90,35 +90,35 @@ describe("a sender that may not send", () => {
 
   it("does not delay other senders", async () => {
     let broken = true;
-    const house = await openTexts({
+    const pipeline = await openTexts({
       clock: testClock(true),
       provider: (_, text) => (broken && text.includes("whatsapp") ? notFound : undefined),
     });
-    await house.say(written(annOnWhatsapp, whatsapp, "by whatsapp"));
-    await house.say(written("+15550122", "+15550100", "by text"), written(ann, second, "by the other"));
-    expect(house.texts).toEqual([expect.stringContaining("answer to by"), expect.stringContaining("answer to by")]);
+    await pipeline.say(written(annOnWhatsapp, whatsapp, "by whatsapp"));
+    await pipeline.say(written("+15550122", "+15550100", "by text"), written(ann, second, "by the other"));
+    expect(pipeline.texts).toEqual([expect.stringContaining("answer to by"), expect.stringContaining("answer to by")]);
     // Its own drafts go out when it is mended, after minutes at most.
-    await house.passes(900_000, 5000);
-    expect(house.texts).toHaveLength(2);
+    await pipeline.passes(900_000, 5000);
+    expect(pipeline.texts).toHaveLength(2);
     broken = false;
-    await house.passes(361_000, 5000);
-    expect(house.texts.at(-1)).toBe(`${annOnWhatsapp}: answer to by whatsapp`);
+    await pipeline.passes(361_000, 5000);
+    expect(pipeline.texts.at(-1)).toBe(`${annOnWhatsapp}: answer to by whatsapp`);
   });
 
   it("has a send rate of its own", async () => {
-    const house = await openTexts({
+    const pipeline = await openTexts({
       clock: testClock(true),
       rules: { rate: { messages: 1, per: 60_000 } },
     });
-    await house.say(
+    await pipeline.say(
       written(annOnWhatsapp, whatsapp, "one"),
       written(ann, second, "two"),
       written("+15550122", "+15550100", "three"),
       written("+15550133", "+15550100", "four"),
     );
-    expect(house.texts).toHaveLength(3);
-    await house.passes(61_000, 1000);
-    expect(house.texts).toHaveLength(4);
+    expect(pipeline.texts).toHaveLength(3);
+    await pipeline.passes(61_000, 1000);
+    expect(pipeline.texts).toHaveLength(4);
   });
 });
 
@@ -131,50 +131,50 @@ describe("a person at a cap", () => {
       rules: { caps: { sender: [{ max: 2, per: 600_000 }], conversation: [], channel: [] }, cap_text: told },
       ...over,
     });
-  const many = async (house: Texts, count: number, from = ann) => {
+  const many = async (pipeline: Texts, count: number, from = ann) => {
     for (let at = 0; at < count; at++)
-      await house.say({ ...written(from, "+15550100", `text ${at}`), sentAt: new Date(house.clock.now()) });
+      await pipeline.say({ ...written(from, "+15550100", `text ${at}`), sentAt: new Date(pipeline.clock.now()) });
   };
-  const notices = (house: Texts) => house.texts.filter((text) => text.endsWith(told)).length;
+  const notices = (pipeline: Texts) => pipeline.texts.filter((text) => text.endsWith(told)).length;
 
   it("is told once, from where it wrote to, and nothing is lost", async () => {
-    const house = await openCapped();
-    for (let at = 0; at < 6; at++) await house.say(written(ann, second, `text ${at}`));
-    expect(house.texts.slice(0, 2)).toEqual([`${ann}: answer to text 0`, `${ann}: answer to text 1`]);
-    expect(house.texts.slice(2)).toEqual([`${ann}: ${told}`]);
-    expect(house.replies.at(-1)).toMatchObject({ kind: "notice", from: second });
-    expect(await house.listed("held")).toEqual(Array.from({ length: 4 }, () => "cap-sender"));
-    await house.releases(3);
-    expect(house.texts.at(-1)).toBe(`${ann}: answer to text 2`);
+    const pipeline = await openCapped();
+    for (let at = 0; at < 6; at++) await pipeline.say(written(ann, second, `text ${at}`));
+    expect(pipeline.texts.slice(0, 2)).toEqual([`${ann}: answer to text 0`, `${ann}: answer to text 1`]);
+    expect(pipeline.texts.slice(2)).toEqual([`${ann}: ${told}`]);
+    expect(pipeline.replies.at(-1)).toMatchObject({ kind: "notice", from: second });
+    expect(await pipeline.listed("held")).toEqual(Array.from({ length: 4 }, () => "cap-sender"));
+    await pipeline.releases(3);
+    expect(pipeline.texts.at(-1)).toBe(`${ann}: answer to text 2`);
   });
 
   it("is told again in another window, but not within the hour", async () => {
-    const house = await openCapped();
-    await many(house, 4);
-    await house.passes(601_000, 100_000);
-    await many(house, 4);
-    expect(notices(house)).toBe(1);
-    await house.passes(hour, 600_000);
-    await many(house, 4);
-    expect(notices(house)).toBe(2);
+    const pipeline = await openCapped();
+    await many(pipeline, 4);
+    await pipeline.passes(601_000, 100_000);
+    await many(pipeline, 4);
+    expect(notices(pipeline)).toBe(1);
+    await pipeline.passes(hour, 600_000);
+    await many(pipeline, 4);
+    expect(notices(pipeline)).toBe(2);
   });
 
   it.each<[string, Partial<MessageEvent>]>([
     ["a short code", { from: { address: "72345" } }],
     ["another agent", { hops: 1 }],
   ])("is told nothing when it is %s", async (_what, over) => {
-    const house = await openCapped();
-    for (let at = 0; at < 4; at++) await house.say({ ...written(ann, "+15550100", `text ${at}`), ...over });
-    expect(await house.listed("held")).toHaveLength(2);
-    expect(notices(house)).toBe(0);
+    const pipeline = await openCapped();
+    for (let at = 0; at < 4; at++) await pipeline.say({ ...written(ann, "+15550100", `text ${at}`), ...over });
+    expect(await pipeline.listed("held")).toHaveLength(2);
+    expect(notices(pipeline)).toBe(0);
   });
 
   it("is told nothing when it has opted out, or where nothing is to be told", async () => {
-    const house = await openCapped();
-    await many(house, 2);
-    await house.db.tx((q) => suppress(q, "c", ann, "STOP"));
-    await many(house, 2);
-    expect(notices(house)).toBe(0);
+    const pipeline = await openCapped();
+    await many(pipeline, 2);
+    await pipeline.db.tx((q) => suppress(q, "c", ann, "STOP"));
+    await many(pipeline, 2);
+    expect(notices(pipeline)).toBe(0);
     const silent = await openCapped({
       rules: { caps: { sender: [{ max: 2, per: 600_000 }], conversation: [], channel: [] }, cap_text: "" },
     });

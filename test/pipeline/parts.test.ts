@@ -17,73 +17,75 @@ const receiptOf = (key = "", state: DeliveryEvent["state"]): DeliveryEvent => ({
 });
 
 /** The agent's answer to what is said has three parts. */
-const says = (house: Texts) => house.says("one|two|three");
-const ids = (house: Texts) =>
-  house.db.read(async (q) => (await q.all<{ id: string }>("SELECT id FROM drafts ORDER BY seq")).map(({ id }) => id));
+const says = (pipeline: Texts) => pipeline.says("one|two|three");
+const ids = (pipeline: Texts) =>
+  pipeline.db.read(async (q) =>
+    (await q.all<{ id: string }>("SELECT id FROM drafts ORDER BY seq")).map(({ id }) => id),
+  );
 
 it("goes no further than the part that was refused, and on with the next reply", async () => {
-  const house = await openTexts({ provider: (count) => (count === 2 ? no : undefined) });
-  await says(house);
-  expect(house.texts).toEqual([`${ann}: answer to one`]);
-  expect(await house.drafts()).toEqual(["sent", "failed", "dropped"]);
-  await house.says("next");
-  expect(house.texts).toEqual([`${ann}: answer to one`, `${ann}: answer to next`]);
+  const pipeline = await openTexts({ provider: (count) => (count === 2 ? no : undefined) });
+  await says(pipeline);
+  expect(pipeline.texts).toEqual([`${ann}: answer to one`]);
+  expect(await pipeline.drafts()).toEqual(["sent", "failed", "dropped"]);
+  await pipeline.says("next");
+  expect(pipeline.texts).toEqual([`${ann}: answer to one`, `${ann}: answer to next`]);
 });
 
 it("continues when a deferred part is accepted", async () => {
-  const house = await openTexts({ provider: (count) => (count === 1 ? later : undefined) });
-  await says(house);
-  expect(house.texts).toEqual([]);
-  await house.passes(60_000);
-  expect(house.texts).toEqual(all);
+  const pipeline = await openTexts({ provider: (count) => (count === 1 ? later : undefined) });
+  await says(pipeline);
+  expect(pipeline.texts).toEqual([]);
+  await pipeline.passes(60_000);
+  expect(pipeline.texts).toEqual(all);
 });
 
 describe("a part of unknown outcome", () => {
   const lost = async () => {
-    const house = await openTexts({
+    const pipeline = await openTexts({
       rules: { on_new_message: "drop" },
       provider: (count) => (count === 1 ? nobodyKnows : undefined),
     });
-    await says(house);
-    await house.passes(120_000, 10_000);
-    expect(await house.drafts()).toEqual(["held", "held", "held"]);
+    await says(pipeline);
+    await pipeline.passes(120_000, 10_000);
+    expect(await pipeline.drafts()).toEqual(["held", "held", "held"]);
     // The conversation does not wait.
-    await house.says("next");
-    expect(house.texts.splice(0)).toEqual([`${ann}: answer to next`]);
-    return house;
+    await pipeline.says("next");
+    expect(pipeline.texts.splice(0)).toEqual([`${ann}: answer to next`]);
+    return pipeline;
   };
 
   it("is sent by the operator, and the others follow, whatever the person wrote meanwhile", async () => {
-    const house = await lost();
-    await house.db.tx(async (q) => resendDraft(q, (await ids(house))[0] ?? ""));
-    await house.settles();
-    expect(house.texts).toEqual(all);
-    expect(await house.drafts()).toEqual(["sent", "sent", "sent", "sent"]);
+    const pipeline = await lost();
+    await pipeline.db.tx(async (q) => resendDraft(q, (await ids(pipeline))[0] ?? ""));
+    await pipeline.settles();
+    expect(pipeline.texts).toEqual(all);
+    expect(await pipeline.drafts()).toEqual(["sent", "sent", "sent", "sent"]);
   });
 
   it("is followed by the others when a late receipt says that it went out", async () => {
-    const house = await lost();
-    await house.accepts("c", receiptOf((await ids(house))[0], "delivered"));
-    await house.settles();
-    expect(house.texts).toEqual(all.slice(1));
+    const pipeline = await lost();
+    await pipeline.accepts("c", receiptOf((await ids(pipeline))[0], "delivered"));
+    await pipeline.settles();
+    expect(pipeline.texts).toEqual(all.slice(1));
   });
 
   it("ends the others when a late receipt says that it did not", async () => {
-    const house = await lost();
-    await house.accepts("c", receiptOf((await ids(house))[0], "failed"));
-    await house.settles();
-    expect(await house.drafts()).toEqual(["failed", "dropped", "dropped", "sent"]);
+    const pipeline = await lost();
+    await pipeline.accepts("c", receiptOf((await ids(pipeline))[0], "failed"));
+    await pipeline.settles();
+    expect(await pipeline.drafts()).toEqual(["failed", "dropped", "dropped", "sent"]);
   });
 });
 
 it("leaves the parts behind one that blocks its conversation where they are", async () => {
-  const house = await openTexts({
+  const pipeline = await openTexts({
     rules: { on_permanent_failure: "block" },
     provider: (count) => (count === 1 ? no : undefined),
   });
-  await says(house);
-  expect(await house.drafts()).toEqual(["failed", "queued", "queued"]);
-  await house.db.tx(async (q) => dropDraft(q, (await ids(house))[0] ?? ""));
-  await house.settles();
-  expect(house.texts).toEqual(all.slice(1));
+  await says(pipeline);
+  expect(await pipeline.drafts()).toEqual(["failed", "queued", "queued"]);
+  await pipeline.db.tx(async (q) => dropDraft(q, (await ids(pipeline))[0] ?? ""));
+  await pipeline.settles();
+  expect(pipeline.texts).toEqual(all.slice(1));
 });

@@ -3,14 +3,14 @@
 import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { RunningAgent } from "../../src/pipeline/settings.ts";
-import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline, type TestPipeline } from "../support/pipeline/pipeline.ts";
 import { listen, refusing, type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
 
-/** A house whose agent reads its settings from the platform, seldom, as the daemon's does. */
-async function withAgent(): Promise<{ house: House; agent: RunningAgent; platform: ScriptedPlatform }> {
+/** A pipeline whose agent reads its settings from the platform, as rarely as the daemon's. */
+async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgent; platform: ScriptedPlatform }> {
   const platform = await startPlatform();
   let agent: RunningAgent | null = null;
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     platform,
     line: (line) => ({
       ...line,
@@ -21,14 +21,14 @@ async function withAgent(): Promise<{ house: House; agent: RunningAgent; platfor
   });
   agent = new RunningAgent({
     name: "agent",
-    client: house.client,
+    client: pipeline.client,
     refreshMs: 3_600_000,
-    db: house.db,
-    rate: house.rate,
-    clock: house.clock,
+    db: pipeline.db,
+    rate: pipeline.rate,
+    clock: pipeline.clock,
     log: listen().log,
     timing: standardTiming,
-    changed: () => house.scheduler.wake(),
+    changed: () => pipeline.scheduler.wake(),
   });
   const abort = new AbortController();
   const running = agent.run(abort.signal);
@@ -36,13 +36,13 @@ async function withAgent(): Promise<{ house: House; agent: RunningAgent; platfor
     abort.abort();
     await running;
   });
-  house.sweeps();
+  pipeline.sweeps();
   await expect.poll(() => agent?.settings(), { interval: 5 }).not.toBeNull();
-  return { house, agent, platform };
+  return { pipeline, agent, platform };
 }
 
 it("continues with others when one conversation is refused, and retries that one later", async () => {
-  const { house, agent, platform } = await withAgent();
+  const { pipeline: house, agent, platform } = await withAgent();
   platform.faults.ask = (asked) =>
     asked.words === "forbidden" ? refusing(403)(asked) : asked.answer(200, asked.perform());
   await house.arrives({ text: "forbidden" });
@@ -81,7 +81,7 @@ it("continues with others when one conversation is refused, and retries that one
 });
 
 it("asks nothing while the key is refused, reads the settings once a refusal and not again at once", async () => {
-  const { house, agent, platform } = await withAgent();
+  const { pipeline: house, agent, platform } = await withAgent();
   platform.faults.ask = refusing(403);
   platform.faults.describe = refusing(403);
   await house.arrives({ text: "hello" });

@@ -2,17 +2,17 @@
 
 import { expect, it } from "vitest";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { openHouse } from "../support/pipeline/pipeline.ts";
+import { openPipeline } from "../support/pipeline/pipeline.ts";
 
 it("a text of unknown outcome does not block the customer when the platform has lost the conversation", async () => {
-  const house = await openHouse({ settleAfter: 10_000 });
-  await house.arrives({ text: "hello" });
-  await house.db.tx(async (q) => {
+  const pipeline = await openPipeline({ settleAfter: 10_000 });
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.db.tx(async (q) => {
     const [row] = await q.all<{ conversation: string; person: string; address: string }>(
       "SELECT conversation, person, address FROM turns",
     );
     if (!row) throw new Error("there is no turn");
-    const more = { event: null, question: "I take over.", context: null, receivedAt: house.clock.now() };
+    const more = { event: null, question: "I take over.", context: null, receivedAt: pipeline.clock.now() };
     await enqueueTurn(q, { ...row, ...more, id: "words", channel: "c", kind: "relayed" });
     await q.run("UPDATE turns SET state = 'asking' WHERE id = 'words'");
     await q.run("UPDATE turns SET state = 'unknown', attempts = 1, tried_at = now_ms() WHERE id = 'words'");
@@ -21,9 +21,9 @@ it("a text of unknown outcome does not block the customer when the platform has 
        VALUES ('words', 1, 'ask', 'n', 1, now_ms(), now_ms(), 'unknown')`,
     );
   });
-  house.platform.messages.clear();
-  await house.passes(120_000, 5000);
-  expect(house.platform.count("start")).toBe(2);
-  const words = (await house.turns()).find(({ id }) => id === "words");
+  pipeline.platform.messages.clear();
+  await pipeline.passes(120_000, 5000);
+  expect(pipeline.platform.count("start")).toBe(2);
+  const words = (await pipeline.turns()).find(({ id }) => id === "words");
   expect(words?.state).not.toBe("unknown");
 });

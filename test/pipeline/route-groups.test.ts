@@ -4,11 +4,11 @@
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
-import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { event } from "../support/store/databases.ts";
 
-const routed = (house: House) =>
-  house.db.read((q) =>
+const routed = (pipeline: TestPipeline) =>
+  pipeline.db.read((q) =>
     q.all<{ state: string; code: string | null }>(
       "SELECT external_id, state, code, attempts > 0 AS postponed FROM events ORDER BY id",
     ),
@@ -16,7 +16,7 @@ const routed = (house: House) =>
 
 it("routes the others when some events of a run cannot be read", async () => {
   // Those that failed are tried again when time passes.
-  const house = await openHouse({ clock: testClock(true) });
+  const pipeline = await openPipeline({ clock: testClock(true) });
   const good = (id: string) => JSON.stringify(mail({ text: id, from: { address: `${id}@example.org` } }));
   const bodies = {
     one: good("one"),
@@ -26,14 +26,14 @@ it("routes the others when some events of a run cannot be read", async () => {
     broken: "{",
     two: good("two"),
   };
-  await house.scheduler.commit((q) =>
+  await pipeline.scheduler.commit((q) =>
     insertEvents(
       q,
       Object.entries(bodies).map(([id, body]) => event(id, { body })),
     ),
   );
-  await house.settles();
-  expect(await routed(house)).toEqual(
+  await pipeline.settles();
+  expect(await routed(pipeline)).toEqual(
     Object.keys(bodies).map((id) => {
       const well = id === "one" || id === "two";
       return { external_id: id, state: well ? "routed" : "stored", code: null, postponed: well ? 0 : 1 };
@@ -42,11 +42,11 @@ it("routes the others when some events of a run cannot be read", async () => {
 });
 
 it("uses what earlier messages of the same run have changed", async () => {
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     rules: { caps: { sender: [{ max: 2, per: 60_000 }], conversation: [], channel: [] } },
   });
   const [from, first] = [{ address: "eve@example.org" }, externalId("first")];
-  await house.arrives(
+  await pipeline.arrives(
     { text: "one", from, id: first, cc: [{ address: "cc@example.org" }] },
     { text: "other", from: { address: "bob@example.org" } },
     { text: "two", from: { address: "cc@example.org" }, thread: { answers: [first] } },
@@ -55,7 +55,7 @@ it("uses what earlier messages of the same run have changed", async () => {
     { text: "stop", from: { address: "bob@example.org" }, consent: { word: "stop" } },
     { text: "late", from: { address: "bob@example.org" } },
   );
-  const rows = await routed(house);
+  const rows = await routed(pipeline);
   expect(rows.map(({ state, code }) => code ?? state)).toEqual([
     // The waiting turn of the second message is dropped after the STOP.
     "routed",
@@ -66,7 +66,7 @@ it("uses what earlier messages of the same run have changed", async () => {
     "opt-out",
     "suppressed",
   ]);
-  const turns = await house.db.read((q) =>
+  const turns = await pipeline.db.read((q) =>
     q.all<{ question: string; of: number }>(
       `SELECT question, DENSE_RANK() OVER (ORDER BY conversation) AS of FROM turns ORDER BY event`,
     ),

@@ -23,7 +23,7 @@ import {
   fresh,
   headTurn,
   leaseLanes,
-  postgresPlace,
+  postgresDatabase,
   turn,
 } from "../support/store/databases.ts";
 import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
@@ -334,7 +334,7 @@ describe("scheduler", () => {
 
 describeReal("the scheduler on PostgreSQL", await needPostgres(), () => {
   it("claims at once what a commit has released, without a sweep", async () => {
-    const store = await postgresPlace(await sharedPostgres());
+    const store = await postgresDatabase(await sharedPostgres());
     const db = await fresh(async () => store);
     const order: string[] = [];
     const { scheduler } = schedulerOf(db, [answering(async ({ id }) => void order.push(id))]);
@@ -348,7 +348,7 @@ describeReal("the scheduler on PostgreSQL", await needPostgres(), () => {
   });
 
   it("wakes for work that becomes due soon after the commit that released it", async () => {
-    const store = await postgresPlace(await sharedPostgres());
+    const store = await postgresDatabase(await sharedPostgres());
     const db = await fresh(async () => store);
     const { drowsy, allow } = drowsyClock();
     allow(true);
@@ -367,7 +367,7 @@ describeReal("the scheduler on PostgreSQL", await needPostgres(), () => {
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
   it("rest when there is nothing to do, and take up at once what the other one has no room for", async () => {
     const server = await sharedPostgres();
-    const store = await postgresPlace(server);
+    const store = await postgresDatabase(server);
     const db = await fresh(async () => store);
     const looks: number[] = [];
     const idle: TransactionalStage = {

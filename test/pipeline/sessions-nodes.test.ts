@@ -3,9 +3,9 @@
 import { beforeAll, expect, it } from "vitest";
 import { nodeLease } from "../../src/calls/rows.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { callHouse, callOf } from "../support/pipeline/pipeline.ts";
+import { callOf, openCallPipeline } from "../support/pipeline/pipeline.ts";
 import { startPlatform } from "../support/pipeline/stage.ts";
-import { migrated, postgresPlace } from "../support/store/databases.ts";
+import { migrated, postgresDatabase } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const notYet = { kind: "deferred", reason: "no such call here", retryAfterMs: 3_600_000 } as const;
@@ -20,20 +20,20 @@ describeReal("a call on two nodes", await needPostgres(), () => {
   });
 
   async function nodes() {
-    const store = await migrated(() => postgresPlace(server));
+    const store = await migrated(() => postgresDatabase(server));
     const platform = await startPlatform();
     const dbs = [await store.open(), await store.open()] as const;
-    const a = await callHouse({ platform, db: dbs[0], node: "a", timeout: 30_000 });
-    const b = await callHouse({ platform, db: dbs[1], node: "b" });
+    const a = await openCallPipeline({ platform, db: dbs[0], node: "a", timeout: 30_000 });
+    const b = await openCallPipeline({ platform, db: dbs[1], node: "b" });
     await Promise.all([a.scheduler.sweep(), b.scheduler.sweep()]);
     const pins = () => a.db.read((q) => q.all<{ node: string | null }>("SELECT DISTINCT node FROM lanes"));
     /** Its process is gone, or cannot reach the store, for longer than its lease. */
     const silence = (node: string) =>
       dbs[0].tx((q) => q.run("UPDATE leases SET until = 0 WHERE name = $1", nodeLease(node)));
     /** All that is due on that node within a while of the store's own time. */
-    const looks = async (house: typeof a) => {
-      house.clock.forward(renewal);
-      await house.settles();
+    const looks = async (pipeline: typeof a) => {
+      pipeline.clock.forward(renewal);
+      await pipeline.settles();
     };
     return { a, b, pins, silence, looks, platform };
   }
@@ -49,8 +49,8 @@ describeReal("a call on two nodes", await needPostgres(), () => {
     return { ...all, call };
   }
   /** The next try of what waits is due now. */
-  const becomesDue = (house: { db: Awaited<ReturnType<typeof nodes>>["a"]["db"] }) =>
-    house.db.tx(async (q) => {
+  const becomesDue = (pipeline: { db: Awaited<ReturnType<typeof nodes>>["a"]["db"] }) =>
+    pipeline.db.tx(async (q) => {
       await q.run("UPDATE drafts SET due_at = 0");
       await q.run("UPDATE lanes SET due_at = 0 WHERE due_at IS NOT NULL");
     });

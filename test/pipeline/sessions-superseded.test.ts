@@ -3,7 +3,7 @@
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
-import { callHouse, callOf, restart } from "../support/pipeline/pipeline.ts";
+import { callOf, openCallPipeline, restart } from "../support/pipeline/pipeline.ts";
 import { type Asked, cutting } from "../support/pipeline/stage.ts";
 
 const minute = 60_000;
@@ -29,72 +29,72 @@ function crossings(): { most(): number; count(): number } {
   return { most: () => most, count: () => count };
 }
 
-const texts = (house: { said: readonly { text: string }[] }) => house.said.map(({ text }) => text);
+const texts = (pipeline: { said: readonly { text: string }[] }) => pipeline.said.map(({ text }) => text);
 
 it("asks the newer question at once, and drops the one that is being asked", async () => {
-  const house = await callHouse({ timeout: 30_000 });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ timeout: 30_000 });
+  const call = callOf(pipeline);
   await call.opens();
   const { held, fault } = holding();
-  house.platform.faults.ask = fault;
+  pipeline.platform.faults.ask = fault;
   await call.says("one");
-  await house.called("ask", 1);
-  delete house.platform.faults.ask;
+  await pipeline.called("ask", 1);
+  delete pipeline.platform.faults.ask;
   const second = await call.says("two");
   // The first one never ends by itself.
-  await house.settles();
-  expect([house.asked(), texts(house)]).toEqual([["one", "two"], ["answer to two"]]);
-  expect(house.said[0]?.answers).toBe(second);
+  await pipeline.settles();
+  expect([pipeline.asked(), texts(pipeline)]).toEqual([["one", "two"], ["answer to two"]]);
+  expect(pipeline.said[0]?.answers).toBe(second);
   held[0]?.answer(200, held[0].perform());
-  await house.passes(minute, 5000);
-  expect([texts(house), house.platform.count("look")]).toEqual([["answer to two"], 0]);
-  expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
+  await pipeline.passes(minute, 5000);
+  expect([texts(pipeline), pipeline.platform.count("look")]).toEqual([["answer to two"], 0]);
+  expect((await pipeline.state()).turns).toEqual(["answered", "dropped", "answered"]);
 });
 
 it("never says a late answer, and asks the newer question when the older one has ended", async () => {
-  const house = await callHouse({ deaf: true, timeout: 30_000 });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ deaf: true, timeout: 30_000 });
+  const call = callOf(pipeline);
   await call.opens();
   const { held, fault } = holding();
-  house.platform.faults.ask = fault;
+  pipeline.platform.faults.ask = fault;
   await call.says("one");
-  await house.called("ask", 1);
+  await pipeline.called("ask", 1);
   await call.says("two");
-  await house.scheduler.sweep();
-  expect(house.asked()).toEqual(["one"]);
+  await pipeline.scheduler.sweep();
+  expect(pipeline.asked()).toEqual(["one"]);
   held[0]?.answer(200, held[0].perform());
-  await house.called("ask", 2);
-  delete house.platform.faults.ask;
+  await pipeline.called("ask", 2);
+  delete pipeline.platform.faults.ask;
   held[1]?.answer(200, held[1].perform());
-  await house.settles();
-  expect([texts(house), await house.drafts()]).toEqual([["answer to two"], ["sent"]]);
-  const known = await house.db.read((q) => q.all("SELECT state, question_id FROM turns WHERE state = 'dropped'"));
+  await pipeline.settles();
+  expect([texts(pipeline), await pipeline.drafts()]).toEqual([["answer to two"], ["sent"]]);
+  const known = await pipeline.db.read((q) => q.all("SELECT state, question_id FROM turns WHERE state = 'dropped'"));
   expect(known).toEqual([{ state: "dropped", question_id: expect.stringMatching(/^q/) }]);
 });
 
 it("asks the older words together with the newer ones when the platform did not take them", async () => {
-  const house = await callHouse({ deaf: true, timeout: 30_000 });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ deaf: true, timeout: 30_000 });
+  const call = callOf(pipeline);
   await call.opens();
   const { held, fault } = holding();
-  house.platform.faults.ask = fault;
+  pipeline.platform.faults.ask = fault;
   await call.says("my order is 12345");
-  await house.called("ask", 1);
+  await pipeline.called("ask", 1);
   const last = await call.says("where is it");
-  delete house.platform.faults.ask;
+  delete pipeline.platform.faults.ask;
   held[0]?.answer(429, { status: 429, name: "LIMITED", message: "slowly" });
-  await house.settles();
-  await house.passes(minute, 5000);
-  expect(house.asked()).toEqual(["my order is 12345", "my order is 12345\nwhere is it"]);
-  expect(house.said).toMatchObject([{ answers: last }]);
-  const turns = await house.db.read((q) => q.all("SELECT DISTINCT turn FROM events WHERE kind = 'message'"));
+  await pipeline.settles();
+  await pipeline.passes(minute, 5000);
+  expect(pipeline.asked()).toEqual(["my order is 12345", "my order is 12345\nwhere is it"]);
+  expect(pipeline.said).toMatchObject([{ answers: last }]);
+  const turns = await pipeline.db.read((q) => q.all("SELECT DISTINCT turn FROM events WHERE kind = 'message'"));
   expect(turns).toHaveLength(1);
 });
 
 it("joins what nobody has asked yet", async () => {
   let status: "active" | "inactive" = "active";
-  const house = await callHouse({ status: () => status });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ status: () => status });
+  const call = callOf(pipeline);
   await call.opens();
   status = "inactive";
   await call.says("I would like");
@@ -102,26 +102,26 @@ it("joins what nobody has asked yet", async () => {
   const last = await call.says("a table");
   expect((await call.facts())?.pending).toBe(last);
   status = "active";
-  await house.settles();
-  expect([house.asked(), house.said.length]).toEqual([["I would like\nto book\na table"], 1]);
-  expect(house.said[0]?.answers).toBe(last);
-  expect((await house.state()).turns).toEqual(["answered", "dropped", "dropped", "answered"]);
-  const turns = await house.db.read((q) => q.all("SELECT DISTINCT turn FROM events WHERE kind = 'message'"));
+  await pipeline.settles();
+  expect([pipeline.asked(), pipeline.said.length]).toEqual([["I would like\nto book\na table"], 1]);
+  expect(pipeline.said[0]?.answers).toBe(last);
+  expect((await pipeline.state()).turns).toEqual(["answered", "dropped", "dropped", "answered"]);
+  const turns = await pipeline.db.read((q) => q.all("SELECT DISTINCT turn FROM events WHERE kind = 'message'"));
   expect(turns).toHaveLength(1);
 });
 
 it("keeps what is said while the conversation is being opened", async () => {
-  const house = await callHouse();
-  const call = callOf(house);
+  const pipeline = await openCallPipeline();
+  const call = callOf(pipeline);
   const { held, fault } = holding();
-  house.platform.faults.start = fault;
+  pipeline.platform.faults.start = fault;
   await call.tells("opened");
-  await house.called("start", 1);
+  await pipeline.called("start", 1);
   await call.says("one");
   await call.says("two");
   held[0]?.answer(200, held[0].perform());
-  await house.settles();
-  expect([house.platform.count("start"), house.asked(), texts(house)]).toEqual([
+  await pipeline.settles();
+  expect([pipeline.platform.count("start"), pipeline.asked(), texts(pipeline)]).toEqual([
     1,
     ["one\ntwo"],
     ["answer to one\ntwo"],
@@ -130,52 +130,56 @@ it("keeps what is said while the conversation is being opened", async () => {
 
 it("opens once when a question that opens is superseded, and loses no words", async () => {
   let status: "active" | "inactive" = "inactive";
-  const house = await callHouse({ status: () => status });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ status: () => status });
+  const call = callOf(pipeline);
   await call.opens();
-  expect(house.platform.calls).toEqual([]);
+  expect(pipeline.platform.calls).toEqual([]);
   status = "active";
   const { held, fault } = holding();
-  house.platform.faults.start = fault;
+  pipeline.platform.faults.start = fault;
   await call.says("one");
-  await house.called("start", 1);
+  await pipeline.called("start", 1);
   await call.says("two");
   held[0]?.answer(200, held[0].perform());
-  await house.settles();
-  expect([house.platform.count("start"), house.asked()]).toEqual([1, ["one\ntwo"]]);
-  expect((await house.state()).turns).toEqual(["answered", "answered"]);
+  await pipeline.settles();
+  expect([pipeline.platform.count("start"), pipeline.asked()]).toEqual([1, ["one\ntwo"]]);
+  expect((await pipeline.state()).turns).toEqual(["answered", "answered"]);
 });
 
 it("looks for the conversation of an uncertain opening, also when its words went on", async () => {
   let status: "active" | "inactive" = "inactive";
-  const house = await callHouse({ status: () => status });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ status: () => status });
+  const call = callOf(pipeline);
   await call.opens();
   status = "active";
-  house.platform.faults.start = cutting("after");
+  pipeline.platform.faults.start = cutting("after");
   await call.says("one");
-  await house.settles();
+  await pipeline.settles();
   await call.says("two");
-  await house.passes(20_000, 500);
-  expect([house.platform.count("start"), house.asked()]).toEqual([1, ["one\ntwo"]]);
+  await pipeline.passes(20_000, 500);
+  expect([pipeline.platform.count("start"), pipeline.asked()]).toEqual([1, ["one\ntwo"]]);
 });
 
 it("never looks up a superseded question of unknown outcome", async () => {
-  const house = await callHouse();
-  const call = callOf(house);
+  const pipeline = await openCallPipeline();
+  const call = callOf(pipeline);
   await call.opens();
-  house.platform.faults.ask = cutting("after");
+  pipeline.platform.faults.ask = cutting("after");
   await call.says("one");
-  await house.settles();
-  expect((await house.state()).turns).toEqual(["answered", "unknown"]);
-  delete house.platform.faults.ask;
+  await pipeline.settles();
+  expect((await pipeline.state()).turns).toEqual(["answered", "unknown"]);
+  delete pipeline.platform.faults.ask;
   await call.says("two");
-  await house.passes(minute, 1000);
-  expect([house.asked(), house.platform.count("look"), texts(house)]).toEqual([["one", "two"], 0, ["answer to two"]]);
+  await pipeline.passes(minute, 1000);
+  expect([pipeline.asked(), pipeline.platform.count("look"), texts(pipeline)]).toEqual([
+    ["one", "two"],
+    0,
+    ["answer to two"],
+  ]);
 });
 
 it("still answers after a restart what was being asked, when the call comes back", async () => {
-  const first = await callHouse({ timeout: 30_000 });
+  const first = await openCallPipeline({ timeout: 30_000 });
   const call = callOf(first);
   await call.opens();
   const { held, fault } = holding();
@@ -186,19 +190,19 @@ it("still answers after a restart what was being asked, when the call comes back
   delete first.platform.faults.ask;
   await restart(first);
   const { db, platform, clock } = first;
-  const house = await callHouse({ db, platform, clock, node: "m" });
-  await house.passes(10_000, 500);
-  expect([house.asked(), (await house.state()).drafts, house.said]).toEqual([["one"], ["queued"], []]);
-  const again = callOf(house);
+  const pipeline = await openCallPipeline({ db, platform, clock, node: "m" });
+  await pipeline.passes(10_000, 500);
+  expect([pipeline.asked(), (await pipeline.state()).drafts, pipeline.said]).toEqual([["one"], ["queued"], []]);
+  const again = callOf(pipeline);
   expect(await again.facts()).toMatchObject({ state: "lost", pending: expect.stringMatching(/^mail/) });
   await again.tells("opened");
-  await house.passes(1000, 500);
-  expect([texts(house), first.said]).toEqual([["answer to one"], []]);
+  await pipeline.passes(1000, 500);
+  expect([texts(pipeline), first.said]).toEqual([["answer to one"], []]);
   expect(await again.facts()).toMatchObject({ state: "open", node: "m", openings: 2, pending: null });
 });
 
 it("drops an interrupted question after a restart when a newer utterance exists", async () => {
-  const first = await callHouse({ timeout: 30_000 });
+  const first = await openCallPipeline({ timeout: 30_000 });
   const call = callOf(first);
   await call.opens();
   const { held, fault } = holding();
@@ -208,24 +212,24 @@ it("drops an interrupted question after a restart when a newer utterance exists"
   await restart(first);
   delete first.platform.faults.ask;
   const { db, platform, clock } = first;
-  const house = await callHouse({ db, platform, clock, node: "m" });
-  const again = callOf(house);
+  const pipeline = await openCallPipeline({ db, platform, clock, node: "m" });
+  const again = callOf(pipeline);
   await again.tells("opened");
   await again.says("two");
-  await house.settles();
+  await pipeline.settles();
   held[0]?.answer(200, held[0].perform());
-  await house.passes(minute, 5000);
-  expect([house.asked(), texts(house), first.said]).toEqual([["one", "two"], ["answer to two"], []]);
+  await pipeline.passes(minute, 5000);
+  expect([pipeline.asked(), texts(pipeline), first.said]).toEqual([["one", "two"], ["answer to two"], []]);
 });
 
 it("asks each question once and never two at a time, however the caller talks", async () => {
-  const house = await callHouse({ timeout: 30_000 });
-  const call = callOf(house);
+  const pipeline = await openCallPipeline({ timeout: 30_000 });
+  const call = callOf(pipeline);
   await call.opens();
   const crossing = crossings();
   const { held, fault } = holding();
-  house.platform.faults.ask = fault;
-  const reached = (words: string) => house.asked().some((question) => question.endsWith(words));
+  pipeline.platform.faults.ask = fault;
+  const reached = (words: string) => pipeline.asked().some((question) => question.endsWith(words));
   for (let i = 1; i <= 12; i++) {
     await call.says(`w${i}`);
     // Some are asked before the next words come, some are not.
@@ -233,10 +237,10 @@ it("asks each question once and never two at a time, however the caller talks", 
   }
   const last = held.at(-1);
   last?.answer(200, last.perform());
-  await house.settles();
-  expect(texts(house)).toHaveLength(1);
+  await pipeline.settles();
+  expect(texts(pipeline)).toHaveLength(1);
   expect([crossing.most(), crossing.count() >= 4]).toEqual([1, true]);
-  const words = house.asked().flatMap((question) => question.split("\n"));
+  const words = pipeline.asked().flatMap((question) => question.split("\n"));
   expect(new Set(words).size).toBe(words.length);
   expect(words).toContain("w12");
 });

@@ -5,9 +5,9 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { overview } from "../../src/store/operators/overview.ts";
 import { escalationsIn, raising } from "../support/escalation/policy.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { receipt, startPlatform } from "../support/pipeline/stage.ts";
-import { migrated, postgresPlace } from "../support/store/databases.ts";
+import { migrated, postgresDatabase } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const minute = 60_000;
@@ -18,53 +18,53 @@ const many = (count: number, name: string) => Array.from({ length: count }, (_, 
 
 it("queues messages in order while the channel is at its cap, and continues below it", async () => {
   const caps = { sender: [], conversation: [], channel: [{ max: 2, per: minute }] };
-  const house = await openHouse({ rules: { caps, concurrency: 1 } });
-  await house.arrives(...many(5, "p"));
-  expect(sorted(house.sent)).toEqual(["answer to from p0", "answer to from p1"]);
-  expect(await house.listed("held")).toEqual([]);
-  expect(await house.listed("stored")).toHaveLength(3);
-  await house.passes(50_000);
-  expect(house.sent).toHaveLength(2);
+  const pipeline = await openPipeline({ rules: { caps, concurrency: 1 } });
+  await pipeline.arrives(...many(5, "p"));
+  expect(sorted(pipeline.sent)).toEqual(["answer to from p0", "answer to from p1"]);
+  expect(await pipeline.listed("held")).toEqual([]);
+  expect(await pipeline.listed("stored")).toHaveLength(3);
+  await pipeline.passes(50_000);
+  expect(pipeline.sent).toHaveLength(2);
   // What comes meanwhile stands behind.
-  await house.arrives(from("late"));
-  await house.passes(11_000, 500);
-  expect(sorted(house.sent.slice(2))).toEqual(["answer to from p2", "answer to from p3"]);
-  await house.passes(61_000, 500);
-  expect(sorted(house.sent.slice(4))).toEqual(["answer to from late", "answer to from p4"]);
+  await pipeline.arrives(from("late"));
+  await pipeline.passes(11_000, 500);
+  expect(sorted(pipeline.sent.slice(2))).toEqual(["answer to from p2", "answer to from p3"]);
+  await pipeline.passes(61_000, 500);
+  expect(sorted(pipeline.sent.slice(4))).toEqual(["answer to from late", "answer to from p4"]);
 });
 
 it("lets neither receipts nor what was released wait while the channel is at its cap", async () => {
   const one = [{ max: 1, per: minute }];
-  const house = await openHouse({ rules: { caps: { sender: one, conversation: [], channel: one } } });
-  await house.arrives(from("p"));
-  await house.arrives(from("p", "held"), from("q"), from("r"));
-  expect([await house.listed("held"), await house.listed("stored")]).toEqual([
+  const pipeline = await openPipeline({ rules: { caps: { sender: one, conversation: [], channel: one } } });
+  await pipeline.arrives(from("p"));
+  await pipeline.arrives(from("p", "held"), from("q"), from("r"));
+  expect([await pipeline.listed("held"), await pipeline.listed("stored")]).toEqual([
     ["cap-sender"],
     ["cap-channel", "cap-channel"],
   ]);
   const recipient = "p@example.org";
   // Behind one that waits.
-  await house.accepts("c", from("s"), receipt({ about: { recipient }, state: "delivered" }));
-  await house.settles();
-  expect(await house.drafts()).toEqual(["delivered"]);
-  await house.releases(2);
-  expect(sorted(house.sent)).toEqual(["answer to from p", "answer to held"]);
-  expect(await house.listed("stored")).toEqual(["cap-channel", "cap-channel", "cap-channel"]);
+  await pipeline.accepts("c", from("s"), receipt({ about: { recipient }, state: "delivered" }));
+  await pipeline.settles();
+  expect(await pipeline.drafts()).toEqual(["delivered"]);
+  await pipeline.releases(2);
+  expect(sorted(pipeline.sent)).toEqual(["answer to from p", "answer to held"]);
+  expect(await pipeline.listed("stored")).toEqual(["cap-channel", "cap-channel", "cap-channel"]);
 });
 
 it("holds what is over the cap of its sender or conversation, for an operator to release", async () => {
   const cap = { max: 1, per: minute };
   const caps = { sender: [cap], conversation: [], channel: [{ max: 50, per: minute }] };
-  const house = await openHouse({ rules: { caps } });
-  await house.arrives(from("p", "one"), from("p", "two"), from("q", "three"));
-  expect(sorted(house.sent)).toEqual(["answer to one", "answer to three"]);
-  expect(await house.listed("held")).toEqual(["cap-sender"]);
-  await house.passes(2 * minute);
-  expect(house.sent).toHaveLength(2);
-  await house.releases(2);
-  expect(house.sent[2]).toBe("answer to two");
+  const pipeline = await openPipeline({ rules: { caps } });
+  await pipeline.arrives(from("p", "one"), from("p", "two"), from("q", "three"));
+  expect(sorted(pipeline.sent)).toEqual(["answer to one", "answer to three"]);
+  expect(await pipeline.listed("held")).toEqual(["cap-sender"]);
+  await pipeline.passes(2 * minute);
+  expect(pipeline.sent).toHaveLength(2);
+  await pipeline.releases(2);
+  expect(pipeline.sent[2]).toBe("answer to two");
   const first = from("r", "first");
-  const conversation = await openHouse({ rules: { caps: { sender: [], conversation: [cap], channel: [] } } });
+  const conversation = await openPipeline({ rules: { caps: { sender: [], conversation: [cap], channel: [] } } });
   await conversation.arrives(first);
   await conversation.arrives({ ...from("r", "second"), thread: { answers: [first.id] } });
   expect(await conversation.listed("held")).toEqual(["cap-conversation"]);
@@ -78,28 +78,28 @@ it.each([
   const names = ["a", "b", "c", "d"].slice(0, count);
   const last = names.at(-1) ?? "";
   const clock = testClock(true); // the machine's pace would let more through
-  const house = await openHouse({ channels: names, rules: { concurrency }, rate, clock });
-  for (const name of names.slice(0, -1)) await house.accepts(name, ...many(40, name));
-  await house.accepts(last, ...many(2, last));
-  const done = () => house.platform.calls.filter((call) => call.includes(`from ${last}`)).length;
+  const pipeline = await openPipeline({ channels: names, rules: { concurrency }, rate, clock });
+  for (const name of names.slice(0, -1)) await pipeline.accepts(name, ...many(40, name));
+  await pipeline.accepts(last, ...many(2, last));
+  const done = () => pipeline.platform.calls.filter((call) => call.includes(`from ${last}`)).length;
   // A fair share of the calls suffices for its two openings and two questions; in four times that it is done.
-  for (let rounds = 0; done() < 2 && rounds < 200; rounds++) await house.passes(500, 100);
+  for (let rounds = 0; done() < 2 && rounds < 200; rounds++) await pipeline.passes(500, 100);
   expect(done()).toBe(2);
-  expect(house.platform.calls.length).toBeLessThan(4 * count * 4);
-  expect(house.platform.count("start a")).toBeGreaterThan(0);
+  expect(pipeline.platform.calls.length).toBeLessThan(4 * count * 4);
+  expect(pipeline.platform.count("start a")).toBeGreaterThan(0);
 });
 
 it("answers who came first before it opens for who came later", async () => {
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     rules: { concurrency: 1 },
     rate: { interval: 100_000, tolerance: 0 },
   });
   for (const letter of many(4, "p")) {
-    await house.accepts("c", letter);
-    house.clock.forward(5);
+    await pipeline.accepts("c", letter);
+    pipeline.clock.forward(5);
   }
-  await house.passes(20_000, 100);
-  expect(house.platform.calls).toEqual(
+  await pipeline.passes(20_000, 100);
+  expect(pipeline.platform.calls).toEqual(
     ["p0", "p1", "p2", "p3"].flatMap((name) => [`start ${name}@example.org`, `ask from ${name}`]),
   );
 });
@@ -116,42 +116,43 @@ const customer = (name: string, over: Partial<MessageEvent> = {}) =>
   mail({ text: name, from: { address: `${name}@customer.example` }, sender: "verified", ...over });
 
 describe("a channel that is flooded from forged addresses", () => {
-  const answered = (house: House, text: string) => house.sent.filter((one) => one === `answer to ${text}`).length;
-  const flooded = (house: House) => house.sent.filter((text) => text.includes("flood")).length;
+  const answered = (pipeline: TestPipeline, text: string) =>
+    pipeline.sent.filter((one) => one === `answer to ${text}`).length;
+  const flooded = (pipeline: TestPipeline) => pipeline.sent.filter((text) => text.includes("flood")).length;
 
   it("answers authenticated customers at once, and the flood within the cap", async () => {
-    const house = await openHouse({ rules: floodRules });
-    await house.arrives(...forged(300, "a"));
-    expect(house.sent).toHaveLength(30);
-    await house.arrives(customer("ann"), customer("bob"), ...forged(50, "b"));
-    expect([answered(house, "ann"), answered(house, "bob")]).toEqual([1, 1]);
+    const pipeline = await openPipeline({ rules: floodRules });
+    await pipeline.arrives(...forged(300, "a"));
+    expect(pipeline.sent).toHaveLength(30);
+    await pipeline.arrives(customer("ann"), customer("bob"), ...forged(50, "b"));
+    expect([answered(pipeline, "ann"), answered(pipeline, "bob")]).toEqual([1, 1]);
     for (let n = 0; n < 14; n++) {
-      await house.passes(minute);
-      await house.arrives(...forged(20, `c${n}x`));
+      await pipeline.passes(minute);
+      await pipeline.arrives(...forged(20, `c${n}x`));
     }
-    expect(house.sent.length).toBeLessThanOrEqual(60);
-    expect(flooded(house)).toBeGreaterThan(45);
-    await house.arrives(customer("cid"), customer("dan"));
-    expect([answered(house, "cid"), answered(house, "dan")]).toEqual([1, 1]);
+    expect(pipeline.sent.length).toBeLessThanOrEqual(60);
+    expect(flooded(pipeline)).toBeGreaterThan(45);
+    await pipeline.arrives(customer("cid"), customer("dan"));
+    expect([answered(pipeline, "cid"), answered(pipeline, "dan")]).toEqual([1, 1]);
     // Nothing is lost: what was not answered yet waits.
-    const left = await house.db.read((q) => q.all("SELECT 1 FROM events WHERE state = 'stored'"));
-    expect(left.length + house.sent.length).toBe(300 + 50 + 14 * 20 + 4);
-    const [{ capped } = {}] = await house.db.read(overview);
+    const left = await pipeline.db.read((q) => q.all("SELECT 1 FROM events WHERE state = 'stored'"));
+    expect(left.length + pipeline.sent.length).toBe(300 + 50 + 14 * 20 + 4);
+    const [{ capped } = {}] = await pipeline.db.read(overview);
     expect(capped).toEqual({ preferred: 0, others: left.length });
   });
 
   it("answers a known sender and one who cites us, though neither is authenticated", async () => {
     const day = 24 * 60 * minute;
-    const house = await openHouse({ rules: { ...floodRules, max_age: 10 * day } });
-    await house.arrives(mail({ text: "old", from: { address: "old@customer.example" } }));
-    house.clock.forward(2 * day);
-    await house.arrives(mail({ text: "new", from: { address: "new@customer.example" } }));
-    const [sent] = await house.db.read((q) =>
+    const pipeline = await openPipeline({ rules: { ...floodRules, max_age: 10 * day } });
+    await pipeline.arrives(mail({ text: "old", from: { address: "old@customer.example" } }));
+    pipeline.clock.forward(2 * day);
+    await pipeline.arrives(mail({ text: "new", from: { address: "new@customer.example" } }));
+    const [sent] = await pipeline.db.read((q) =>
       q.all<{ id: string }>("SELECT external_id AS id FROM citations WHERE draft IS NOT NULL ORDER BY 1 DESC"),
     );
-    await house.arrives(...forged(100, "a"));
-    const before = house.sent.length;
-    await house.arrives(
+    await pipeline.arrives(...forged(100, "a"));
+    const before = pipeline.sent.length;
+    await pipeline.arrives(
       mail({ text: "old again", from: { address: "old@customer.example" }, sender: "unverified" }),
       mail({
         text: "new again",
@@ -160,29 +161,29 @@ describe("a channel that is flooded from forged addresses", () => {
         sender: "unverified",
       }),
     );
-    expect(house.sent.slice(before).sort()).toEqual(["answer to new again", "answer to old again"]);
+    expect(pipeline.sent.slice(before).sort()).toEqual(["answer to new again", "answer to old again"]);
   });
 
   it("serves senders in turn, however much one of them has sent", async () => {
     const small = { sender: [], conversation: [], channel: [{ max: 4, per: minute }] };
-    const house = await openHouse({ rules: { caps: small, concurrency: 1 } });
-    await house.arrives(...Array.from({ length: 12 }, (_, i) => customer("loud", { text: `loud ${i}` })));
-    expect(house.sent).toHaveLength(4);
-    await house.arrives(customer("ann"), customer("bob"));
-    await house.passes(minute + 1000, 500);
-    const next = house.sent.slice(4, 8);
+    const pipeline = await openPipeline({ rules: { caps: small, concurrency: 1 } });
+    await pipeline.arrives(...Array.from({ length: 12 }, (_, i) => customer("loud", { text: `loud ${i}` })));
+    expect(pipeline.sent).toHaveLength(4);
+    await pipeline.arrives(customer("ann"), customer("bob"));
+    await pipeline.passes(minute + 1000, 500);
+    const next = pipeline.sent.slice(4, 8);
     expect(next).toEqual(expect.arrayContaining(["answer to ann", "answer to bob"]));
-    await house.passes(3 * minute, 500);
-    const loud = house.sent.filter((text) => text.includes("loud"));
+    await pipeline.passes(3 * minute, 500);
+    const loud = pipeline.sent.filter((text) => text.includes("loud"));
     expect(loud).toHaveLength(12);
   });
 
   it("keeps the order of a conversation in which several people write", async () => {
     const small = { sender: [], conversation: [], channel: [{ max: 3, per: minute }] };
-    const house = await openHouse({ rules: { caps: small, concurrency: 1 } });
+    const pipeline = await openPipeline({ rules: { caps: small, concurrency: 1 } });
     const first = customer("ann", { text: "first", cc: [{ address: "bob@customer.example" }] });
-    await house.arrives(first);
-    await house.arrives(...forged(4, "a"));
+    await pipeline.arrives(first);
+    await pipeline.arrives(...forged(4, "a"));
     const thread = { answers: [first.id] };
     const later = mail({
       text: "second",
@@ -190,25 +191,25 @@ describe("a channel that is flooded from forged addresses", () => {
       thread,
       sender: "unverified",
     });
-    await house.arrives(later, customer("bob", { text: "third", thread }));
-    await house.passes(4 * minute, 1000);
-    const said = house.sent.filter((text) => /first|second|third/.test(text));
+    await pipeline.arrives(later, customer("bob", { text: "third", thread }));
+    await pipeline.passes(4 * minute, 1000);
+    const said = pipeline.sent.filter((text) => /first|second|third/.test(text));
     expect(said).toEqual(["first", "second", "third"].map((text) => `answer to ${text}`));
   });
 
   it("raises one alert, and lets an operator release a message that waits", async () => {
-    const house = await openHouse({ rules: floodRules, line: raising() });
-    await house.arrives(...forged(100, "a"));
-    await house.passes(5 * minute);
-    expect(await escalationsIn(house.db)).toMatchObject([{ about: "channel:c:cap", state: "open" }]);
-    expect(house.heard.filter((line) => line.startsWith("channel at its cap"))).toHaveLength(1);
-    const before = house.sent.length;
-    const [waiting] = await house.db.read((q) =>
+    const pipeline = await openPipeline({ rules: floodRules, line: raising() });
+    await pipeline.arrives(...forged(100, "a"));
+    await pipeline.passes(5 * minute);
+    expect(await escalationsIn(pipeline.db)).toMatchObject([{ about: "channel:c:cap", state: "open" }]);
+    expect(pipeline.heard.filter((line) => line.startsWith("channel at its cap"))).toHaveLength(1);
+    const before = pipeline.sent.length;
+    const [waiting] = await pipeline.db.read((q) =>
       q.all<{ id: number }>("SELECT MAX(id) AS id FROM events WHERE state = 'stored'"),
     );
-    await house.releases(waiting?.id);
-    expect(house.sent).toHaveLength(before + 1);
-    expect(house.sent.at(-1)).toBe("answer to flood 99");
+    await pipeline.releases(waiting?.id);
+    expect(pipeline.sent).toHaveLength(before + 1);
+    expect(pipeline.sent.at(-1)).toBe("answer to flood 99");
   });
 });
 
@@ -219,11 +220,11 @@ describeReal("a flooded channel on two nodes", await needPostgres(), () => {
   });
 
   it("has one cap, and answers customers at once", async () => {
-    const store = await migrated(() => postgresPlace(server));
+    const store = await migrated(() => postgresDatabase(server));
     const platform = await startPlatform();
     const [first, second] = [await store.open(), await store.open()];
-    const one = await openHouse({ rules: floodRules, db: first, node: "one", platform });
-    const other = await openHouse({ rules: floodRules, db: second, node: "other", platform });
+    const one = await openPipeline({ rules: floodRules, db: first, node: "one", platform });
+    const other = await openPipeline({ rules: floodRules, db: second, node: "other", platform });
     const settles = async () => {
       await Promise.all([one.settles(), other.settles()]);
       await Promise.all([one.settles(), other.settles()]);

@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { openPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";
 
 const busy = () => new Error("SQLITE_BUSY: database is locked");
@@ -42,7 +42,7 @@ function failing(how: "rejected" | "answer lost") {
 it.each([1, 3])("writes an outcome later when the store fails %i times, and sends once", async (times) => {
   const store = failing("rejected");
   let sends = 0;
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     faulty: store.around,
     outbound: {
       async send(_, attempt) {
@@ -54,40 +54,44 @@ it.each([1, 3])("writes an outcome later when the store fails %i times, and send
       reconcile: async () => ({ kind: "unsure" }),
     },
   });
-  await house.arrives({ text: "hello" });
-  expect([sends, await house.drafts(), store.left()]).toEqual([1, ["unknown"], 0]);
-  expect(house.heard.filter((text) => text === "writing an outcome failed, retrying")).toHaveLength(times);
+  await pipeline.arrives({ text: "hello" });
+  expect([sends, await pipeline.drafts(), store.left()]).toEqual([1, ["unknown"], 0]);
+  expect(pipeline.heard.filter((text) => text === "writing an outcome failed, retrying")).toHaveLength(times);
 });
 
 it("writes an answer later when the store fails, and asks once", async () => {
   const store = failing("rejected");
-  const house = await openHouse({ faulty: store.around });
-  house.platform.faults.ask = (asked) => {
+  const pipeline = await openPipeline({ faulty: store.around });
+  pipeline.platform.faults.ask = (asked) => {
     store.fail(2);
     asked.answer(200, asked.perform());
   };
-  await house.arrives({ text: "hello" });
-  expect([house.platform.count("ask"), house.platform.count("look"), house.sent]).toEqual([1, 0, ["answer to hello"]]);
+  await pipeline.arrives({ text: "hello" });
+  expect([pipeline.platform.count("ask"), pipeline.platform.count("look"), pipeline.sent]).toEqual([
+    1,
+    0,
+    ["answer to hello"],
+  ]);
 });
 
 it("does not write an outcome twice when only the answer of its commit was lost", async () => {
   const store = failing("answer lost");
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     faulty: store.around,
     outbound: { reconcile: async () => ({ kind: "not-sent" }) },
   });
-  house.sweeps();
-  house.platform.faults.ask = (asked) => {
+  pipeline.sweeps();
+  pipeline.platform.faults.ask = (asked) => {
     store.fail(1);
     asked.answer(200, asked.perform());
   };
-  await house.arrives({ text: "hello" });
-  await house.passes(120_000, 2000);
-  const replies = await house.db.read((q) => q.all("SELECT text FROM replies"));
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(120_000, 2000);
+  const replies = await pipeline.db.read((q) => q.all("SELECT text FROM replies"));
   expect(replies).toEqual([{ text: "answer to hello" }]);
-  expect(house.platform.count("ask")).toBe(1);
+  expect(pipeline.platform.count("ask")).toBe(1);
   // The reply's draft was claimed in that very commit, by nobody who knows of it.
-  expect([await house.drafts(), house.sent]).toEqual([["sent"], ["answer to hello"]]);
+  expect([await pipeline.drafts(), pipeline.sent]).toEqual([["sent"], ["answer to hello"]]);
 });
 
 it("looks once a second at a store that is gone, and says so each time", async () => {

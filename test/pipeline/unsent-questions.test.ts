@@ -4,19 +4,28 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import voice from "../../adapters/voice/index.ts";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { endLeases } from "../../src/store/leases.ts";
-import { ann, callHouse, callOf, type House, mail, openTexts, testClock } from "../support/pipeline/pipeline.ts";
+import {
+  ann,
+  callOf,
+  mail,
+  openCallPipeline,
+  openTexts,
+  type TestPipeline,
+  testClock,
+} from "../support/pipeline/pipeline.ts";
 import { cutting, listen } from "../support/pipeline/stage.ts";
 
-const turns = async (house: House) => (await house.turns()).map(({ state, attempts }) => `${state} ${attempts}`);
-const asked = (house: House) => house.platform.calls.filter((call) => call.startsWith("ask"));
+const turns = async (pipeline: TestPipeline) =>
+  (await pipeline.turns()).map(({ state, attempts }) => `${state} ${attempts}`);
+const asked = (pipeline: TestPipeline) => pipeline.platform.calls.filter((call) => call.startsWith("ask"));
 
 /** Occupies the client's only connection. Call the result to release it. */
-async function occupied(house: House): Promise<() => Promise<unknown>> {
-  house.client.setConnections(1);
-  house.platform.faults.describe = () => undefined;
+async function occupied(pipeline: TestPipeline): Promise<() => Promise<unknown>> {
+  pipeline.client.setConnections(1);
+  pipeline.platform.faults.describe = () => undefined;
   const abort = new AbortController();
-  const call = house.client.describe(abort.signal);
-  await expect.poll(() => house.platform.count("describe"), { interval: 2 }).toBe(1);
+  const call = pipeline.client.describe(abort.signal);
+  await expect.poll(() => pipeline.platform.count("describe"), { interval: 2 }).toBe(1);
   const release = () => {
     abort.abort();
     return call;
@@ -28,71 +37,71 @@ async function occupied(house: House): Promise<() => Promise<unknown>> {
 describe("a question that has not been sent", () => {
   it("counts as not asked after a crash, and is asked at once without a look-up", async () => {
     const options = { settleAfter: 600_000, rules: { absent_after: 600_000 } };
-    const house = await openTexts(options);
-    await house.says("hi");
-    await occupied(house);
-    await house.accepts("c", mail({ text: "two", from: { address: ann } }));
-    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(1);
-    expect(await turns(house)).toEqual(["answered 1", "waiting 0"]);
+    const pipeline = await openTexts(options);
+    await pipeline.says("hi");
+    await occupied(pipeline);
+    await pipeline.accepts("c", mail({ text: "two", from: { address: ann } }));
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 2 }).toBe(1);
+    expect(await turns(pipeline)).toEqual(["answered 1", "waiting 0"]);
     // The process dies here, and another begins on the same store.
-    await house.db.tx(endLeases);
-    const { clock, db, platform } = house;
+    await pipeline.db.tx(endLeases);
+    const { clock, db, platform } = pipeline;
     const next = await openTexts({ ...options, clock, db, platform });
     await next.settles();
     expect(next.texts).toEqual(["+15550111: answer to two"]);
     expect([asked(next), platform.count("look")]).toEqual([["ask hi", "ask two"], 0]);
-    await house.scheduler.drain(0);
+    await pipeline.scheduler.drain(0);
     expect(asked(next)).toEqual(["ask hi", "ask two"]);
   });
 
   it("takes along a message that joins it meanwhile: nothing is lost, nothing is asked twice", async () => {
-    const house = await openTexts({ rules: { debounce: 50 } });
-    await house.says("hi");
-    await house.passes(100);
-    const release = await occupied(house);
-    await house.accepts("c", mail({ text: "two", from: { address: ann } }));
-    house.clock.forward(100);
-    await house.scheduler.sweep();
-    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(1);
-    await house.accepts("c", mail({ text: "three", from: { address: ann } }));
+    const pipeline = await openTexts({ rules: { debounce: 50 } });
+    await pipeline.says("hi");
+    await pipeline.passes(100);
+    const release = await occupied(pipeline);
+    await pipeline.accepts("c", mail({ text: "two", from: { address: ann } }));
+    pipeline.clock.forward(100);
+    await pipeline.scheduler.sweep();
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 2 }).toBe(1);
+    await pipeline.accepts("c", mail({ text: "three", from: { address: ann } }));
     await release();
-    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(0);
-    await house.passes(1000);
-    expect(asked(house)).toEqual(["ask hi", "ask two\nthree"]);
-    expect(house.texts.at(-1)).toBe("+15550111: answer to two\nthree");
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 2 }).toBe(0);
+    await pipeline.passes(1000);
+    expect(asked(pipeline)).toEqual(["ask hi", "ask two\nthree"]);
+    expect(pipeline.texts.at(-1)).toBe("+15550111: answer to two\nthree");
   });
 
   it("is joined to the newer words of a call, each asked once", async () => {
-    const house = await callHouse();
-    const call = callOf(house);
+    const pipeline = await openCallPipeline();
+    const call = callOf(pipeline);
     await call.opens();
-    const release = await occupied(house);
+    const release = await occupied(pipeline);
     await call.says("one");
-    await expect.poll(() => house.scheduler.running(), { interval: 2 }).toBe(1);
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 2 }).toBe(1);
     await call.says("two");
     await release();
-    await house.settles();
-    expect(house.asked()).toEqual(["one\ntwo"]);
-    expect(house.said.map(({ text }) => text)).toEqual(["answer to one\ntwo"]);
-    expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
+    await pipeline.settles();
+    expect(pipeline.asked()).toEqual(["one\ntwo"]);
+    expect(pipeline.said.map(({ text }) => text)).toEqual(["answer to one\ntwo"]);
+    expect((await pipeline.state()).turns).toEqual(["answered", "dropped", "answered"]);
   });
 
   it("is asked in a call without a look-up when the rate limit has no room after its claim", async () => {
-    const house = await callHouse();
-    const call = callOf(house);
+    const pipeline = await openCallPipeline();
+    const call = callOf(pipeline);
     await call.opens();
-    const take = house.rate.take.bind(house.rate);
+    const take = pipeline.rate.take.bind(pipeline.rate);
     let refusals = 0;
-    house.rate.take = (count, maxWaitMs) => {
+    pipeline.rate.take = (count, maxWaitMs) => {
       if (refusals > 0) return take(count, maxWaitMs);
       refusals += 1;
       return Promise.resolve({ taken: false, waitMs: 10 });
     };
     await call.says("hello");
-    await house.passes(5000, 500);
-    expect([refusals, asked(house), house.platform.count("look")]).toEqual([1, ["ask hello"], 0]);
-    expect(house.said.map(({ text }) => text)).toEqual(["answer to hello"]);
-    const attempts = await house.db.read((q) =>
+    await pipeline.passes(5000, 500);
+    expect([refusals, asked(pipeline), pipeline.platform.count("look")]).toEqual([1, ["ask hello"], 0]);
+    expect(pipeline.said.map(({ text }) => text)).toEqual(["answer to hello"]);
+    const attempts = await pipeline.db.read((q) =>
       q.all("SELECT outcome FROM attempts JOIN turns ON turns.id = subject WHERE opening IS NULL ORDER BY number"),
     );
     expect(attempts).toEqual([{ outcome: "deferred" }, { outcome: "sent" }]);
@@ -100,15 +109,15 @@ describe("a question that has not been sent", () => {
 
   it("is asked again after the channel's own absent_after when it was lost on the way", async () => {
     const asked = async (rules: { readonly absent_after?: number }) => {
-      const house = await callHouse({ settleAfter: 600_000, rules });
-      const call = callOf(house);
+      const pipeline = await openCallPipeline({ settleAfter: 600_000, rules });
+      const call = callOf(pipeline);
       await call.opens();
-      house.platform.faults.ask = cutting("before");
+      pipeline.platform.faults.ask = cutting("before");
       await call.says("one");
-      await house.settles();
-      delete house.platform.faults.ask;
-      await house.passes(20_000, 1000);
-      return house.said.map(({ text }) => text);
+      await pipeline.settles();
+      delete pipeline.platform.faults.ask;
+      await pipeline.passes(20_000, 1000);
+      return pipeline.said.map(({ text }) => text);
     };
     expect(await asked({ absent_after: 5000 })).toEqual(["answer to one"]);
     expect(await asked({})).toEqual([]);

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { Limiter } from "../../src/platform/routes/exchange.ts";
-import { keys, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 const forbidden = {
   status: 403,
@@ -13,7 +13,7 @@ const forbidden = {
 
 describe("a key", () => {
   test.each(["", "wrong-key", "acme-organization-key"])("%j opens nothing", async (key) => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     expect(await call("GET", "agents/by-api-key", undefined, key)).toMatchObject(forbidden);
     expect(await call("POST", "conversations/start", {}, key)).toMatchObject(forbidden);
     expect(await call("GET", "nothing-here", undefined, key)).toMatchObject(forbidden);
@@ -35,7 +35,7 @@ describe("a key", () => {
 });
 
 test.each([keys.sales, keys.other])("another agent (%s) sees nothing of a conversation", async (key) => {
-  const { call, open } = await startRig();
+  const { call, open } = await startTestPlatform();
   const id = await open("jo@example.test");
   const at = `conversations/${id}`;
   const userId = (await call("GET", at)).body.conversationUserId;
@@ -62,7 +62,7 @@ test.each([keys.sales, keys.other])("another agent (%s) sees nothing of a conver
 
 describe("the rate", () => {
   test("is one per organization, and says when to come back", async () => {
-    const { call } = await startRig({ rate: { requests: 5, perSeconds: 60 } });
+    const { call } = await startTestPlatform({ rate: { requests: 5, perSeconds: 60 } });
     const results = [];
     for (let n = 0; n < 7; n++)
       results.push(await call("GET", "agents/by-api-key", undefined, n % 2 ? keys.sales : keys.support));

@@ -3,13 +3,13 @@
 import { describe, expect, test } from "vitest";
 import { answerByRule, compileRules, passagesOf, ruleProblem } from "../../src/platform/brain/knowledge.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { hello, keys, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
+import { hello, keys, saying, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 async function asking() {
-  const rig = await startRig();
-  const id = await rig.open();
-  const say = async (message: string) => (await rig.call("POST", `conversations/${id}/messages`, { message })).body;
-  return { ...rig, say };
+  const fixture = await startTestPlatform();
+  const id = await fixture.open();
+  const say = async (message: string) => (await fixture.call("POST", `conversations/${id}/messages`, { message })).body;
+  return { ...fixture, say };
 }
 
 describe("rules", () => {
@@ -69,7 +69,7 @@ describe("knowledge", () => {
   });
 
   test("of one agent is not another's", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const id = await open("jo@example.test", keys.other);
     const message = "How long do parcels take to Norway?";
     const { body } = await call("POST", `conversations/${id}/messages`, { message }, keys.other);
@@ -109,12 +109,12 @@ agents:
     knowledge: [{ title: Shipping, text: "Parcels to Norway take four days." }]
     model: { url: "${model.url}", key: model-key, name: tiny, temperature: 0.5, timeout: ${timeout}${more} }
 `;
-    const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-    const at = `conversations/${await rig.open("jo@example.test", "clever-key-1")}`;
+    const fixture = await startWith({ agents: readAgents(text, "a.yaml") });
+    const at = `conversations/${await fixture.open("jo@example.test", "clever-key-1")}`;
     const say = (message: string, context?: string) =>
-      rig.call("POST", `${at}/messages`, { message, context }, "clever-key-1");
-    const messages = async () => (await rig.call("GET", `${at}/messages`, undefined, "clever-key-1")).body.messages;
-    return { ...rig, at, model, say, messages };
+      fixture.call("POST", `${at}/messages`, { message, context }, "clever-key-1");
+    const messages = async () => (await fixture.call("GET", `${at}/messages`, undefined, "clever-key-1")).body.messages;
+    return { ...fixture, at, model, say, messages };
   }
 
   test("is asked with instructions, knowledge, context and history", async () => {
@@ -246,8 +246,8 @@ agents:
     ["name: llama, listed_as: <model_family>-5-mini", "<model_family>-5-mini"],
   ])("with %s is shown as %s", async (block, shown) => {
     const text = `organization: { name: A }\nagents: { a: { key: some-key-1, model: { url: "http://127.0.0.1:9/v1", ${block} } } }`;
-    const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-    const { body } = await rig.call("GET", "agents/by-api-key", undefined, "some-key-1");
+    const fixture = await startWith({ agents: readAgents(text, "a.yaml") });
+    const { body } = await fixture.call("GET", "agents/by-api-key", undefined, "some-key-1");
     expect(body.aiConfig.model).toBe(shown);
   });
 

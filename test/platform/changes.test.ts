@@ -3,13 +3,20 @@
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { conversation, conversationState, message, responseOn } from "../../src/wire/conversation.ts";
-import { keys, type Rig, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
+import {
+  keys,
+  saying,
+  startModel,
+  startTestPlatform,
+  startWith,
+  type TestPlatform,
+} from "../support/platform/platform.ts";
 
 const missing = { status: 404, body: { message: "ENTITY_NOT_FOUND" } };
 
 describe("a conversation", () => {
   test("takes a new title, state and status, each alone", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const at = `conversations/${await open()}`;
     const changed = await call("PUT", at, { title: "Lamps" });
     expect(changed).toMatchObject({ status: 200, body: { title: "Lamps" } });
@@ -19,7 +26,7 @@ describe("a conversation", () => {
   });
 
   test("that is archived is not gone on with", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const first = await open();
     await call("PUT", `conversations/${first}`, { status: "archived" });
     const second = await open();
@@ -31,7 +38,7 @@ describe("a conversation", () => {
   test.each([{ title: "x".repeat(256) }, { context: "x".repeat(256_001) }, { status: "closed" }, { title: 1 }])(
     "refuses %#",
     async (body) => {
-      const { call, open } = await startRig();
+      const { call, open } = await startTestPlatform();
       const at = `conversations/${await open()}`;
       const before = (await call("GET", at)).body;
       expect(await call("PUT", at, body)).toMatchObject({ status: 400, body: { name: "BAD_REQUEST" } });
@@ -40,7 +47,7 @@ describe("a conversation", () => {
   );
 
   test("of another agent is not there", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const at = `conversations/${await open()}`;
     expect(await call("PUT", at, { title: "Mine" }, keys.sales)).toMatchObject(missing);
     expect((await call("GET", at)).body.title).toBe("A question");
@@ -76,55 +83,55 @@ agents: { support: { key: ${keys.support} } }
 });
 
 describe("removing", () => {
-  async function twoPeople(rig: Rig) {
-    const [jo, max] = [await rig.open("jo@people.test"), await rig.open("max@people.test")];
-    for (const id of [jo, max]) await rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
+  async function twoPeople(platform: TestPlatform) {
+    const [jo, max] = [await platform.open("jo@people.test"), await platform.open("max@people.test")];
+    for (const id of [jo, max]) await platform.call("POST", `conversations/${id}/messages`, { message: "refund" });
     const person = async (id: string) =>
-      (await rig.call("GET", `conversations/${id}`)).body.conversationUserId as string;
+      (await platform.call("GET", `conversations/${id}`)).body.conversationUserId as string;
     return { jo, max, joId: await person(jo), maxId: await person(max) };
   }
 
   test("all conversations of a person leaves the person, and everybody else", async () => {
-    const rig = await startRig();
-    const { jo, max, joId } = await twoPeople(rig);
-    expect(await rig.call("DELETE", "conversations", { conversationUserId: joId })).toMatchObject({
+    const platform = await startTestPlatform();
+    const { jo, max, joId } = await twoPeople(platform);
+    expect(await platform.call("DELETE", "conversations", { conversationUserId: joId })).toMatchObject({
       status: 204,
     });
-    expect(await rig.call("GET", `conversations/${jo}`)).toMatchObject(missing);
-    expect(await rig.call("GET", `conversations/${jo}/messages`)).toMatchObject(missing);
-    expect(await rig.call("GET", `users/${joId}`)).toMatchObject({ status: 200 });
-    expect((await rig.call("GET", `conversations/${max}/messages`)).body.messages).toHaveLength(2);
+    expect(await platform.call("GET", `conversations/${jo}`)).toMatchObject(missing);
+    expect(await platform.call("GET", `conversations/${jo}/messages`)).toMatchObject(missing);
+    expect(await platform.call("GET", `users/${joId}`)).toMatchObject({ status: 200 });
+    expect((await platform.call("GET", `conversations/${max}/messages`)).body.messages).toHaveLength(2);
   });
 
   test("a person removes what was said with them", async () => {
-    const rig = await startRig();
-    const { jo, max, joId } = await twoPeople(rig);
-    expect(await rig.call("DELETE", `users/${joId}`)).toMatchObject({ status: 204 });
-    expect(await rig.call("DELETE", `users/${joId}`)).toMatchObject(missing);
-    expect(await rig.call("GET", `conversations/${jo}`)).toMatchObject(missing);
-    expect((await rig.call("GET", "agents/users")).body.totalItems).toBe(1);
-    expect(await rig.call("GET", `conversations/${max}`)).toMatchObject({ status: 200 });
+    const platform = await startTestPlatform();
+    const { jo, max, joId } = await twoPeople(platform);
+    expect(await platform.call("DELETE", `users/${joId}`)).toMatchObject({ status: 204 });
+    expect(await platform.call("DELETE", `users/${joId}`)).toMatchObject(missing);
+    expect(await platform.call("GET", `conversations/${jo}`)).toMatchObject(missing);
+    expect((await platform.call("GET", "agents/users")).body.totalItems).toBe(1);
+    expect(await platform.call("GET", `conversations/${max}`)).toMatchObject({ status: 200 });
   });
 
   test("takes nothing from what the agent has used", async () => {
-    const rig = await startRig();
-    const { joId } = await twoPeople(rig);
-    const used = (await rig.call("GET", "agents/statistic")).body;
+    const platform = await startTestPlatform();
+    const { joId } = await twoPeople(platform);
+    const used = (await platform.call("GET", "agents/statistic")).body;
     expect(used).toMatchObject({ emailsUsed: 2 });
-    await rig.call("DELETE", "conversations", { conversationUserId: joId });
-    expect((await rig.call("GET", "agents/statistic")).body).toEqual(used);
-    expect((await rig.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 1 });
-    await rig.call("DELETE", `users/${joId}`);
-    expect((await rig.call("GET", "agents/statistic")).body).toEqual(used);
-    expect((await rig.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 0 });
+    await platform.call("DELETE", "conversations", { conversationUserId: joId });
+    expect((await platform.call("GET", "agents/statistic")).body).toEqual(used);
+    expect((await platform.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 1 });
+    await platform.call("DELETE", `users/${joId}`);
+    expect((await platform.call("GET", "agents/statistic")).body).toEqual(used);
+    expect((await platform.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 0 });
   });
 
   test("reaches nobody of another agent", async () => {
-    const rig = await startRig();
-    const { jo, joId } = await twoPeople(rig);
-    expect(await rig.call("DELETE", `users/${joId}`, undefined, keys.sales)).toMatchObject(missing);
-    await rig.call("DELETE", "conversations", { conversationUserId: joId }, keys.sales);
-    expect(await rig.call("GET", `conversations/${jo}`)).toMatchObject({ status: 200 });
+    const platform = await startTestPlatform();
+    const { jo, joId } = await twoPeople(platform);
+    expect(await platform.call("DELETE", `users/${joId}`, undefined, keys.sales)).toMatchObject(missing);
+    await platform.call("DELETE", "conversations", { conversationUserId: joId }, keys.sales);
+    expect(await platform.call("GET", `conversations/${jo}`)).toMatchObject({ status: 200 });
   });
 
   test("a conversation while its question is being answered answers nobody, and is no failure", async () => {
@@ -152,7 +159,7 @@ describe("a question put for later", () => {
   const on = (id: string, question: string) => `conversations/${id}/messages/${question}/response-on`;
 
   test("is answered in the background", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const id = await open();
     const put = await call("POST", `conversations/${id}/messages/async`, { message: "refund" });
     expect(put).toMatchObject({ status: 201, body: { senderRole: "conversation_user", message: "refund" } });
@@ -179,7 +186,7 @@ describe("a question put for later", () => {
   });
 
   test("waits for a person in manual mode", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const id = await open();
     await call("PUT", `conversations/${id}/mode`, { mode: "manual" });
     const put = await call("POST", `conversations/${id}/messages/async`, { message: "refund" });
@@ -196,7 +203,7 @@ describe("a question put for later", () => {
   });
 
   test("of nobody, of another conversation or agent is not there", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const [id, other] = [await open(), await open("max@people.test")];
     const put = await call("POST", `conversations/${id}/messages/async`, { message: "refund" });
     expect(await call("GET", on(id, "nothing"))).toMatchObject(missing);

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { startClient } from "../support/client/client.ts";
-import { keys, startRig } from "../support/platform/platform.ts";
+import { keys, startTestPlatform } from "../support/platform/platform.ts";
 
 const noIds = new Set<string>();
 const request = {
@@ -15,9 +15,9 @@ const request = {
   emailIntroduction: "I",
 } as const;
 
-async function connected(over: Parameters<typeof startRig>[0] = {}, key: string = keys.support) {
-  const rig = await startRig(over);
-  return { ...rig, ...startClient(rig.platform.url, 5_000, key) };
+async function connected(over: Parameters<typeof startTestPlatform>[0] = {}, key: string = keys.support) {
+  const fixture = await startTestPlatform(over);
+  return { ...fixture, ...startClient(fixture.platform.url, 5_000, key) };
 }
 
 test("describe reads the settings, with nothing to complain about", async () => {

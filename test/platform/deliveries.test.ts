@@ -6,7 +6,15 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
-import { keys, type Rig, receiver, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
+import {
+  keys,
+  receiver,
+  saying,
+  startModel,
+  startTestPlatform,
+  startWith,
+  type TestPlatform,
+} from "../support/platform/platform.ts";
 
 /** A receiver that takes everything in and answers nothing before it is told to. */
 async function silent() {
@@ -19,20 +27,20 @@ async function silent() {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, held };
 }
 
-async function registered(rig: Rig, url: string, triggerCondition = "manual"): Promise<string> {
+async function registered(platform: TestPlatform, url: string, triggerCondition = "manual"): Promise<string> {
   const body = { title: "T", description: "", url, triggerCondition };
-  return (await rig.call("POST", "agents/webhooks", body)).body.id as string;
+  return (await platform.call("POST", "agents/webhooks", body)).body.id as string;
 }
 
 test("a receiver that does not answer, with hundreds behind it, holds no other up", async () => {
-  const rig = await startRig({ allowPrivateWebhooks: true });
+  const platform = await startTestPlatform({ allowPrivateWebhooks: true });
   const [slow, quick] = [await silent(), await receiver()];
-  const conversationId = await rig.open();
-  const fire = (id: string) => rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId });
-  const stuck = await registered(rig, slow.url);
+  const conversationId = await platform.open();
+  const fire = (id: string) => platform.call("POST", `agents/webhooks/${id}/fire`, { conversationId });
+  const stuck = await registered(platform, slow.url);
   for (let n = 0; n < 250; n++) expect(await fire(stuck)).toMatchObject({ status: 202 });
   await expect.poll(() => slow.held.length).toBeGreaterThan(0);
-  const { id } = (await fire(await registered(rig, quick.url))).body;
+  const { id } = (await fire(await registered(platform, quick.url))).body;
   await expect.poll(() => quick.got.map(({ headers }) => headers["webhook-id"])).toEqual([id]);
 });
 
@@ -46,12 +54,12 @@ test("after a dialog's end the next message begins another, and both are told of
   };
   const hour = 3_600_000;
   const patience = { endAfter: hour, archiveAfter: 1_000 * hour };
-  const rig = await startRig({ allowPrivateWebhooks: true, clock, patience });
+  const platform = await startTestPlatform({ allowPrivateWebhooks: true, clock, patience });
   const [begun, ended] = [await receiver(), await receiver()];
-  await registered(rig, begun.url, "start_dialog");
-  await registered(rig, ended.url, "end_dialog");
-  const id = await rig.open();
-  const say = () => rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
+  await registered(platform, begun.url, "start_dialog");
+  await registered(platform, ended.url, "end_dialog");
+  const id = await platform.open();
+  const say = () => platform.call("POST", `conversations/${id}/messages`, { message: "refund" });
   for (const dialog of [1, 2, 3]) {
     await say();
     await say();
@@ -82,16 +90,16 @@ agents:
   b: { key: ${keys.sales} }`;
   const patience = { endAfter: 100, archiveAfter: 3_600_000 };
   const agents = readAgents(text, "a.yaml");
-  const rig = await startWith({ allowPrivateWebhooks: true, patience, agents });
-  await registered(rig, ended.url, "end_dialog");
-  const id = await rig.open();
-  const answered = rig.call("POST", `conversations/${id}/messages`, { message: "hi" });
+  const platform = await startWith({ allowPrivateWebhooks: true, patience, agents });
+  await registered(platform, ended.url, "end_dialog");
+  const id = await platform.open();
+  const answered = platform.call("POST", `conversations/${id}/messages`, { message: "hi" });
   await asked.promise;
   // Another dialog that is younger ends: so this one was looked at as well.
   const body = { title: "T", description: "", url: seen.url, triggerCondition: "end_dialog" };
-  await rig.call("POST", "agents/webhooks", body, keys.sales);
-  const other = await rig.open("al@people.test", keys.sales);
-  await rig.call("POST", `conversations/${other}/messages`, { message: "hi" }, keys.sales);
+  await platform.call("POST", "agents/webhooks", body, keys.sales);
+  const other = await platform.open("al@people.test", keys.sales);
+  await platform.call("POST", `conversations/${other}/messages`, { message: "hi" }, keys.sales);
   await expect.poll(() => seen.got.length).toBeGreaterThan(0);
   thought.resolve();
   expect((await answered).body.message).toBe("At last.");

@@ -3,7 +3,7 @@
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { expect, test } from "vitest";
-import { fetchFresh, startRig } from "../support/platform/platform.ts";
+import { fetchFresh, startTestPlatform } from "../support/platform/platform.ts";
 
 const off: { readonly [rule: string]: string } = {
   "info-contact": "whoever runs the platform is to be asked, not whoever wrote it",
@@ -34,7 +34,7 @@ const excused = [
 type Description = any;
 
 async function description(): Promise<Description> {
-  const { platform } = await startRig();
+  const { platform } = await startTestPlatform();
   const answered = await fetchFresh(`${platform.url}/api/external/docs/openapi.json`);
   return answered.json();
 }

@@ -41,7 +41,7 @@ agents:
     rules: [{ when: refund, answer: "Refunds take five days." }]
 `;
 
-async function rig() {
+async function fixture() {
   const agents = readAgents(agentsFile, "acme.yaml");
   const { platform } = await startWith({ agents, allowPrivateWebhooks: true });
   const answered = await fetchFresh(`${platform.url}/api/external/docs/openapi.json`);
@@ -95,7 +95,7 @@ interface Options {
 }
 
 test("is valid OpenAPI 3.1, with the interface's title and version, and readable without a key", async () => {
-  const { description } = await rig();
+  const { description } = await fixture();
   expect(description).toMatchObject({ openapi: "3.1.0", info: { title: "AI Agent API", version: "1.0.0" } });
   const result = await new Validator().validate(description);
   expect(result).toMatchObject({ valid: true });
@@ -105,7 +105,7 @@ test("is valid OpenAPI 3.1, with the interface's title and version, and readable
 });
 
 test("every operation answers as described", async () => {
-  const { call, used, agents } = await rig();
+  const { call, used, agents } = await fixture();
   const id = agents[0]?.id ?? "";
   await call("getAgent");
   const started = await call("startConversation", { body: startByEmail("jo@people.test") });
@@ -174,7 +174,7 @@ test("every operation answers as described", async () => {
 });
 
 test("every refusal is as described", async () => {
-  const { call, used } = await rig();
+  const { call, used } = await fixture();
   for (const [id, operation] of Object.entries<Operation>(operations) as [keyof typeof operations, Operation][]) {
     await call(id, { key: "wrong-key" });
     expect([...used]).toContain(`${id} 403`);
@@ -201,7 +201,7 @@ const someBody: { readonly [id: string]: unknown } = {
 };
 
 test("there is an example for every body and every answer, and words for every field that has some", async () => {
-  const { description } = await rig();
+  const { description } = await fixture();
   const without: string[] = [];
   for (const [path, methods] of Object.entries<Described>(description.paths))
     for (const [method, { operationId, requestBody, responses }] of Object.entries(methods)) {
@@ -241,7 +241,7 @@ interface Described {
 }
 
 test("every operation has a sample with curl and one with the client, which make the same request", async () => {
-  const { description } = await rig();
+  const { description } = await fixture();
   const got: string[] = [];
   const server = createServer((request, response) => {
     const { method, url: path, headers } = request;
@@ -289,7 +289,7 @@ test("every operation has a sample with curl and one with the client, which make
 });
 
 test("the page loads the viewer and the description, and its policy lets run what is in it and nothing else", async () => {
-  const { platform } = await rig();
+  const { platform } = await fixture();
   const response = await fetchFresh(`${platform.url}/api/external/docs/`);
   const page = await response.text();
   const policy = response.headers.get("content-security-policy") ?? "";
@@ -317,7 +317,7 @@ test("the page loads the viewer and the description, and its policy lets run wha
 });
 
 test("a delivery is told from a forged one by the lines on the page, and is as described", async () => {
-  const { description, call, ajv } = await rig();
+  const { description, call, ajv } = await fixture();
   const { url, got } = await receiver();
   const { id, secret } = await call("registerWebhook", {
     body: { title: "T", description: "", url, triggerCondition: "manual" },

@@ -9,7 +9,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { PlatformCommits } from "../../src/platform/store/store.ts";
 import { childEnv, root } from "../support/machine/command.ts";
-import { keys, saying, startByEmail, startModel, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, saying, startByEmail, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 function newFile(): string {
   const folder = mkdtempSync(join(tmpdir(), "platform-"));
@@ -19,7 +19,7 @@ function newFile(): string {
 
 test("a restart keeps conversations, modes and people, and no key in clear", async () => {
   const file = newFile();
-  const first = await startRig({ file });
+  const first = await startTestPlatform({ file });
   const id = await first.open();
   await first.call("POST", `conversations/${id}/messages`, { message: "refund" });
   await first.call("PUT", `conversations/${id}/mode`, { mode: "manual" });
@@ -31,7 +31,7 @@ test("a restart keeps conversations, modes and people, and no key in clear", asy
   db.close();
   for (const key of Object.values(keys)) expect(stored).not.toContain(key);
 
-  const second = await startRig({ file });
+  const second = await startTestPlatform({ file });
   expect((await second.call("GET", `conversations/${id}/messages`)).body).toEqual(before.body);
   expect((await second.call("GET", `conversations/${id}`)).body).toMatchObject({ mode: "manual" });
   expect(await second.open()).toBe(id);
@@ -53,8 +53,8 @@ test("agents may swap their keys, and a removed one's opens nothing", async () =
   const text = (...agents: [string, string][]) =>
     `organization: { name: A }\nagents: { ${agents.map(([name, key]) => `${name}: { key: ${key} }`).join(", ")} }`;
   const start = (...agents: [string, string][]) => startWith({ file, agents: readAgents(text(...agents), "a.yaml") });
-  const name = async (rig: Awaited<ReturnType<typeof start>>, key: string) =>
-    (await rig.call("GET", "agents/by-api-key", undefined, key)).body.name;
+  const name = async (fixture: Awaited<ReturnType<typeof start>>, key: string) =>
+    (await fixture.call("GET", "agents/by-api-key", undefined, key)).body.name;
   const first = await start(["a", "some-key-1"], ["b", "some-key-2"]);
   expect(await name(first, "some-key-1")).toBe("a");
   await first.platform.close();
@@ -70,7 +70,7 @@ test("a file of a newer version is refused", async () => {
   const db = new Database(file);
   db.pragma("user_version = 99");
   db.close();
-  await expect(startRig({ file })).rejects.toThrow("newer version (99)");
+  await expect(startTestPlatform({ file })).rejects.toThrow("newer version (99)");
 });
 
 test("a question cut off by a stop is answered at the next start", async () => {

@@ -31,12 +31,12 @@ agents:
             recipients: []
     ${more}
 `;
-  const rig = await startWith({ agents: readAgents(text, "a.yaml"), allowPrivateWebhooks: true });
-  const id = await rig.open("jo@people.test", key);
+  const platform = await startWith({ agents: readAgents(text, "a.yaml"), allowPrivateWebhooks: true });
+  const id = await platform.open("jo@people.test", key);
   const say = async (message: string) =>
-    (await rig.call("POST", `conversations/${id}/messages`, { message }, key)).body;
-  const get = async (path: string) => (await rig.call("GET", path, undefined, key)).body;
-  return { ...rig, id, say, get };
+    (await platform.call("POST", `conversations/${id}/messages`, { message }, key)).body;
+  const get = async (path: string) => (await platform.call("GET", path, undefined, key)).body;
+  return { ...platform, id, say, get };
 }
 
 describe("a message calls for one", () => {

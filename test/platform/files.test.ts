@@ -5,14 +5,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { agentFile } from "../../src/wire/agent.ts";
-import { docxBomb, docxOf, keys, pdfBomb, pdfOf, type Rig, startRig } from "../support/platform/platform.ts";
+import {
+  docxBomb,
+  docxOf,
+  keys,
+  pdfBomb,
+  pdfOf,
+  startTestPlatform,
+  type TestPlatform,
+} from "../support/platform/platform.ts";
 
 const text = "The Aurora lamp weighs seven kilograms and ships in a wooden crate.";
 const question = "How much does the Aurora lamp weigh?";
 const missing = { status: 404, body: { message: "ENTITY_NOT_FOUND" } };
 
 async function upload(
-  { platform }: Rig,
+  { platform }: TestPlatform,
   name: string,
   bytes: string | Uint8Array<ArrayBuffer>,
   { key = keys.support, add = false } = {},
@@ -30,29 +38,29 @@ async function upload(
   return { status: response.status, body: (await response.json()) as any };
 }
 
-const added = (rig: Rig, id: string) => rig.call("PUT", `agent-files/${id}/add-to-assistant`);
+const added = (fixture: TestPlatform, id: string) => fixture.call("PUT", `agent-files/${id}/add-to-assistant`);
 
-async function ask(rig: Rig) {
-  const id = await rig.open();
-  return (await rig.call("POST", `conversations/${id}/messages`, { message: question })).body;
+async function ask(fixture: TestPlatform) {
+  const id = await fixture.open();
+  return (await fixture.call("POST", `conversations/${id}/messages`, { message: question })).body;
 }
 
 describe("a file", () => {
   test("is taken in, and not answered from until it is added", async () => {
-    const rig = await startRig();
-    const taken = await upload(rig, "lamps.txt", text);
+    const fixture = await startTestPlatform();
+    const taken = await upload(fixture, "lamps.txt", text);
     expect(taken).toMatchObject({
       status: 200,
       body: { fileName: "lamps.txt", isUploadedToVectorStore: false, vectorStoreUploadStatus: null },
     });
     expect(agentFile.exact.safeParse(taken.body).success).toBe(true);
-    expect((await ask(rig)).message).toBe("I do not know that.");
+    expect((await ask(fixture)).message).toBe("I do not know that.");
 
-    expect(await added(rig, taken.body.id)).toMatchObject({ status: 200, body: "" });
-    const answer = await ask(rig);
+    expect(await added(fixture, taken.body.id)).toMatchObject({ status: 200, body: "" });
+    const answer = await ask(fixture);
     expect(answer.message).toContain("seven kilograms");
     expect(answer.fullAIResponse.fileCitations).toEqual([{ fileId: taken.body.id, filename: "lamps.txt" }]);
-    const { body } = await rig.call("GET", "agent-files/by-api-key");
+    const { body } = await fixture.call("GET", "agent-files/by-api-key");
     expect(body).toMatchObject({ totalItems: 1, data: [{ vectorStoreUploadStatus: "done" }] });
     expect(agentFile.exact.safeParse(body.data[0]).success).toBe(true);
   });
@@ -63,33 +71,34 @@ describe("a file", () => {
     ["lamps.pdf", pdfOf(text)],
     ["lamps.docx", docxOf("Weights", text)],
   ])("%s is answered from", async (name, bytes) => {
-    const rig = await startRig();
-    const taken = await upload(rig, name, bytes, { add: true });
+    const fixture = await startTestPlatform();
+    const taken = await upload(fixture, name, bytes, { add: true });
     expect(taken.body).toMatchObject({ isUploadedToVectorStore: true, vectorStoreUploadStatus: "done" });
-    const { message } = await ask(rig);
+    const { message } = await ask(fixture);
     expect(message).toContain("seven kilograms");
     expect(message).not.toMatch(/alert|<p>|Nothing of interest/);
   });
 
   test("added twice is there once", async () => {
-    const rig = await startRig();
-    const { body } = await upload(rig, "lamps.txt", text, { add: true });
-    await Promise.all([added(rig, body.id), added(rig, body.id), added(rig, body.id)]);
-    await rig.call("DELETE", `agent-files/${body.id}/delete-from-vector-store`);
-    expect((await ask(rig)).message).toBe("I do not know that.");
-    expect((await rig.call("GET", "agent-files/by-api-key")).body.data[0]).toMatchObject({
+    const fixture = await startTestPlatform();
+    const { body } = await upload(fixture, "lamps.txt", text, { add: true });
+    await Promise.all([added(fixture, body.id), added(fixture, body.id), added(fixture, body.id)]);
+    await fixture.call("DELETE", `agent-files/${body.id}/delete-from-vector-store`);
+    expect((await ask(fixture)).message).toBe("I do not know that.");
+    expect((await fixture.call("GET", "agent-files/by-api-key")).body.data[0]).toMatchObject({
       isUploadedToVectorStore: false,
       vectorStoreUploadStatus: null,
     });
   });
 
   test("can be added without waiting", async () => {
-    const rig = await startRig();
-    const { body } = await upload(rig, "lamps.txt", text);
-    expect(await rig.call("PUT", `agent-files/${body.id}/add-to-vector-store/async`)).toMatchObject({
+    const fixture = await startTestPlatform();
+    const { body } = await upload(fixture, "lamps.txt", text);
+    expect(await fixture.call("PUT", `agent-files/${body.id}/add-to-vector-store/async`)).toMatchObject({
       status: 200,
     });
-    const status = async () => (await rig.call("GET", "agent-files/by-api-key")).body.data[0].vectorStoreUploadStatus;
+    const status = async () =>
+      (await fixture.call("GET", "agent-files/by-api-key")).body.data[0].vectorStoreUploadStatus;
     await expect.poll(status).toBe("done");
   });
 
@@ -99,8 +108,8 @@ describe("a file", () => {
     ["broken.docx", "PK and nothing else"],
     ["empty.txt", ""],
   ])("that cannot be read (%s) is kept, and says so", async (name, bytes) => {
-    const rig = await startRig();
-    const { status, body } = await upload(rig, name, bytes, { add: true });
+    const fixture = await startTestPlatform();
+    const { status, body } = await upload(fixture, name, bytes, { add: true });
     expect({ status, body }).toMatchObject({
       status: 200,
       body: { isUploadedToVectorStore: null, vectorStoreUploadStatus: "failed" },
@@ -108,20 +117,20 @@ describe("a file", () => {
   });
 
   test("gone is answered from no more: one by one, or several at once", async () => {
-    const rig = await startRig();
+    const fixture = await startTestPlatform();
     const ids = [];
     for (const name of ["a.txt", "b.txt", "c.txt"])
-      ids.push((await upload(rig, name, text, { add: true })).body.id as string);
-    expect(await rig.call("DELETE", `agent-files/${ids[0]}/delete`)).toMatchObject({ status: 200 });
-    expect(await rig.call("DELETE", "agent-files", { fileIds: ids })).toMatchObject({ status: 200 });
-    expect((await rig.call("GET", "agent-files/by-api-key")).body.totalItems).toBe(0);
-    expect((await ask(rig)).message).toBe("I do not know that.");
-    expect(await rig.call("DELETE", `agent-files/${ids[0]}/delete`)).toMatchObject(missing);
+      ids.push((await upload(fixture, name, text, { add: true })).body.id as string);
+    expect(await fixture.call("DELETE", `agent-files/${ids[0]}/delete`)).toMatchObject({ status: 200 });
+    expect(await fixture.call("DELETE", "agent-files", { fileIds: ids })).toMatchObject({ status: 200 });
+    expect((await fixture.call("GET", "agent-files/by-api-key")).body.totalItems).toBe(0);
+    expect((await ask(fixture)).message).toBe("I do not know that.");
+    expect(await fixture.call("DELETE", `agent-files/${ids[0]}/delete`)).toMatchObject(missing);
   });
 
   test("is given back as it came, for saving", async () => {
-    const rig = await startRig();
-    const { body } = await upload(rig, "../etc/<script>.html", "<b>bold</b>");
+    const fixture = await startTestPlatform();
+    const { body } = await upload(fixture, "../etc/<script>.html", "<b>bold</b>");
     expect(body.fileName).toBe("<script>.html");
     const response = await fetch(body.url as string, { headers: { "Agent-Secret-Key": keys.support } });
     expect(await response.text()).toBe("<b>bold</b>");
@@ -130,8 +139,8 @@ describe("a file", () => {
   });
 
   test("of another agent is not there", async () => {
-    const rig = await startRig();
-    const { body } = await upload(rig, "lamps.txt", text, { add: true });
+    const fixture = await startTestPlatform();
+    const { body } = await upload(fixture, "lamps.txt", text, { add: true });
     const at = `agent-files/${body.id}`;
     const attempts: [string, string][] = [
       ["PUT", `${at}/add-to-assistant`],
@@ -141,9 +150,9 @@ describe("a file", () => {
       ["GET", `${at}/content`],
     ];
     for (const [method, path] of attempts)
-      expect(await rig.call(method, path, undefined, keys.sales)).toMatchObject(missing);
-    await rig.call("DELETE", "agent-files", { fileIds: [body.id] }, keys.sales);
-    expect((await ask(rig)).message).toContain("seven kilograms");
+      expect(await fixture.call(method, path, undefined, keys.sales)).toMatchObject(missing);
+    await fixture.call("DELETE", "agent-files", { fileIds: [body.id] }, keys.sales);
+    expect((await ask(fixture)).message).toContain("seven kilograms");
   });
 });
 
@@ -155,10 +164,10 @@ describe("a document that uses too much", () => {
     ["deep.docx", () => docxBomb(1_500_000), /memory|processor time/],
     ["broken.pdf", () => new Uint8Array(Buffer.from("%PDF-1.4 and nothing else")), /cannot be read/],
   ])("%s is refused with the reason, which its record keeps", async (name, made, reason) => {
-    const rig = await startRig();
-    const { body } = await upload(rig, name, made());
+    const fixture = await startTestPlatform();
+    const { body } = await upload(fixture, name, made());
     expect(body).toMatchObject({ vectorStoreUploadStatus: null, vectorStoreUploadError: null });
-    const refusal = await added(rig, body.id);
+    const refusal = await added(fixture, body.id);
     expect(refusal).toMatchObject({
       status: 400,
       body: {
@@ -168,7 +177,7 @@ describe("a document that uses too much", () => {
         details: [{ path: "file", message: expect.stringMatching(reason) }],
       },
     });
-    const { data } = (await rig.call("GET", "agent-files/by-api-key")).body;
+    const { data } = (await fixture.call("GET", "agent-files/by-api-key")).body;
     expect(data[0]).toMatchObject({
       isUploadedToVectorStore: null,
       vectorStoreUploadStatus: "failed",
@@ -178,8 +187,8 @@ describe("a document that uses too much", () => {
   });
 
   test("is kept with the reason when it is added with its upload", async () => {
-    const rig = await startRig();
-    expect(await upload(rig, "broken.pdf", "%PDF-1.4 and nothing else", { add: true })).toMatchObject({
+    const fixture = await startTestPlatform();
+    expect(await upload(fixture, "broken.pdf", "%PDF-1.4 and nothing else", { add: true })).toMatchObject({
       status: 200,
       body: {
         vectorStoreUploadStatus: "failed",
@@ -189,24 +198,24 @@ describe("a document that uses too much", () => {
   });
 
   test("waits with few others; more are refused for now, and nothing of them has changed", async () => {
-    const rig = await startRig({ documents: { processes: 1, queue: 1, cpuMs: 4_000, memoryMb: 2_048 } });
-    const bomb = await upload(rig, "bomb.pdf", pdfBomb(20_000_000));
-    const [waiting, refused] = [await upload(rig, "a.txt", text), await upload(rig, "b.txt", text)];
-    const exploding = added(rig, bomb.body.id);
+    const fixture = await startTestPlatform({ documents: { processes: 1, queue: 1, cpuMs: 4_000, memoryMb: 2_048 } });
+    const bomb = await upload(fixture, "bomb.pdf", pdfBomb(20_000_000));
+    const [waiting, refused] = [await upload(fixture, "a.txt", text), await upload(fixture, "b.txt", text)];
+    const exploding = added(fixture, bomb.body.id);
     const status = async (id: string) =>
-      (await rig.call("GET", "agent-files/by-api-key")).body.data.find((file: { id: string }) => file.id === id)
+      (await fixture.call("GET", "agent-files/by-api-key")).body.data.find((file: { id: string }) => file.id === id)
         .vectorStoreUploadStatus;
     await expect.poll(() => status(bomb.body.id)).toBe("processing");
-    const later = added(rig, waiting.body.id);
+    const later = added(fixture, waiting.body.id);
     await expect.poll(() => status(waiting.body.id)).toBe("processing");
-    const busy = await added(rig, refused.body.id);
+    const busy = await added(fixture, refused.body.id);
     expect(busy).toMatchObject({ status: 429, body: { name: "TOO_MANY_REQUESTS_ERROR" } });
     expect(Number(busy.headers.get("retry-after"))).toBeGreaterThan(0);
-    expect(await upload(rig, "c.txt", text, { add: true })).toMatchObject({ status: 429 });
+    expect(await upload(fixture, "c.txt", text, { add: true })).toMatchObject({ status: 429 });
     expect(await status(refused.body.id)).toBeNull();
     expect(await exploding).toMatchObject({ status: 400 });
     expect(await later).toMatchObject({ status: 200 });
-    expect(await added(rig, refused.body.id)).toMatchObject({ status: 200 });
+    expect(await added(fixture, refused.body.id)).toMatchObject({ status: 200 });
   });
 });
 
@@ -215,7 +224,7 @@ test.each([
   ["no file", "application/x-www-form-urlencoded", "a=b"],
   ["a broken form", "multipart/form-data; boundary=x", "--x\r\nnonsense"],
 ])("an upload with %s is refused", async (_, type, body) => {
-  const { platform } = await startRig();
+  const { platform } = await startTestPlatform();
   const response = await fetch(`${platform.url}/external/agent-files/upload`, {
     method: "POST",
     headers: { "Agent-Secret-Key": keys.support, "content-type": type },
@@ -225,17 +234,17 @@ test.each([
 });
 
 test("an upload beyond the limit is refused", async () => {
-  const rig = await startRig();
-  expect(await upload(rig, "large.txt", "x".repeat(20 * 1024 * 1024 + 1))).toMatchObject({ status: 413 });
+  const fixture = await startTestPlatform();
+  expect(await upload(fixture, "large.txt", "x".repeat(20 * 1024 * 1024 + 1))).toMatchObject({ status: 413 });
 });
 
 test("files and what was added outlive a restart", async () => {
   const folder = await mkdtemp(join(tmpdir(), "platform-files-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const file = join(folder, "platform.db");
-  const first = await startRig({ file });
+  const first = await startTestPlatform({ file });
   const { body } = await upload(first, "lamps.txt", text, { add: true });
   await first.platform.close();
-  const second = await startRig({ file });
+  const second = await startTestPlatform({ file });
   expect((await ask(second)).fullAIResponse.fileCitations).toEqual([{ fileId: body.id, filename: "lamps.txt" }]);
 });

@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { message } from "../../src/wire/conversation.ts";
-import { startByEmail, startRig, startWith } from "../support/platform/platform.ts";
+import { startByEmail, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 const person = { firstName: "Ann", lastName: "Berg", phoneNumber: "+15550111" };
 const starts = {
@@ -12,7 +12,7 @@ const starts = {
 };
 
 it.each(Object.entries(starts))("by %s is kept as what the agent said", async (channel, start) => {
-  const { call } = await startRig();
+  const { call } = await startTestPlatform();
   const { body } = await call("POST", "conversations/start", start);
   const said = await call("GET", `conversations/${body.conversationId}/messages`);
   const words = channel === "sms" ? "Hello from Acme." : "Hello, this is Acme.";
@@ -28,7 +28,7 @@ it.each(Object.entries(starts))("by %s is kept as what the agent said", async (c
 });
 
 it("says nothing where there is nothing to say, and nothing twice", async () => {
-  const { call } = await startRig();
+  const { call } = await startTestPlatform();
   const mute = await call("POST", "conversations/start", { ...starts.sms, smsIntroduction: "" });
   const again = await call("POST", "conversations/start", starts.sms);
   expect(again.body).toEqual(mute.body);
@@ -40,7 +40,7 @@ it("says nothing where there is nothing to say, and nothing twice", async () => 
 });
 
 it("leaves a mail's introduction to its first answer", async () => {
-  const { call } = await startRig();
+  const { call } = await startTestPlatform();
   const { body } = await call("POST", "conversations/start", startByEmail("ann@example.test"));
   expect((await call("GET", `conversations/${body.conversationId}/messages`)).body.messages).toEqual([]);
 });

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { platformUser, user } from "../../src/wire/conversation.ts";
-import { startByEmail, startRig, startWith } from "../support/platform/platform.ts";
+import { startByEmail, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 const acme = `
 organization:
@@ -30,7 +30,7 @@ agents: { support: { key: other-key-3 } }
 const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
 const [support, , stranger] = agents.map(({ id }) => id);
 
-async function rig() {
+async function fixture() {
   const started = await startWith({ agents });
   const under = (header: string, key: string) => async (path: string) => {
     const response = await fetch(`${started.platform.url}/external/${path}`, { headers: { [header]: key } });
@@ -51,7 +51,7 @@ const emails = (answered: { body: { data: { email: string }[] } }) =>
 
 describe("the people of an agent", () => {
   test("are listed in pages, under its own key and under its organization's", async () => {
-    const { call, agent, organization } = await rig();
+    const { call, agent, organization } = await fixture();
     for (let n = 0; n < 5; n++) await call("POST", "conversations/start", startByEmail(`p${n}@people.test`));
     await call("POST", "conversations/start", startByEmail("p0@people.test"));
     const first = await agent("agents/users?pageSize=2&orderDirection=ASC");
@@ -75,14 +75,14 @@ describe("the people of an agent", () => {
   });
 
   test.each(["page=0", "pageSize=x", "orderBy=email", "orderDirection=up"])("%s is refused", async (query) => {
-    const { agent } = await rig();
+    const { agent } = await fixture();
     expect(await agent(`agents/users?${query}`)).toMatchObject({ status: 400 });
   });
 });
 
 describe("colleagues", () => {
   test("with access: any role on the agent, or owner or admin of the organization", async () => {
-    const { organization } = await rig();
+    const { organization } = await fixture();
     const answered = await organization(`agents/${support}/platform-users`);
     expect(emails(answered)).toEqual(["Owner@acme.test", "admin@acme.test", "editor@acme.test", "lead@acme.test"]);
     for (const each of answered.body.data) expect(platformUser.exact.safeParse(each)).toMatchObject({ success: true });
@@ -104,7 +104,7 @@ describe("colleagues", () => {
   });
 
   test("in charge: owner or admin of the agent, and active owners and admins of the organization", async () => {
-    const { agent } = await rig();
+    const { agent } = await fixture();
     const answered = await agent("agents/admin-users");
     const sources = Object.fromEntries(
       answered.body.data.map((each: { email: string; accessSource: string }) => [each.email, each.accessSource]),
@@ -113,9 +113,9 @@ describe("colleagues", () => {
   });
 
   test("keep their id and date over a restart", async () => {
-    const { organization } = await rig();
+    const { organization } = await fixture();
     const { body } = await organization(`agents/${support}/platform-users`);
-    const again = await (await rig()).organization(`agents/${support}/platform-users`);
+    const again = await (await fixture()).organization(`agents/${support}/platform-users`);
     const ids = (list: { data: { id: string }[] }) => list.data.map(({ id }) => id).sort();
     expect(ids(again.body)).toEqual(ids(body));
   });
@@ -125,7 +125,7 @@ describe("an organization's key", () => {
   const paths = (id: string | undefined) => [`agents/${id}/users`, `agents/${id}/platform-users`];
 
   test("opens nothing of another organization, and nothing that is not there", async () => {
-    const { organization } = await rig();
+    const { organization } = await fixture();
     for (const path of [...paths(stranger), ...paths("no-such-agent")])
       expect(await organization(path)).toEqual({
         status: 404,
@@ -134,7 +134,7 @@ describe("an organization's key", () => {
   });
 
   test("opens no operation of an agent, and an agent's key none of the organization", async () => {
-    const { under, organization, agent } = await rig();
+    const { under, organization, agent } = await fixture();
     expect(await organization("agents/users")).toMatchObject({ status: 403 });
     expect(await organization("agents/by-api-key")).toMatchObject({ status: 403 });
     for (const path of paths(support)) {
@@ -154,10 +154,10 @@ test.each([
 });
 
 test("a conversation's messages are paged when a page is asked for, else whole", async () => {
-  const rig = await startRig();
-  const id = await rig.open();
-  for (let n = 0; n < 5; n++) await rig.call("POST", `conversations/${id}/messages`, { message: `refund ${n}` });
-  const list = async (query: string) => (await rig.call("GET", `conversations/${id}/messages${query}`)).body;
+  const fixture = await startTestPlatform();
+  const id = await fixture.open();
+  for (let n = 0; n < 5; n++) await fixture.call("POST", `conversations/${id}/messages`, { message: `refund ${n}` });
+  const list = async (query: string) => (await fixture.call("GET", `conversations/${id}/messages${query}`)).body;
   const whole = await list("");
   expect(whole).toMatchObject({ totalItems: 10, totalPages: 1, hasNextPage: false });
   const page = await list("?page=2&pageSize=4");
@@ -174,5 +174,5 @@ test("a conversation's messages are paged when a page is asked for, else whole",
   expect((await list("?page=1&pageSize=3&orderDirection=DESC")).data).toEqual([...whole.data].reverse().slice(0, 3));
   expect(await list("?page=9&pageSize=4")).toMatchObject({ data: [], hasNextPage: false });
   expect((await list("?pageSize=1000")).pageSize).toBe(100);
-  expect((await rig.call("GET", `conversations/${id}/messages?page=0`)).status).toBe(400);
+  expect((await fixture.call("GET", `conversations/${id}/messages?page=0`)).status).toBe(400);
 });

@@ -83,17 +83,17 @@ function miscounted(db: Db): unknown[] {
 
 function grown() {
   const roll = dice(7);
-  const rig = open();
+  const fixture = open();
   const rows = new Map<string, PlatformConversationRow>();
-  rig.db.transaction(() => {
-    const persons = Array.from({ length: 300 }, (_, n) => rig.person("one", `p${n}`, 1 + roll(50)));
-    const stranger = rig.person("two", "stranger");
+  fixture.db.transaction(() => {
+    const persons = Array.from({ length: 300 }, (_, n) => fixture.person("one", `p${n}`, 1 + roll(50)));
+    const stranger = fixture.person("two", "stranger");
     const pick = () => persons[roll(persons.length)] ?? "";
     // Many at the same time, and some with a clock that went back.
     for (let n = 0; n < 6000; n++) {
-      const row = rig.converse("one", pick(), roll(10) === 0 ? roll(2000) : Math.floor(n / 3));
+      const row = fixture.converse("one", pick(), roll(10) === 0 ? roll(2000) : Math.floor(n / 3));
       rows.set(row.id, row);
-      if (n % 5 === 0) rig.converse("two", stranger, n);
+      if (n % 5 === 0) fixture.converse("two", stranger, n);
     }
     const ids = [...rows.keys()];
     for (let n = 0; n < 9000; n++) {
@@ -102,16 +102,16 @@ function grown() {
       const row = rows.get(id);
       if (!row) continue;
       const at = 2000 + n + roll(3);
-      rig.conversations.touch(id, at);
+      fixture.conversations.touch(id, at);
       rows.set(id, { ...row, updated_at: Math.max(row.updated_at, at) });
     }
     for (const person of persons.slice(0, 90)) {
-      rig.conversations.removeOf(person);
-      rig.people.remove(person);
+      fixture.conversations.removeOf(person);
+      fixture.people.remove(person);
       for (const row of rows.values()) if (row.person_id === person) rows.delete(row.id);
     }
   })();
-  return { ...rig, roll, rows: [...rows.values()] };
+  return { ...fixture, roll, rows: [...rows.values()] };
 }
 
 describe("a long list", () => {
@@ -206,7 +206,7 @@ describe("a search", () => {
     fc.array(fc.constantFrom(...letters), { minLength, maxLength }).map((list) => list.join(""));
 
   test("finds what contains the words, in any case, of any length", () => {
-    const rig = open();
+    const fixture = open();
     fc.assert(
       fc.property(
         fc.array(fc.record({ title: fc.option(text(8)), name: text(6), email: fc.option(text(4)) }), {
@@ -214,15 +214,15 @@ describe("a search", () => {
         }),
         text(4, 1),
         (made, keyword) => {
-          rig.db.exec("DELETE FROM conversation; DELETE FROM person");
+          fixture.db.exec("DELETE FROM conversation; DELETE FROM person");
           const expected: string[] = [];
           for (const { title, name, email } of made) {
-            const id = rig.person("one", name, 1, email === null ? {} : { email });
-            const row = rig.converse("one", id, 1, title);
+            const id = fixture.person("one", name, 1, email === null ? {} : { email });
+            const row = fixture.converse("one", id, 1, title);
             const words = `${title ?? ""}\n${name} \n${email ?? ""}`.toLowerCase();
             if (words.includes(keyword.toLowerCase())) expected.push(row.id);
           }
-          const found = rig.conversations.list("one", { ...everything, keyword }, 100, 0);
+          const found = fixture.conversations.list("one", { ...everything, keyword }, 100, 0);
           expect([found.rows.map(({ id }) => id), found.total]).toEqual([expected, expected.length]);
         },
       ),
@@ -231,38 +231,38 @@ describe("a search", () => {
   });
 
   test("knows what a person or a title is called now, and nothing of what is gone", () => {
-    const rig = open();
-    const jo = rig.person("one", "Jolanda", 1, { email: "jo@people.test" });
-    const { id } = rig.converse("one", jo, 1, "An umbrella");
-    rig.converse("two", rig.person("two", "Jolanda"), 1, "An umbrella");
-    const found = (keyword: string) => rig.conversations.list("one", { ...everything, keyword }, 9, 0).total;
+    const fixture = open();
+    const jo = fixture.person("one", "Jolanda", 1, { email: "jo@people.test" });
+    const { id } = fixture.converse("one", jo, 1, "An umbrella");
+    fixture.converse("two", fixture.person("two", "Jolanda"), 1, "An umbrella");
+    const found = (keyword: string) => fixture.conversations.list("one", { ...everything, keyword }, 9, 0).total;
     const nothing = { title: null, context: null, status: null, state_id: null };
     expect([found("JOLAND"), found("umbrella"), found("um"), found("people.test")]).toEqual([1, 1, 1, 1]);
-    rig.conversations.change(id, { ...nothing, title: "A raincoat" }, 2);
+    fixture.conversations.change(id, { ...nothing, title: "A raincoat" }, 2);
     expect([found("umbrella"), found("um"), found("raincoat")]).toEqual([0, 0, 1]);
-    rig.db.exec("VACUUM");
+    fixture.db.exec("VACUUM");
     expect([found("JOLAND"), found("ra")]).toEqual([1, 1]);
-    rig.people.anonymize(jo);
-    rig.conversations.anonymize(id);
+    fixture.people.anonymize(jo);
+    fixture.conversations.anonymize(id);
     expect([found("JOLAND"), found("jo@"), found("raincoat"), found("ra")]).toEqual([0, 0, 0, 0]);
-    rig.conversations.removeOf(jo);
-    rig.people.remove(jo);
-    expect(miscounted(rig.db)).toEqual([]);
+    fixture.conversations.removeOf(jo);
+    fixture.people.remove(jo);
+    expect(miscounted(fixture.db)).toEqual([]);
   });
 
   test.each(["\0", "a\0b", '"', '""" OR "', "*", "text:", "NEAR(", "-", "'"])("for %j is no failure", (keyword) => {
-    const rig = open();
-    rig.converse("one", rig.person("one", "Jo"), 1, "Hello");
+    const fixture = open();
+    fixture.converse("one", fixture.person("one", "Jo"), 1, "Hello");
     for (const words of [keyword, `${keyword}${keyword}${keyword}`])
-      expect(rig.conversations.list("one", { ...everything, keyword: words }, 9, 0).total).toBeLessThan(2);
+      expect(fixture.conversations.list("one", { ...everything, keyword: words }, 9, 0).total).toBeLessThan(2);
   });
 });
 
 test("a person with conversations cannot be removed", () => {
-  const rig = open();
-  rig.converse("one", rig.person("one", "Jo"), 1, "Hello");
-  const [person] = rig.people.list("one", "ASC", 1, 0).rows;
-  expect(() => rig.people.remove(person?.id ?? "")).toThrow(/FOREIGN KEY/);
+  const fixture = open();
+  fixture.converse("one", fixture.person("one", "Jo"), 1, "Hello");
+  const [person] = fixture.people.list("one", "ASC", 1, 0).rows;
+  expect(() => fixture.people.remove(person?.id ?? "")).toThrow(/FOREIGN KEY/);
 });
 
 test("no statement of a list or a statistic looks at every row", () => {

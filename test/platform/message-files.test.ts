@@ -4,16 +4,16 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { message as messageRecord } from "../../src/wire/conversation.ts";
-import { keys, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, saying, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 async function uploading() {
   let ahead = 0;
   const clock = { ...systemClock, now: () => systemClock.now() + ahead };
-  const rig = await startRig({ clock, patience: { endAfter: 100, archiveAfter: 1e12 } });
-  const id = await rig.open();
+  const platform = await startTestPlatform({ clock, patience: { endAfter: 100, archiveAfter: 1e12 } });
+  const id = await platform.open();
   const announce = async (fileName: string, conversation = id) =>
     (
-      await rig.call("POST", `conversations/${conversation}/message-files/upload-url`, {
+      await platform.call("POST", `conversations/${conversation}/message-files/upload-url`, {
         fileName,
         contentType: "text/plain",
       })
@@ -24,10 +24,10 @@ async function uploading() {
     return { fileName, storagePath, signedUrl };
   };
   const send = (files: object[], to = id) =>
-    rig.call("POST", `conversations/${to}/messages`, { message: "refund", files });
-  const messages = async (of = id) => (await rig.call("GET", `conversations/${of}/messages`)).body.messages;
+    platform.call("POST", `conversations/${to}/messages`, { message: "refund", files });
+  const messages = async (of = id) => (await platform.call("GET", `conversations/${of}/messages`)).body.messages;
   const later = (ms: number) => void (ahead += ms);
-  return { ...rig, id, announce, upload, send, messages, later };
+  return { ...platform, id, announce, upload, send, messages, later };
 }
 
 test("a file goes up without a key, is the message's that names it, and comes down as it was", async () => {

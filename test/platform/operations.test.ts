@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { agent } from "../../src/wire/agent.ts";
 import { conversation, message, user } from "../../src/wire/conversation.ts";
 import { apiSkill, emailSkill, smsSkill } from "../../src/wire/skill.ts";
-import { keys, startByEmail, startRig } from "../support/platform/platform.ts";
+import { keys, startByEmail, startTestPlatform } from "../support/platform/platform.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const badRequest = (details: unknown = expect.any(Array)) => ({
@@ -17,7 +17,7 @@ const notFound = {
 };
 
 test("GET agents/by-api-key shows the agent as defined", async () => {
-  const { call } = await startRig();
+  const { call } = await startTestPlatform();
   const { status, body } = await call("GET", "agents/by-api-key");
   expect(status).toBe(200);
   expect(agent.exact.safeParse(body).error).toBeUndefined();
@@ -34,7 +34,7 @@ test("GET agents/by-api-key shows the agent as defined", async () => {
 
 describe("POST conversations/start", () => {
   test("goes on with the person's current conversation over that channel", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const first = await open();
     expect(first).toMatch(uuid);
     expect(await open("JO@example.test")).toBe(first);
@@ -55,7 +55,7 @@ describe("POST conversations/start", () => {
   });
 
   test("resets it when asked to, and makes each call anew", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const first = await open();
     const reset = startByEmail("jo@example.test", { resetConversation: true });
     const second = (await call("POST", "conversations/start", reset)).body.conversationId;
@@ -74,7 +74,7 @@ describe("POST conversations/start", () => {
   });
 
   test("keeps what is said of the person and the conversation", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     const request = startByEmail("kim@example.test", {
       fkId: "crm-7",
       context: "gold customer",
@@ -103,13 +103,13 @@ describe("POST conversations/start", () => {
     ["no address", startByEmail("nobody"), "email"],
     ["a number without prefix", startByEmail("a@b.test", { phoneNumber: "0123" }), "phoneNumber"],
   ])("refuses %s", async (_name, body, path) => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     const details = expect.arrayContaining([{ path, message: expect.any(String) }]);
     expect(await call("POST", "conversations/start", body)).toMatchObject(badRequest(details));
   });
 
   test("looks at addresses only when it is to", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     const odd = startByEmail("nobody", { skipEmailValidation: true });
     expect((await call("POST", "conversations/start", odd)).status).toBe(201);
   });
@@ -125,7 +125,7 @@ describe("users", () => {
   };
 
   test("are made once and found by each identifier", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     const made = await call("POST", "users", jo);
     expect(made.status).toBe(201);
     expect(user.exact.safeParse(made.body).error).toBeUndefined();
@@ -140,13 +140,13 @@ describe("users", () => {
   });
 
   test("with another foreign key are other people", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     await call("POST", "users", jo);
     expect((await call("POST", "users", { ...jo, fkId: "8" })).status).toBe(201);
   });
 
   test("are not found, not made without an identifier", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     expect(await call("GET", "users/search?fkId=none")).toMatchObject(notFound);
     expect(await call("GET", "users/search")).toMatchObject(badRequest());
     expect(await call("GET", "users/none")).toMatchObject(notFound);
@@ -154,7 +154,7 @@ describe("users", () => {
   });
 
   test("have the conversations opened for them", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     const { id } = (await call("POST", "users", jo)).body;
     const opened = await call("POST", "conversations", { conversationUserId: id, title: "T" });
     expect(opened).toMatchObject({ status: 201, body: { conversationUserId: id, title: "T", mode: "ai" } });
@@ -168,7 +168,7 @@ describe("users", () => {
 
 describe("messages", () => {
   test("are answered in the same call, and listed in order with ever later times", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const id = await open();
     const asked = await Promise.all(
       Array.from({ length: 20 }, (_, n) => call("POST", `conversations/${id}/messages`, { message: `refund ${n}` })),
@@ -199,7 +199,7 @@ describe("messages", () => {
   });
 
   test("need a text and a conversation", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const id = await open();
     expect(await call("POST", `conversations/${id}/messages`, { text: "hi" })).toMatchObject(badRequest());
     expect(await call("POST", `conversations/${id}/messages`, "{not json")).toMatchObject(badRequest());
@@ -209,7 +209,7 @@ describe("messages", () => {
   });
 
   test("larger than anything named are refused", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const huge = { message: "x".repeat(3 * 1024 * 1024) };
     expect((await call("POST", `conversations/${await open()}/messages`, huge)).status).toBe(413);
   });
@@ -217,7 +217,7 @@ describe("messages", () => {
 
 describe("manual mode", () => {
   test("gives the question back, lets a person answer, and ends", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const at = `conversations/${await open()}`;
     expect((await call("PUT", `${at}/mode`, { mode: "manual" })).body).toMatchObject({ mode: "manual" });
     const question = await call("POST", `${at}/messages`, { message: "refund" });
@@ -239,7 +239,7 @@ describe("manual mode", () => {
   });
 
   test("is required for a person's message, and a call never has one", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const at = `conversations/${await open()}`;
     expect(await call("POST", `${at}/send-manual-message`, { message: "hi" })).toMatchObject(badRequest());
     const voice = {
@@ -259,7 +259,7 @@ describe("manual mode", () => {
 
 describe("GET conversations", () => {
   test("pages, sorts and filters", async () => {
-    const { call, open } = await startRig();
+    const { call, open } = await startTestPlatform();
     const ids = [];
     for (const name of ["ann", "bob", "cem"]) ids.push(await open(`${name}@example.test`));
     await call("POST", `conversations/${ids[0]}/messages`, { message: "hello" });

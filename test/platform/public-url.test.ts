@@ -1,10 +1,10 @@
 // Behind a proxy: the addresses that the platform tells are those by which it is reached.
 
 import { expect, test } from "vitest";
-import { keys, type Rig, startRig } from "../support/platform/platform.ts";
+import { keys, startTestPlatform, type TestPlatform } from "../support/platform/platform.ts";
 
 /** Every address the platform tells, each with its path alone. */
-async function told({ platform, call, open }: Rig) {
+async function told({ platform, call, open }: TestPlatform) {
   const form = new FormData();
   form.set("file", new File(["Lamps."], "lamps.txt"));
   const uploaded = await fetch(`${platform.url}/external/agent-files/upload`, {
@@ -21,7 +21,7 @@ async function told({ platform, call, open }: Rig) {
 }
 
 test.each(["https://agents.example.com", "https://example.com/agents/"])("at %s", async (publicUrl) => {
-  const addresses = await told(await startRig({ publicUrl }));
+  const addresses = await told(await startTestPlatform({ publicUrl }));
   const base = publicUrl.replace(/\/$/, "");
   expect(addresses.file).toMatch(`${base}/external/agent-files/`);
   expect(addresses.upload).toMatch(`${base}/message-files/`);
@@ -29,8 +29,8 @@ test.each(["https://agents.example.com", "https://example.com/agents/"])("at %s"
 });
 
 test("without a word of it, where the request came in", async () => {
-  const rig = await startRig();
-  const addresses = await told(rig);
-  for (const address of Object.values(addresses)) expect(address).toMatch(rig.platform.url);
+  const fixture = await startTestPlatform();
+  const addresses = await told(fixture);
+  for (const address of Object.values(addresses)) expect(address).toMatch(fixture.platform.url);
   expect((await fetch(addresses.upload, { method: "PUT", body: "Lamps." })).status).toBe(200);
 });

@@ -22,12 +22,12 @@ agents:
 `;
   const patience = { endAfter, archiveAfter: 1_000 * day };
   const agents = readAgents(text, "a.yaml");
-  const rig = await startWith({ agents, allowPrivateWebhooks: true, clock, patience });
+  const platform = await startWith({ agents, allowPrivateWebhooks: true, clock, patience });
   const say = async (id: string, message: string) =>
-    (await rig.call("POST", `conversations/${id}/messages`, { message }, key)).body;
-  const get = async (path: string) => (await rig.call("GET", path, undefined, key)).body;
-  const post = async (path: string, body: object) => (await rig.call("POST", path, body, key)).body;
-  return { ...rig, say, get, post, later: (ms: number) => void (ahead += ms) };
+    (await platform.call("POST", `conversations/${id}/messages`, { message }, key)).body;
+  const get = async (path: string) => (await platform.call("GET", path, undefined, key)).body;
+  const post = async (path: string, body: object) => (await platform.call("POST", path, body, key)).body;
+  return { ...platform, say, get, post, later: (ms: number) => void (ahead += ms) };
 }
 
 describe("a score", () => {
@@ -43,21 +43,21 @@ describe("a score", () => {
       `model: { url: "${model.url}", name: tiny }`,
       `webhooks: [{ title: T, url: "${hook.url}", trigger: end_dialog }]`,
     ];
-    const rig = await keeping(skill, more.join("\n    "));
-    const id = await rig.open("jo@people.test", key);
-    await rig.say(id, "Thanks a lot!");
+    const fixture = await keeping(skill, more.join("\n    "));
+    const id = await fixture.open("jo@people.test", key);
+    await fixture.say(id, "Thanks a lot!");
     await expect.poll(() => hook.got.length).toBe(1);
-    return { rig, id, model, delivered: hook.got[0]?.body };
+    return { rig: fixture, id, model, delivered: hook.got[0]?.body };
   }
 
   test("is the model's, from what was said, told with the dialog's end and with the conversation", async () => {
-    const { rig, id, model, delivered } = await scored("8");
+    const { rig: fixture, id, model, delivered } = await scored("8");
     const judged = model.asked.filter(({ messages }) => messages[0]?.content.startsWith("You judge"));
     expect(judged).toHaveLength(1);
     expect(judged[0]?.messages[0]?.content).toContain("Was the person glad?");
     expect(judged[0]?.messages[1]?.content).toBe("Person: Thanks a lot!\nAgent: Hello.");
     expect(delivered).toMatchObject({ triggerCondition: "end_dialog", score: 8 });
-    expect(await rig.get(`conversations/${id}`)).toMatchObject({ score: 8 });
+    expect(await fixture.get(`conversations/${id}`)).toMatchObject({ score: 8 });
   });
 
   test.each([
@@ -67,16 +67,16 @@ describe("a score", () => {
     ["11", null],
     ["100", null],
   ])("%j is %j", async (verdict, score) => {
-    const { rig, id, delivered } = await scored(verdict);
+    const { rig: fixture, id, delivered } = await scored(verdict);
     expect(delivered.score).toBe(score);
-    expect((await rig.get(`conversations/${id}`)).score).toBe(score ?? undefined);
+    expect((await fixture.get(`conversations/${id}`)).score).toBe(score ?? undefined);
   });
 
   test("that cannot be had holds no dialog's end up, and there is none without a model", async () => {
     const hook = await receiver();
     const webhooks = `webhooks: [{ title: T, url: "${hook.url}", trigger: end_dialog }]`;
-    const rig = await keeping(skill, webhooks);
-    await rig.say(await rig.open("jo@people.test", key), "Hello?");
+    const fixture = await keeping(skill, webhooks);
+    await fixture.say(await fixture.open("jo@people.test", key), "Hello?");
     await expect.poll(() => hook.got.length).toBe(1);
     expect(hook.got[0]?.body.score).toBeNull();
     const model = await startModel();
@@ -95,16 +95,16 @@ describe("a score", () => {
 describe("a memory", () => {
   async function remembering(type: string) {
     const model = await startModel();
-    const rig = await keeping(
+    const fixture = await keeping(
       `{ memory: { type: ${type}, retentionDuration: 10 } }`,
       `model: { url: "${model.url}", name: tiny }`,
       day,
     );
     const again = async (email: string) =>
-      (await rig.post("conversations/start", startByEmail(email, { resetConversation: true })))
+      (await fixture.post("conversations/start", startByEmail(email, { resetConversation: true })))
         .conversationId as string;
     const told = () => model.asked.at(-1)?.messages[0]?.content ?? "";
-    return { ...rig, again, told };
+    return { ...fixture, again, told };
   }
 
   test("by user has what the person said before, and nobody else's", async () => {

@@ -25,14 +25,15 @@ test("a quota answers so often in a month, then with its own words", async () =>
   let now = Date.UTC(2030, 0, 31, 23, 0);
   const clock = { ...systemClock, now: () => now };
   const text = definition("skills: { message_quota: { limit: 2, response: Come back next month. } }");
-  const rig = await startWith({ agents: readAgents(text, "a.yaml"), clock });
-  const id = await rig.open("jo@people.test", key);
-  const say = async () => (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
+  const platform = await startWith({ agents: readAgents(text, "a.yaml"), clock });
+  const id = await platform.open("jo@people.test", key);
+  const say = async () =>
+    (await platform.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
   const said = [await say(), await say(), await say(), await say()];
   expect(said).toEqual(["I do not know.", "I do not know.", "Come back next month.", "Come back next month."]);
   now += 2 * 3_600_000; // the first of February
   expect(await say()).toBe("I do not know.");
-  const { skills } = (await rig.call("GET", "agents/by-api-key", undefined, key)).body;
+  const { skills } = (await platform.call("GET", "agents/by-api-key", undefined, key)).body;
   expect(skills).toContainEqual(expect.objectContaining({ systemName: "MESSAGE_QUOTA", limit: 2 }));
 });
 
@@ -40,9 +41,10 @@ test("a quota holds for many who ask at once, and a failed question takes nothin
   const model = await startModel();
   const text = definition(`skills: { message_quota: { limit: 5, response: No more. } }
     model: { url: "${model.url}", name: tiny }`);
-  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-  const id = await rig.open("jo@people.test", key);
-  const say = async () => (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
+  const platform = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await platform.open("jo@people.test", key);
+  const say = async () =>
+    (await platform.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
   model.say(saying("no", 500));
   for (let failed = 0; failed < 6; failed++) expect(await say()).toContain("HTTP 500");
   model.say(saying("Hello."));
@@ -60,10 +62,10 @@ test("a quota that is used up asks no model, and still escalates by words", asyn
       message_quota: { limit: 0, response: No more. }
       escalation: { escalations: [${escalation}] }
     model: { url: "${model.url}", name: tiny }`);
-  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-  const id = await rig.open("jo@people.test", key);
+  const platform = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await platform.open("jo@people.test", key);
   const say = async (message: string) =>
-    (await rig.call("POST", `conversations/${id}/messages`, { message }, key)).body.message;
+    (await platform.call("POST", `conversations/${id}/messages`, { message }, key)).body.message;
   expect([await say("hm"), await say("a human!")]).toEqual(["No more.", "Yes."]);
   expect(model.asked).toEqual([]);
 });
@@ -93,8 +95,8 @@ const kept = `skills:
 
 test("skills without a service here are served as they are written, and said not to be done", async () => {
   const agents = readAgents(definition(kept), "a.yaml");
-  const rig = await startWith({ agents });
-  const { body } = await rig.call("GET", "agents/by-api-key", undefined, key);
+  const platform = await startWith({ agents });
+  const { body } = await platform.call("GET", "agents/by-api-key", undefined, key);
   expect(agentRecord.exact.safeParse(body).error).toBeUndefined();
   const names = body.skills.map(({ systemName, status }: { [name: string]: string }) => `${systemName} ${status}`);
   expect(names).toEqual(
@@ -179,8 +181,8 @@ test("what the interface requires and a file may leave out is served all the sam
       voice: {}
       sms: { phoneNumber: "+15550100", smsSignature: "- Ada" }`);
   const agents = readAgents(text, "a.yaml");
-  const rig = await startWith({ agents });
-  const { body } = await rig.call("GET", "agents/by-api-key", undefined, key);
+  const platform = await startWith({ agents });
+  const { body } = await platform.call("GET", "agents/by-api-key", undefined, key);
   expect(agentRecord.exact.safeParse(body).error).toBeUndefined();
   expect(body).toMatchObject({
     avatarUrl: "https://acme.test/a.png",
@@ -228,10 +230,10 @@ test("the model is given all of its settings, and the interface shows them", asy
       reasoning_effort: low
       reasoning_mode: pro
       output_json_schema: { type: object }`);
-  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-  const id = await rig.open("jo@people.test", key);
+  const platform = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await platform.open("jo@people.test", key);
   const message = { message: "Parcels to Norway?" };
-  const { body } = await rig.call("POST", `conversations/${id}/messages`, message, key);
+  const { body } = await platform.call("POST", `conversations/${id}/messages`, message, key);
   expect(body.message).toBe('{"answer":1}');
   expect(model.asked[0]).toMatchObject({
     model: "tiny",
@@ -242,7 +244,7 @@ test("the model is given all of its settings, and the interface shows them", asy
   });
   const system = model.asked[0]?.messages[0]?.content ?? "";
   expect(system.match(/From "/g)).toHaveLength(1);
-  const shown = (await rig.call("GET", "agents/by-api-key", undefined, key)).body;
+  const shown = (await platform.call("GET", "agents/by-api-key", undefined, key)).body;
   expect(shown.aiConfig).toMatchObject({
     // The interface lists no model of this name.
     model: "<model_family>-4.1",
@@ -264,18 +266,20 @@ test("a model may look at many passages", async () => {
   const text = definition(`knowledge: ${JSON.stringify(parcels)}
     file_search: { max_results: 11 }
     model: { url: "${model.url}", name: tiny }`);
-  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-  const id = await rig.open("jo@people.test", key);
-  await rig.call("POST", `conversations/${id}/messages`, { message: "Parcels to Norway?" }, key);
+  const platform = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await platform.open("jo@people.test", key);
+  await platform.call("POST", `conversations/${id}/messages`, { message: "Parcels to Norway?" }, key);
   expect(model.asked[0]?.messages[0]?.content.match(/From "/g)).toHaveLength(11);
 });
 
 test("without file search the agent answers from no document", async () => {
   const text = definition("knowledge: [ Parcels to Norway take four days. ]\n    file_search: { enabled: false }");
-  const rig = await startWith({ agents: readAgents(text, "a.yaml") });
-  const id = await rig.open("jo@people.test", key);
+  const platform = await startWith({ agents: readAgents(text, "a.yaml") });
+  const id = await platform.open("jo@people.test", key);
   const message = { message: "How long do parcels to Norway take?" };
-  expect((await rig.call("POST", `conversations/${id}/messages`, message, key)).body.message).toBe("I do not know.");
+  expect((await platform.call("POST", `conversations/${id}/messages`, message, key)).body.message).toBe(
+    "I do not know.",
+  );
 });
 
 test("a file of a later version is refused", () => {

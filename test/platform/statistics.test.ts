@@ -7,7 +7,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { openPlatformStore } from "../../src/platform/store/store.ts";
 import { statistic } from "../../src/wire/agent.ts";
-import { keys, startByEmail, startModel, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, startByEmail, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
 
 /** A clock whose wall time stands where it was put. */
 function handClock(at: string): Clock & { set(at: string): void } {
@@ -42,11 +42,11 @@ const byPhone = (channel: "sms" | "voice", phoneNumber: string, over: object = {
 
 async function days() {
   const clock = handClock("2026-11-01T10:00:00Z");
-  const rig = await startRig({ clock });
+  const platform = await startTestPlatform({ clock });
   const start = async (body: object) =>
-    (await rig.call("POST", "conversations/start", body)).body.conversationId as string;
-  const say = (id: string) => rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
-  const get = async (query = "") => (await rig.call("GET", `agents/statistic?${query}`)).body;
+    (await platform.call("POST", "conversations/start", body)).body.conversationId as string;
+  const say = (id: string) => platform.call("POST", `conversations/${id}/messages`, { message: "refund" });
+  const get = async (query = "") => (await platform.call("GET", `agents/statistic?${query}`)).body;
 
   const mail = await start(startByEmail("jo@people.test", { fkId: "jo", fkUserId: "family" }));
   await say(mail);
@@ -57,12 +57,12 @@ async function days() {
   const call = await start(byPhone("voice", "+15550102", { fkId: "ann" }));
   clock.set("2026-11-03T10:01:30Z");
   await say(call);
-  return { ...rig, get, clock };
+  return { ...platform, get, clock };
 }
 
 describe("the statistic", () => {
   test("of an agent nobody has used is all zeros, in the record's own form", async () => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     const { status, body } = await call("GET", "agents/statistic");
     expect({ status, body }).toEqual({ status: 200, body: none });
     expect(statistic.exact.safeParse(body).success).toBe(true);
@@ -160,7 +160,7 @@ agents: { a: { key: ${keys.support}, model: { url: "${model.url}", name: m }, sk
   });
 
   test.each(["startDate=yesterday", "userId=17", "conversationUserId=x"])("refuses %s", async (query) => {
-    const { call } = await startRig();
+    const { call } = await startTestPlatform();
     expect(await call("GET", `agents/statistic?${query}`)).toMatchObject({ status: 400 });
   });
 });

@@ -8,7 +8,14 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { isPublic, judge } from "../../src/ops/address.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
-import { type Delivered, keys, type Rig, receiver, startRig, startWith } from "../support/platform/platform.ts";
+import {
+  type Delivered,
+  keys,
+  receiver,
+  startTestPlatform,
+  startWith,
+  type TestPlatform,
+} from "../support/platform/platform.ts";
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({
   title: "Turns",
@@ -18,41 +25,42 @@ const registration = (url: string, triggerCondition: string, over: object = {}) 
   ...over,
 });
 
-async function registered(rig: Rig, url: string, trigger: string, over: object = {}) {
-  const answered = await rig.call("POST", "agents/webhooks", registration(url, trigger, over));
+async function registered(fixture: TestPlatform, url: string, trigger: string, over: object = {}) {
+  const answered = await fixture.call("POST", "agents/webhooks", registration(url, trigger, over));
   expect(answered.status).toBe(201);
   return answered.body as { id: string; secret: string };
 }
 
-const open = (over: object = {}) => startRig({ allowPrivateWebhooks: true, ...over });
-const log = async (rig: Rig, id: string) => (await rig.call("GET", `agents/webhooks/${id}/deliveries`)).body.data;
+const open = (over: object = {}) => startTestPlatform({ allowPrivateWebhooks: true, ...over });
+const log = async (fixture: TestPlatform, id: string) =>
+  (await fixture.call("GET", `agents/webhooks/${id}/deliveries`)).body.data;
 
 describe("a webhook", () => {
   test("is registered, listed and removed", async () => {
-    const rig = await open();
+    const fixture = await open();
     const headers = { Authorization: "Bearer token" };
-    const { status, body } = await rig.call(
+    const { status, body } = await fixture.call(
       "POST",
       "agents/webhooks",
       registration("http://127.0.0.1:9/hook", "each_message", { headers }),
     );
     expect({ status, body }).toMatchObject({ status: 201, body: { headers, status: "active" } });
     expect(webhook.exact.safeParse(body).success).toBe(true);
-    const list = (await rig.call("GET", "agents/webhooks")).body;
+    const list = (await fixture.call("GET", "agents/webhooks")).body;
     expect(list).toMatchObject({ totalItems: 1, data: [{ id: body.id }] });
     expect(list.data[0]).not.toHaveProperty("secret");
-    expect(await rig.call("DELETE", `agents/webhooks/${body.id}`, undefined, keys.sales)).toMatchObject({
+    expect(await fixture.call("DELETE", `agents/webhooks/${body.id}`, undefined, keys.sales)).toMatchObject({
       status: 404,
     });
-    expect(await rig.call("DELETE", `agents/webhooks/${body.id}`)).toMatchObject({ status: 204 });
-    expect((await rig.call("GET", "agents/webhooks")).body.totalItems).toBe(0);
+    expect(await fixture.call("DELETE", `agents/webhooks/${body.id}`)).toMatchObject({ status: 204 });
+    expect((await fixture.call("GET", "agents/webhooks")).body.totalItems).toBe(0);
   });
 
   test("is told of each turn, with its answer, signed and with the configured headers", async () => {
-    const [rig, hook] = [await open(), await receiver()];
-    const { secret } = await registered(rig, hook.url, "each_message", { headers: { "X-Ours": "yes" } });
-    const id = await rig.open();
-    const answer = (await rig.call("POST", `conversations/${id}/messages`, { message: "refund" })).body;
+    const [fixture, hook] = [await open(), await receiver()];
+    const { secret } = await registered(fixture, hook.url, "each_message", { headers: { "X-Ours": "yes" } });
+    const id = await fixture.open();
+    const answer = (await fixture.call("POST", `conversations/${id}/messages`, { message: "refund" })).body;
     await expect.poll(() => hook.got.length).toBe(1);
     const [delivered] = hook.got as [Delivered];
     expect(webhookDelivery.exact.safeParse(delivered.body)).toMatchObject({ success: true });
@@ -74,25 +82,25 @@ describe("a webhook", () => {
 
   test("is told of the beginning, of what a person says in manual mode, and of a closed chat", async () => {
     const inactive = `organization: { name: B }\nagents: { b: { key: ${keys.support}, status: inactive } }`;
-    const rig = await startWith({ agents: readAgents(inactive, "b.yaml"), allowPrivateWebhooks: true });
+    const fixture = await startWith({ agents: readAgents(inactive, "b.yaml"), allowPrivateWebhooks: true });
     const hook = await receiver();
     for (const trigger of ["start_dialog", "each_message", "chat_currently_unavailable"])
-      await registered(rig, hook.url, trigger);
-    const id = await rig.open();
-    await rig.call("PUT", `conversations/${id}/mode`, { mode: "manual" });
-    await rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
-    await rig.call("POST", `conversations/${id}/send-manual-message`, { message: "I look into it." });
+      await registered(fixture, hook.url, trigger);
+    const id = await fixture.open();
+    await fixture.call("PUT", `conversations/${id}/mode`, { mode: "manual" });
+    await fixture.call("POST", `conversations/${id}/messages`, { message: "refund" });
+    await fixture.call("POST", `conversations/${id}/send-manual-message`, { message: "I look into it." });
     await expect
       .poll(() => hook.got.map(({ body }) => body.triggerCondition as string).toSorted((a, b) => a.localeCompare(b)))
       .toEqual(["chat_currently_unavailable", "each_message", "each_message", "start_dialog"]);
   });
 
   test("is told of the end by inactivity once, and again after another turn; of the archiving too", async () => {
-    const rig = await open({ patience: { endAfter: 200, archiveAfter: 3_600_000 } });
+    const fixture = await open({ patience: { endAfter: 200, archiveAfter: 3_600_000 } });
     const hook = await receiver();
-    await registered(rig, hook.url, "end_dialog");
-    const id = await rig.open();
-    const say = () => rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
+    await registered(fixture, hook.url, "end_dialog");
+    const id = await fixture.open();
+    const say = () => fixture.call("POST", `conversations/${id}/messages`, { message: "refund" });
     await say();
     await expect.poll(() => hook.got.length).toBe(1);
     await say();
@@ -112,39 +120,39 @@ describe("a webhook", () => {
   });
 
   test("fires by hand, and sends again what was delivered", async () => {
-    const [rig, hook] = [await open(), await receiver()];
-    const { id } = await registered(rig, hook.url, "manual");
-    const conversationId = await rig.open();
-    const fired = await rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId });
+    const [fixture, hook] = [await open(), await receiver()];
+    const { id } = await registered(fixture, hook.url, "manual");
+    const conversationId = await fixture.open();
+    const fired = await fixture.call("POST", `agents/webhooks/${id}/fire`, { conversationId });
     expect(fired).toMatchObject({ status: 202 });
     await expect.poll(() => hook.got.length).toBe(1);
-    await expect.poll(async () => (await log(rig, id))[0].state).toBe("delivered");
-    await rig.call("POST", `agents/webhooks/deliveries/${fired.body.id}/resend`);
+    await expect.poll(async () => (await log(fixture, id))[0].state).toBe("delivered");
+    await fixture.call("POST", `agents/webhooks/deliveries/${fired.body.id}/resend`);
     await expect.poll(() => hook.got.length).toBe(2);
     expect(hook.got[1]?.headers["webhook-id"]).toBe(hook.got[0]?.headers["webhook-id"]);
-    expect(await rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId: "nothing" })).toMatchObject({
+    expect(await fixture.call("POST", `agents/webhooks/${id}/fire`, { conversationId: "nothing" })).toMatchObject({
       status: 404,
     });
     const foreign = `agents/webhooks/deliveries/${fired.body.id}/resend`;
-    expect(await rig.call("POST", foreign, undefined, keys.sales)).toMatchObject({ status: 404 });
+    expect(await fixture.call("POST", foreign, undefined, keys.sales)).toMatchObject({ status: 404 });
   });
 
   test.each([500, 302, 404])("that answers %d is tried again later, and its log says so", async (status) => {
-    const [rig, hook] = [await open(), await receiver()];
+    const [fixture, hook] = [await open(), await receiver()];
     hook.answer(status);
-    const { id } = await registered(rig, hook.url, "start_dialog");
-    await rig.open();
-    await expect.poll(async () => (await log(rig, id))[0]).toMatchObject({ state: "pending", attempts: 1, status });
-    expect(Date.parse((await log(rig, id))[0].nextAttemptAt)).toBeGreaterThan(0);
+    const { id } = await registered(fixture, hook.url, "start_dialog");
+    await fixture.open();
+    await expect.poll(async () => (await log(fixture, id))[0]).toMatchObject({ state: "pending", attempts: 1, status });
+    expect(Date.parse((await log(fixture, id))[0].nextAttemptAt)).toBeGreaterThan(0);
     expect(hook.got).toHaveLength(1);
   });
 
   test("that answers 410 is left alone", async () => {
-    const [rig, hook] = [await open(), await receiver()];
+    const [fixture, hook] = [await open(), await receiver()];
     hook.answer(410);
-    const { id } = await registered(rig, hook.url, "start_dialog");
-    await rig.open();
-    await expect.poll(async () => (await log(rig, id))[0]).toMatchObject({ state: "failed", status: 410 });
+    const { id } = await registered(fixture, hook.url, "start_dialog");
+    await fixture.open();
+    await expect.poll(async () => (await log(fixture, id))[0]).toMatchObject({ state: "failed", status: 410 });
   });
 
   test("gets what fired before a restart", async () => {
@@ -188,7 +196,7 @@ test.each([
   ["https://user:pass@example.com/", "carries a user or password"],
   ["nonsense", "is no URL"],
 ])("registering %s is refused", async (url, message) => {
-  const { call } = await startRig();
+  const { call } = await startTestPlatform();
   expect(await call("POST", "agents/webhooks", registration(url, "each_message"))).toMatchObject({
     status: 400,
     body: { details: [{ path: "url", message }] },
@@ -202,7 +210,7 @@ test.each([
   { headers: { "bad name": "1" } },
   { headers: { fine: "a\r\nx: b" } },
 ])("registering with %j is refused", async (over) => {
-  const { call } = await startRig({ allowPrivateWebhooks: true });
+  const { call } = await startTestPlatform({ allowPrivateWebhooks: true });
   const body = registration("http://127.0.0.1:9/", "each_message", over);
   expect(await call("POST", "agents/webhooks", body)).toMatchObject({ status: 400 });
 });
@@ -227,7 +235,7 @@ describe("an address", () => {
 });
 
 test("every trigger can be registered", async () => {
-  const rig = await open();
-  for (const trigger of triggers) await registered(rig, "http://127.0.0.1:9/", trigger);
-  expect((await rig.call("GET", "agents/webhooks")).body.totalItems).toBe(triggers.length);
+  const fixture = await open();
+  for (const trigger of triggers) await registered(fixture, "http://127.0.0.1:9/", trigger);
+  expect((await fixture.call("GET", "agents/webhooks")).body.totalItems).toBe(triggers.length);
 });

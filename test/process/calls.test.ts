@@ -6,12 +6,12 @@ import { startDaemon } from "../support/process/daemon.ts";
 import { lastWords, until, within } from "../support/process/mail/scenario.ts";
 import { read } from "../support/process/sms/scenario.ts";
 import {
-  type LinesPlace,
-  type LinesWorld,
-  openPlace,
+  openSmsSetup,
   ourNumber,
   publicUrl,
-  startLinesWorld,
+  type SmsSetup,
+  type SmsTestServers,
+  startSmsServers,
 } from "../support/process/sms/servers.ts";
 
 interface Death {
@@ -59,35 +59,35 @@ const cases = deaths.flatMap(({ point, hit, kept }) =>
 );
 
 describe("the daemon of a call, killed and started again", () => {
-  let world: LinesWorld;
+  let servers: SmsTestServers;
   beforeAll(async () => {
-    world = await startLinesWorld();
+    servers = await startSmsServers();
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
   for (const [index, { point, hit, phase, certain }] of cases.entries()) {
     it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 300_000 }, async () => {
-      const place = await openPlace(world);
+      const setup = await openSmsSetup(servers);
       try {
-        await tellCall(place, `+120255${70_000 + index}`, `${point}:${phase}:${hit}`, certain);
+        await tellCall(setup, `+120255${70_000 + index}`, `${point}:${phase}:${hit}`, certain);
       } finally {
-        await place.close();
+        await setup.close();
       }
     });
   }
 });
 
-async function tellCall(place: LinesPlace, from: string, killAt: string, certain: boolean): Promise<void> {
+async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: boolean): Promise<void> {
   const tag = (n: number) => `tag-call${from.slice(1)}-${n}`;
-  const first = startDaemon({ config: place.config, env: place.env, killAt });
+  const first = startDaemon({ config: setup.config, env: setup.env, killAt });
   expect(await first.ready, lastWords(first)).toBe(true);
-  const call = await place.phone.dial({ url: `${publicUrl}/channels/voice/call`, from, to: ourNumber });
+  const call = await setup.phone.dial({ url: `${publicUrl}/channels/voice/call`, from, to: ourNumber });
   call.say(`Tell me about ${tag(1)}`);
   const end = await within(first.ended, 90_000);
   if (end?.signal !== "SIGKILL") first.send("SIGKILL");
   expect(end?.signal, `${killAt} was not reached\n${lastWords(first)}`).toBe("SIGKILL");
 
-  const second = startDaemon({ config: place.config, env: place.env });
+  const second = startDaemon({ config: setup.config, env: setup.env });
   expect(await second.ready, lastWords(second)).toBe(true);
   await call.until(({ connections }) => connections > 1, 90_000);
   const spoken = () => call.spoken.map(({ text }) => text).join(" ");
@@ -95,18 +95,18 @@ async function tellCall(place: LinesPlace, from: string, killAt: string, certain
   call.say(`Tell me about ${tag(2)}`);
   await call.hears(tag(2), 90_000);
   await call.hangUp();
-  await until("the call is over", () => sessions(place).every(({ state }) => state === "closed"));
+  await until("the call is over", () => sessions(setup).every(({ state }) => state === "closed"));
   expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
 
-  expect(sessions(place)).toEqual([{ id: call.sid, state: "closed" }]);
+  expect(sessions(setup)).toEqual([{ id: call.sid, state: "closed" }]);
   for (const n of [1, 2]) {
     expect(spoken().split(tag(n)).length - 1, `times that ${tag(n)} was spoken of`).toBeLessThanOrEqual(1);
-    const asked = place.world.asked.questions().filter(({ text }) => text.includes(tag(n)));
+    const asked = setup.servers.asked.questions().filter(({ text }) => text.includes(tag(n)));
     expect(asked.length, `times that ${tag(n)} was asked`).toBeLessThanOrEqual(1);
   }
-  expect(place.world.asked.conversationsOf(`bridgehead:voice:${from}`)).toBe(1);
+  expect(setup.servers.asked.conversationsOf(`bridgehead:voice:${from}`)).toBe(1);
   expect(
-    read(place, (db) =>
+    read(setup, (db) =>
       db
         .prepare(
           `SELECT id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
@@ -118,5 +118,5 @@ async function tellCall(place: LinesPlace, from: string, killAt: string, certain
   ).toEqual([]);
 }
 
-const sessions = (place: LinesPlace): { id: string; state: string }[] =>
-  read(place, (db) => db.prepare("SELECT id, state FROM sessions").all() as { id: string; state: string }[]);
+const sessions = (setup: SmsSetup): { id: string; state: string }[] =>
+  read(setup, (db) => db.prepare("SELECT id, state FROM sessions").all() as { id: string; state: string }[]);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { defects } from "../support/process/mail/defects.ts";
 import { caseNamed, catchesAll, tell, uncaught } from "../support/process/mail/scenario.ts";
-import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
+import { type MailTestServers, openMailSetup, startMailServers } from "../support/process/mail/servers.ts";
 import { plantable, plantNamed } from "../support/process/plant.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -28,25 +28,25 @@ describe("planted wrappers", () => {
 });
 
 describeReal("planted defects", missing, () => {
-  let world: World;
+  let servers: MailTestServers;
   beforeAll(async () => {
     // However slow the machine: who forgets that an answer was to wait is far too early.
-    world = await startWorld(Object.keys(defects), 600);
+    servers = await startMailServers(Object.keys(defects), 600);
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
   const patience = 15_000;
   catchesAll({
     defects,
     patience,
     async tell(caught, { plant, ...more }, { name }) {
-      const { place: options, story } = caseNamed(caught);
-      const place = await openPlace(world, { user: name, ...options });
+      const { place: options, scenario: story } = caseNamed(caught);
+      const setup = await openMailSetup(servers, { user: name, ...options });
       const waits = options.agent === "late" ? { patience } : {};
       try {
-        return await tell(place, { ...story, ...waits, ...more, plant: [...(story.plant ?? []), ...plant] });
+        return await tell(setup, { ...story, ...waits, ...more, plant: [...(story.plant ?? []), ...plant] });
       } finally {
-        await place.close();
+        await setup.close();
       }
     },
   });

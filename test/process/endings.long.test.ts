@@ -7,11 +7,11 @@ import { readStored, violations } from "../support/process/mail/invariants.ts";
 import { doubleDeaths, live, settled, tell, until, within } from "../support/process/mail/scenario.ts";
 import {
   letter,
-  openPlace,
-  type Place,
-  type PlaceOptions,
-  startWorld,
-  type World,
+  type MailSetup,
+  type MailSetupOptions,
+  type MailTestServers,
+  openMailSetup,
+  startMailServers,
 } from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -21,28 +21,28 @@ const timeout = 300_000;
 const leaseMs = 6500;
 
 describeReal("the daemon, ended in other ways", missing, () => {
-  let world: World;
+  let servers: MailTestServers;
   beforeAll(async () => {
-    world = await startWorld(users);
+    servers = await startMailServers(users);
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
-  async function at(options: PlaceOptions, act: (place: Place) => Promise<void>): Promise<void> {
-    const place = await openPlace(world, options);
+  async function at(options: MailSetupOptions, act: (setup: MailSetup) => Promise<void>): Promise<void> {
+    const setup = await openMailSetup(servers, options);
     try {
-      await act(place);
+      await act(setup);
     } finally {
-      await place.close();
+      await setup.close();
     }
   }
 
   /** It has heard of SIGTERM when it reads the mailbox no more. */
   const leaves = (user: string) => {
     const left = new RegExp(`imap\\(${user}\\).*(Disconnected|Logged out|Connection closed)`);
-    return until("the mailbox is left", () => left.test(world.dovecot.log()));
+    return until("the mailbox is left", () => left.test(servers.dovecot.log()));
   };
 
-  for (const [index, { name, place, story }] of doubleDeaths.entries())
+  for (const [index, { name, place, scenario: story }] of doubleDeaths.entries())
     it.concurrent(`dies at ${name}`, { timeout }, () =>
       at({ user: `d${index}`, ...place }, async (here) => {
         expect(await tell(here, story)).toEqual([]);
@@ -50,59 +50,59 @@ describeReal("the daemon, ended in other ways", missing, () => {
     );
 
   it.concurrent("drains on SIGTERM: what was begun is finished, and nothing is left open", { timeout }, () =>
-    at({ user: "drain", slow: true, bounces: false }, async (place) => {
-      const daemon = await withQuestionsUnderway(place);
+    at({ user: "drain", slow: true, bounces: false }, async (setup) => {
+      const daemon = await withQuestionsUnderway(setup);
       const ended = daemon.stop();
       await leaves("drain");
-      place.letGo();
+      setup.letGo();
       expect(await within(ended, 60_000)).toEqual({ code: 0, signal: null });
-      expect(await unfinished(place)).toEqual([]);
-      expect(await tell(place, { deaths: [], letters: [] })).toEqual([]);
+      expect(await unfinished(setup)).toEqual([]);
+      expect(await tell(setup, { deaths: [], letters: [] })).toEqual([]);
     }),
   );
 
   it.concurrent("is killed while it drains", { timeout }, () =>
-    at({ user: "impatient", slow: true, bounces: false }, async (place) => {
-      const daemon = await withQuestionsUnderway(place);
+    at({ user: "impatient", slow: true, bounces: false }, async (setup) => {
+      const daemon = await withQuestionsUnderway(setup);
       const ended = daemon.stop();
       await leaves("impatient");
       daemon.send("SIGKILL");
       expect(await ended).toEqual({ code: null, signal: "SIGKILL" });
-      expect(await unfinished(place)).not.toEqual([]);
-      place.letGo();
-      expect(await tell(place, { deaths: [], letters: [] })).toEqual([]);
+      expect(await unfinished(setup)).not.toEqual([]);
+      setup.letGo();
+      expect(await tell(setup, { deaths: [], letters: [] })).toEqual([]);
     }),
   );
 
   it.concurrent("wakes from SIGSTOP with its leases long over", { timeout }, () =>
-    at({ user: "stopped", slow: true, bounces: false, timeout: "5s" }, async (place) => {
-      const daemon = await withQuestionsUnderway(place, ["short-lease"]);
+    at({ user: "stopped", slow: true, bounces: false, timeout: "5s" }, async (setup) => {
+      const daemon = await withQuestionsUnderway(setup, ["short-lease"]);
       daemon.send("SIGSTOP");
       const stopped = Date.now();
       await until("the leases are over", () => Date.now() > stopped + leaseMs);
-      place.letGo();
+      setup.letGo();
       daemon.send("SIGCONT");
-      expect(await settled(place, 90_000)).toBe(true);
+      expect(await settled(setup, 90_000)).toBe(true);
       expect(await daemon.stop()).toEqual({ code: 0, signal: null });
-      expect(await violations(place, { crossed: [], held: 0 })).toEqual([]);
+      expect(await violations(setup, { crossed: [], held: 0 })).toEqual([]);
     }),
   );
 });
 
 /** A daemon that has asked several questions and waits for the answers. */
-async function withQuestionsUnderway(place: Place, plant: readonly string[] = []) {
-  const daemon = live(place, { plant });
+async function withQuestionsUnderway(setup: MailSetup, plant: readonly string[] = []) {
+  const daemon = live(setup, { plant });
   expect(await daemon.ready).toBe(true);
-  const people = ["ada", "ben", "cleo", "dora"].map((name) => `${name}-${place.options.user}@people.test`);
-  await place.deliver(...people.map((person) => letter(person, 0)));
-  await until("all questions are put", () => place.underway() >= people.length);
+  const people = ["ada", "ben", "cleo", "dora"].map((name) => `${name}-${setup.options.user}@people.test`);
+  await setup.deliver(...people.map((person) => letter(person, 0)));
+  await until("all questions are put", () => setup.underway() >= people.length);
   return daemon;
 }
 
 /** Turns and drafts that were begun and have no outcome. */
-const unfinished = (place: Place): Promise<unknown[]> =>
+const unfinished = (setup: MailSetup): Promise<unknown[]> =>
   readStored(
-    place.store,
+    setup.store,
     `SELECT id, state FROM turns WHERE state IN ('asking', 'unknown')
      UNION ALL SELECT id, state FROM drafts WHERE state IN ('sending', 'unknown')`,
   );

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
+import { dora, type EscalationDaemon, emil, startEscalationDaemon } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { root, start } from "../support/machine/command.ts";
 
@@ -11,29 +11,29 @@ const bert = "+12025550124";
 const words = "It is on its way.";
 
 /** `bridgehead escalation ...` on the daemon's configuration; `dies`: where. */
-function command(desk: Desk, args: readonly string[], dies?: "before" | "after") {
+function command(daemon: EscalationDaemon, args: readonly string[], dies?: "before" | "after") {
   const killer = dies === undefined ? [] : ["--import", `${root}test/support/process/preload.ts`];
-  const env = { ...desk.env, ...(dies === undefined ? {} : { KILL_AT: `action.commit:${dies}:1` }) };
+  const env = { ...daemon.env, ...(dies === undefined ? {} : { KILL_AT: `action.commit:${dies}:1` }) };
   const line = [...killer, "--conditions=source", `${root}src/main.ts`, "escalation", ...args];
-  return start(process.execPath, [...line, "--config", desk.file, "--by", "Olga"], env).ended;
+  return start(process.execPath, [...line, "--config", daemon.file, "--by", "Olga"], env).ended;
 }
 
 /** Killed there, then repeated: how the repetition ends. */
-async function twice(desk: Desk, dies: "before" | "after", args: readonly string[]) {
-  const killed = await command(desk, args, dies);
+async function twice(daemon: EscalationDaemon, dies: "before" | "after", args: readonly string[]) {
+  const killed = await command(daemon, args, dies);
   expect(killed).toMatchObject({ signal: "SIGKILL", out: "" });
-  const { code, out, err } = await command(desk, args);
+  const { code, out, err } = await command(daemon, args);
   return { code, says: `${out}${err}`.trim() };
 }
 
 /** Two customers wait for a human. */
-async function openBoth(desk: Desk): Promise<{ readonly annas: string; readonly berts: string }> {
+async function openBoth(daemon: EscalationDaemon): Promise<{ readonly annas: string; readonly berts: string }> {
   for (const [at, from] of [anna, bert].entries()) {
-    await desk.text("A refund, please", { from });
-    await desk.textTo(emil.sms, at);
+    await daemon.text("A refund, please", { from });
+    await daemon.textTo(emil.sms, at);
   }
-  await desk.quiet();
-  const [annas, berts] = await desk.escalations();
+  await daemon.quiet();
+  const [annas, berts] = await daemon.escalations();
   return { annas: String(annas?.number), berts: String(berts?.number) };
 }
 
@@ -41,77 +41,77 @@ const answers = { before: "and done by the repetition", after: "and known by it 
 
 describe.each(["before", "after"] as const)("a command killed %s its commit", (dies) => {
   it(`is lost or done as a whole, ${answers[dies]}`, { timeout: 600_000 }, async ({ onTestFinished }) => {
-    const desk = await openDesk(onTestFinished);
-    const { annas, berts } = await openBoth(desk);
+    const daemon = await startEscalationDaemon(onTestFinished);
+    const { annas, berts } = await openBoth(daemon);
     const once = <T>(first: T, repeated: T): T => (dies === "before" ? first : repeated);
 
-    expect(await twice(desk, dies, ["note", annas, "--text", "She called"])).toEqual({
+    expect(await twice(daemon, dies, ["note", annas, "--text", "She called"])).toEqual({
       code: 0,
       says: `${annas}: ${once("the note was kept", "this note was kept before; --again repeats it")}`,
     });
-    expect(await twice(desk, dies, ["ack", annas])).toEqual({
+    expect(await twice(daemon, dies, ["ack", annas])).toEqual({
       code: 0,
       says: `${annas}: ${once("acknowledged by Olga", "acknowledged by Olga before")}`,
     });
-    const reply = await twice(desk, dies, ["reply", annas, "--text", words]);
+    const reply = await twice(daemon, dies, ["reply", annas, "--text", words]);
     expect(reply.code).toBe(once(0, 1));
     expect(reply.says).toMatch(
       once(/: will be sent to the customer$/, /: not sent again: the same text was given .*; --again repeats it/),
     );
-    expect(await desk.textTo(anna, 1)).toBe(words);
-    expect(await twice(desk, dies, ["resume", annas])).toEqual({
+    expect(await daemon.textTo(anna, 1)).toBe(words);
+    expect(await twice(daemon, dies, ["resume", annas])).toEqual({
       code: 0,
       says: `${annas}: ${once("returned to the agent", "it was returned to the agent")}`,
     });
-    expect(await twice(desk, dies, ["close", berts])).toEqual({
+    expect(await twice(daemon, dies, ["close", berts])).toEqual({
       code: 0,
       says: `${berts}: ${once("closed", "it was closed by Olga")}`,
     });
 
-    await desk.escalated("closed", "closed");
-    await desk.quiet();
-    expect(desk.textsTo(anna)).toHaveLength(2);
-    expect((await desk.transcript(anna)).filter((line) => line.endsWith(words))).toHaveLength(1);
-    expect(await desk.rows("SELECT detail FROM triggers WHERE source = 'note'")).toEqual([
+    await daemon.escalated("closed", "closed");
+    await daemon.quiet();
+    expect(daemon.textsTo(anna)).toHaveLength(2);
+    expect((await daemon.transcript(anna)).filter((line) => line.endsWith(words))).toHaveLength(1);
+    expect(await daemon.rows("SELECT detail FROM triggers WHERE source = 'note'")).toEqual([
       { detail: "Olga: She called" },
     ]);
-    expect(await desk.rows("SELECT state FROM turns WHERE kind = 'mode'")).toHaveLength(1);
+    expect(await daemon.rows("SELECT state FROM turns WHERE kind = 'mode'")).toHaveLength(1);
     for (const { sms } of [dora, emil])
-      expect(desk.textsTo(sms).filter((text) => text.includes("acknowledged by Olga"))).toHaveLength(1);
+      expect(daemon.textsTo(sms).filter((text) => text.includes("acknowledged by Olga"))).toHaveLength(1);
   });
 });
 
 it("the very same words go out again when they are wanted again, or when the first did not go out", async ({
   onTestFinished,
 }) => {
-  const desk = await openDesk(onTestFinished);
-  const { annas } = await openBoth(desk);
-  const reply = (...more: string[]) => command(desk, ["reply", annas, "--text", words, ...more]);
-  desk.api.fault({ code: 21211 }, { times: 1 });
+  const daemon = await startEscalationDaemon(onTestFinished);
+  const { annas } = await openBoth(daemon);
+  const reply = (...more: string[]) => command(daemon, ["reply", annas, "--text", words, ...more]);
+  daemon.api.fault({ code: 21211 }, { times: 1 });
   expect(await reply()).toMatchObject({ code: 0, out: expect.stringContaining("; acknowledged by Olga") });
   await eventually(async () =>
-    expect(await desk.rows("SELECT d.state FROM drafts d JOIN replies r ON r.id = reply WHERE kind = 'human'")).toEqual(
-      [{ state: "failed" }],
-    ),
+    expect(
+      await daemon.rows("SELECT d.state FROM drafts d JOIN replies r ON r.id = reply WHERE kind = 'human'"),
+    ).toEqual([{ state: "failed" }]),
   );
   expect((await reply()).code).toBe(0);
-  expect(await desk.textTo(anna, 1)).toBe(words);
-  await desk.quiet();
+  expect(await daemon.textTo(anna, 1)).toBe(words);
+  await daemon.quiet();
   expect(await reply()).toMatchObject({ code: 1, err: expect.stringContaining("and was sent; --again") });
   expect((await reply("--again")).code).toBe(0);
-  expect(await desk.textTo(anna, 2)).toBe(words);
-  await desk.quiet();
-  expect(desk.textsTo(anna)).toHaveLength(3);
+  expect(await daemon.textTo(anna, 2)).toBe(words);
+  await daemon.quiet();
+  expect(daemon.textsTo(anna)).toHaveLength(3);
 });
 
 it("escalation reply refuses a text that looks like a note", async ({ onTestFinished }) => {
-  const desk = await openDesk(onTestFinished);
-  const { annas } = await openBoth(desk);
+  const daemon = await startEscalationDaemon(onTestFinished);
+  const { annas } = await openBoth(daemon);
   for (const text of ["#note she is a fraud", "It is on its way.\n(#note she is a fraud)"])
-    expect(await command(desk, ["reply", annas, "--text", text])).toMatchObject({
+    expect(await command(daemon, ["reply", annas, "--text", text])).toMatchObject({
       code: 1,
       err: expect.stringContaining("looks like a command for notifications"),
     });
-  await desk.quiet();
-  expect(desk.textsTo(anna)).toHaveLength(1);
+  await daemon.quiet();
+  expect(daemon.textsTo(anna)).toHaveLength(1);
 });

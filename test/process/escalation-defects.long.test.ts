@@ -3,26 +3,30 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import { escalationDefects } from "../support/process/defects.ts";
 import { escalationCaseNamed, tellEscalation } from "../support/process/escalation/scenario.ts";
-import { type EscalationWorld, openPlace, startEscalationWorld } from "../support/process/escalation/servers.ts";
+import {
+  type EscalationTestServers,
+  openEscalationSetup,
+  startEscalationServers,
+} from "../support/process/escalation/servers.ts";
 import { catchesAll } from "../support/process/mail/scenario.ts";
 
 describe("planted defects of escalations", () => {
-  let world: EscalationWorld;
+  let servers: EscalationTestServers;
   beforeAll(async () => {
-    world = await startEscalationWorld();
+    servers = await startEscalationServers();
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
   catchesAll({
     defects: escalationDefects,
     timeout: 600_000,
     async tell(caught, planted, { number }) {
-      const { story } = escalationCaseNamed(caught);
-      const place = await openPlace(world);
+      const { scenario: story } = escalationCaseNamed(caught);
+      const setup = await openEscalationSetup(servers);
       try {
-        return await tellEscalation(place, number, { ...story, ...planted });
+        return await tellEscalation(setup, number, { ...story, ...planted });
       } finally {
-        await place.close();
+        await setup.close();
       }
     },
   });

@@ -6,14 +6,14 @@ import { isQuiet, readStore, stateOf } from "../support/process/escalation/invar
 import {
   chief,
   dora,
-  type EscalationPlace,
-  type EscalationWorld,
+  type EscalationSetup,
+  type EscalationTestServers,
   emil,
   ida,
   nora,
-  openPlace,
+  openEscalationSetup,
   reads,
-  startEscalationWorld,
+  startEscalationServers,
 } from "../support/process/escalation/servers.ts";
 import { lastWords, until, within } from "../support/process/mail/scenario.ts";
 
@@ -22,12 +22,12 @@ type Path = "texts" | "mails" | "pages";
 interface Trouble {
   readonly what: string;
   readonly dead: readonly Path[];
-  readonly begin: (place: EscalationPlace) => void;
+  readonly begin: (setup: EscalationSetup) => void;
   readonly plant?: readonly string[];
 }
 
-const refuses = (place: EscalationPlace) =>
-  place.peer.fail("connect", { kind: "reply", code: 421, text: "Try again later" });
+const refuses = (setup: EscalationSetup) =>
+  setup.peer.fail("connect", { kind: "reply", code: 421, text: "Try again later" });
 
 const troubles: readonly Trouble[] = [
   { what: "the relay refuses", dead: ["mails"], begin: refuses },
@@ -54,52 +54,52 @@ const troubles: readonly Trouble[] = [
   {
     what: "nothing works",
     dead: ["texts", "mails", "pages"],
-    begin: (place) => {
-      refuses(place);
-      place.api.fault({ status: 500 });
-      place.pager.become("cut");
+    begin: (setup) => {
+      refuses(setup);
+      setup.api.fault({ status: 500 });
+      setup.pager.become("cut");
     },
   },
 ];
 
 describe("people who cannot be told", () => {
-  let world: EscalationWorld;
+  let servers: EscalationTestServers;
   beforeAll(async () => {
-    world = await startEscalationWorld();
+    servers = await startEscalationServers();
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
   for (const [index, trouble] of troubles.entries()) {
     it.concurrent(`while ${trouble.what}`, { timeout: 600_000 }, async () => {
-      const place = await openPlace(world, { repeat: "500ms", next: "1s", relayTimeout: "3s" });
+      const setup = await openEscalationSetup(servers, { repeat: "500ms", next: "1s", relayTimeout: "3s" });
       try {
-        await tell(place, trouble, `+120255${90_000 + index}`);
+        await tell(setup, trouble, `+120255${90_000 + index}`);
       } finally {
-        await place.close();
+        await setup.close();
       }
     });
   }
 });
 
-async function tell(place: EscalationPlace, { dead, begin, plant = [] }: Trouble, customer: string): Promise<void> {
-  const live = () => place.start({ plant: ["quick-looks", ...plant] });
+async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble, customer: string): Promise<void> {
+  const live = () => setup.start({ plant: ["quick-looks", ...plant] });
   let daemon = await live();
   await until("every channel reads", () => reads(daemon)).catch((error: unknown) => {
     throw new Error(lastWords(daemon), { cause: error });
   });
-  begin(place);
-  await place.api.receive({ from: customer, body: "I want a refund now." });
+  begin(setup);
+  await setup.api.receive({ from: customer, body: "I want a refund now." });
 
   // By every way that works, until the fallback was told; and again and again by those that do not.
-  for (const path of paths) if (!dead.includes(path)) await told(place, path);
-  await until("the fallback's turn", () => tierOf(place) === 2);
-  const before = triesOf(place);
-  for (const path of dead) await until(`more tries: ${path}`, () => triesOf(place)[path] > before[path]);
-  expect(await stateOf(place)).toMatch(/^open/);
-  for (const path of dead) expect(noticesBy(place, path), "one notice each").toEqual(onePerContact(path));
+  for (const path of paths) if (!dead.includes(path)) await told(setup, path);
+  await until("the fallback's turn", () => tierOf(setup) === 2);
+  const before = triesOf(setup);
+  for (const path of dead) await until(`more tries: ${path}`, () => triesOf(setup)[path] > before[path]);
+  expect(await stateOf(setup)).toMatch(/^open/);
+  for (const path of dead) expect(noticesBy(setup, path), "one notice each").toEqual(onePerContact(path));
 
   const silenced = dead.length === paths.length;
-  await saysSo(place, dead, silenced);
+  await saysSo(setup, dead, silenced);
   if (silenced) {
     // Nor does death help.
     daemon.send("SIGKILL");
@@ -109,21 +109,21 @@ async function tell(place: EscalationPlace, { dead, begin, plant = [] }: Trouble
       await until(`the log says: ${words}`, () =>
         daemon.lines.some(({ level, message }) => level === "error" && message.includes(words)),
       );
-    for (const path of dead) expect(noticesBy(place, path), "one notice each").toEqual(onePerContact(path));
+    for (const path of dead) expect(noticesBy(setup, path), "one notice each").toEqual(onePerContact(path));
   }
 
-  place.peer.heal();
-  place.api.heal();
-  place.pager.become("well");
-  for (const path of dead) await told(place, path);
-  await place.api.receive({ from: dora.sms, body: "ok" });
-  await until("it was taken, and nothing more happens", () => stateIn(place) === "acknowledged" && isQuiet(place));
+  setup.peer.heal();
+  setup.api.heal();
+  setup.pager.become("well");
+  for (const path of dead) await told(setup, path);
+  await setup.api.receive({ from: dora.sms, body: "ok" });
+  await until("it was taken, and nothing more happens", () => stateIn(setup) === "acknowledged" && isQuiet(setup));
   // What was written was said, and once.
-  for (const { address, written } of writtenTo(place)) {
+  for (const { address, written } of writtenTo(setup)) {
     const got =
-      address === place.pager.url
-        ? place.pager.pages().length
-        : place.texts(address).length + (await place.mails(address)).length;
+      address === setup.pager.url
+        ? setup.pager.pages().length
+        : setup.texts(address).length + (await setup.mails(address)).length;
     expect(got, `what ${address} got`).toBe(written);
   }
   expect(await within(daemon.stop(), 60_000)).toEqual({ code: 0, signal: null });
@@ -138,13 +138,13 @@ const people = {
 };
 
 /** Everybody of that way has been told, those of the later tiers as well. */
-async function told(place: EscalationPlace, path: Path): Promise<void> {
-  await until(`the pager is told by ${path}`, () => path !== "pages" || place.pager.pages().length > 0);
+async function told(setup: EscalationSetup, path: Path): Promise<void> {
+  await until(`the pager is told by ${path}`, () => path !== "pages" || setup.pager.pages().length > 0);
   for (const person of people[path]) {
     const got = () =>
       path === "texts"
-        ? place.texts(person).length
-        : place.peer.accepted.filter(({ to }) => to.includes(person)).length;
+        ? setup.texts(person).length
+        : setup.peer.accepted.filter(({ to }) => to.includes(person)).length;
     await until(`${person} is told`, () => got() > 0);
   }
 }
@@ -159,40 +159,40 @@ interface Readiness {
 }
 
 /** Monitors hear of it first: that nobody has it, and which way is dead. */
-async function saysSo(place: EscalationPlace, dead: readonly Path[], silenced: boolean): Promise<void> {
+async function saysSo(setup: EscalationSetup, dead: readonly Path[], silenced: boolean): Promise<void> {
   const says = silenced ? /^NO RESPONDER CAN BE NOTIFIED/ : /^1 ESCALATION NOT ACKNOWLEDGED/;
   const knows = ({ escalations }: Readiness) =>
     dead.every((path) => escalations?.dead.includes(carriers[path])) && says.test(escalations?.says ?? "");
-  let { status, body } = await readiness(place);
+  let { status, body } = await readiness(setup);
   for (const end = Date.now() + 90_000; !knows(body) && Date.now() < end; ) {
     await new Promise((resolve) => setTimeout(resolve, 100));
-    ({ status, body } = await readiness(place));
+    ({ status, body } = await readiness(setup));
   }
   expect(body.escalations?.says).toMatch(says);
   expect(body.escalations?.dead).toEqual(expect.arrayContaining(dead.map((path) => carriers[path])));
   expect(Object.keys(body)[0]).toBe("escalations");
   expect(body.escalations?.unacknowledged).toBe(1);
   expect([status, body.ready]).toEqual(silenced ? [503, false] : [200, true]);
-  const metrics = await (await fetch(`${place.admin()}/metrics`)).text();
+  const metrics = await (await fetch(`${setup.admin()}/metrics`)).text();
   expect(metrics).toMatch(/escalations\{state="open"\} 1$/m);
 }
 
-async function readiness(place: EscalationPlace): Promise<{ status: number; body: Readiness }> {
-  const response = await fetch(`${place.admin()}/readyz`);
+async function readiness(setup: EscalationSetup): Promise<{ status: number; body: Readiness }> {
+  const response = await fetch(`${setup.admin()}/readyz`);
   return { status: response.status, body: (await response.json()) as Readiness };
 }
 
 const carriers = { texts: "sms", mails: "mail", pages: "escalations" } as const;
 
-const triesOf = ({ api, peer, pager }: EscalationPlace): Readonly<Record<Path, number>> => ({
+const triesOf = ({ api, peer, pager }: EscalationSetup): Readonly<Record<Path, number>> => ({
   texts: api.creates.filter(({ form }) => form["To"] === dora.sms).length,
   mails: peer.stages.filter((stage) => stage === "connect").length,
   pages: pager.lines(),
 });
 
-const one = (place: EscalationPlace, sql: string): unknown => readStore(place, (db) => db.prepare(sql).pluck().get());
-const tierOf = (place: EscalationPlace) => one(place, "SELECT tier FROM escalations");
-const stateIn = (place: EscalationPlace) => one(place, "SELECT state FROM escalations");
+const one = (setup: EscalationSetup, sql: string): unknown => readStore(setup, (db) => db.prepare(sql).pluck().get());
+const tierOf = (setup: EscalationSetup) => one(setup, "SELECT tier FROM escalations");
+const stateIn = (setup: EscalationSetup) => one(setup, "SELECT state FROM escalations");
 
 interface Told {
   readonly name: string;
@@ -200,9 +200,9 @@ interface Told {
 }
 
 /** How many notices there are for each contact of that way, sent or not. */
-const noticesBy = (place: EscalationPlace, path: Path): Told[] =>
+const noticesBy = (setup: EscalationSetup, path: Path): Told[] =>
   readStore(
-    place,
+    setup,
     (db) =>
       db
         .prepare(
@@ -218,9 +218,9 @@ const onePerContact = (path: Path): Told[] =>
     notices: 1,
   }));
 
-const writtenTo = (place: EscalationPlace): { address: string; written: number }[] =>
+const writtenTo = (setup: EscalationSetup): { address: string; written: number }[] =>
   readStore(
-    place,
+    setup,
     (db) =>
       db
         .prepare(

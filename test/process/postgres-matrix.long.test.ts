@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { cases as allCases, tell } from "../support/process/mail/scenario.ts";
-import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
+import { type MailTestServers, openMailSetup, startMailServers } from "../support/process/mail/servers.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -13,20 +13,20 @@ const cases = allCases.filter(({ name }) => !/ (2|3|create|late|move|renumbered)
 const users = cases.map((_, index) => `pg${index}`);
 
 describeReal("the daemon on PostgreSQL, killed and started again", missing, () => {
-  let world: World;
+  let servers: MailTestServers;
   let postgres: SharedPostgres;
   beforeAll(async () => {
-    [world, postgres] = await Promise.all([startWorld(users), sharedPostgres()]);
+    [servers, postgres] = await Promise.all([startMailServers(users), sharedPostgres()]);
   });
   afterAll(async () => {
-    await world?.close();
+    await servers?.close();
   });
 
-  for (const [index, { name, place: options, story }] of cases.entries()) {
+  for (const [index, { name, place: options, scenario: story }] of cases.entries()) {
     it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
       const schema = await postgres.schema();
       const store = `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
-      const place = await openPlace(world, {
+      const setup = await openMailSetup(servers, {
         ...options,
         user: users[index] ?? "",
         // Leases include it.
@@ -36,9 +36,9 @@ describeReal("the daemon on PostgreSQL, killed and started again", missing, () =
       // Two processes on one store are two nodes here, and no circumstance.
       const plant = [...(story.plant ?? []).filter((name) => name !== "shared-store"), "short-takeover"];
       try {
-        expect(await tell(place, { ...story, plant })).toEqual([]);
+        expect(await tell(setup, { ...story, plant })).toEqual([]);
       } finally {
-        await place.close();
+        await setup.close();
       }
     });
   }

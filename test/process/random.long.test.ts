@@ -4,42 +4,49 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { violations } from "../support/process/mail/invariants.ts";
 import { lastWords, live, settled, within } from "../support/process/mail/scenario.ts";
-import { generator, letter, openPlace, type Place, startWorld, type World } from "../support/process/mail/servers.ts";
+import {
+  generator,
+  letter,
+  type MailSetup,
+  type MailTestServers,
+  openMailSetup,
+  startMailServers,
+} from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 /** The same mail may be on its way at many of the deaths. */
 const plant = ["no-patience"];
 const seeds = [20_261, 20_262];
 const killsEach = 20;
-/** Milliseconds: a letter comes this often, and a life lasts this long after its readiness at most. */
+/** Milliseconds: interval of the mails, and the longest run of a daemon after it is ready. */
 const rhythm = 150;
 const longestLife = 700;
 
 describeReal("the daemon, killed at random times", missing, () => {
-  let world: World;
+  let servers: MailTestServers;
   beforeAll(async () => {
-    world = await startWorld(seeds.map(userOf));
+    servers = await startMailServers(seeds.map(userOf));
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
   for (const seed of seeds)
     it.concurrent(`loses nothing and repeats nothing (seed ${seed})`, { timeout: 600_000 }, async () => {
-      const place = await openPlace(world, { user: userOf(seed), bounces: false });
+      const setup = await openMailSetup(servers, { user: userOf(seed), bounces: false });
       try {
         const random = generator(seed);
-        const writing = write(place, random);
+        const writing = write(setup, random);
         try {
-          for (let kill = 0; kill < killsEach; kill += 1) await oneLife(place, random);
+          for (let kill = 0; kill < killsEach; kill += 1) await oneLife(setup, random);
         } finally {
           await writing.stop();
         }
-        expect(place.letters.length).toBeGreaterThan(killsEach);
-        const daemon = live(place, { plant });
-        expect(await settled(place, 120_000), lastWords(daemon)).toBe(true);
+        expect(setup.letters.length).toBeGreaterThan(killsEach);
+        const daemon = live(setup, { plant });
+        expect(await settled(setup, 120_000), lastWords(daemon)).toBe(true);
         expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });
-        expect(await violations(place, { crossed: null, held: 0 })).toEqual([]);
+        expect(await violations(setup, { crossed: null, held: 0 })).toEqual([]);
       } finally {
-        await place.close();
+        await setup.close();
       }
     });
 });
@@ -47,8 +54,8 @@ describeReal("the daemon, killed at random times", missing, () => {
 const userOf = (seed: number) => `r${seed}`;
 
 /** Mostly the daemon dies while it works, now and then while it starts. */
-async function oneLife(place: Place, random: () => number): Promise<void> {
-  const daemon = live(place, { plant });
+async function oneLife(setup: MailSetup, random: () => number): Promise<void> {
+  const daemon = live(setup, { plant });
   const early = random() < 0.2;
   const ms = random() * longestLife;
   if (!early) await daemon.ready;
@@ -58,14 +65,14 @@ async function oneLife(place: Place, random: () => number): Promise<void> {
 }
 
 /** Puts letters of five people into the mailbox until it is stopped; resolves then. */
-function write(place: Place, random: () => number): { stop(): Promise<void> } {
+function write(setup: MailSetup, random: () => number): { stop(): Promise<void> } {
   const end = new AbortController();
-  const people = ["ada", "ben", "cleo", "dora", "emil"].map((name) => `${name}-${place.options.user}`);
+  const people = ["ada", "ben", "cleo", "dora", "emil"].map((name) => `${name}-${setup.options.user}`);
   const written = people.map(() => 0);
   const done = (async () => {
     while (!end.signal.aborted) {
       const who = Math.floor(random() * people.length);
-      await place.deliver(letter(`${people[who]}@people.test`, written[who] ?? 0));
+      await setup.deliver(letter(`${people[who]}@people.test`, written[who] ?? 0));
       written[who] = (written[who] ?? 0) + 1;
       await new Promise((resolve) => setTimeout(resolve, rhythm));
     }

@@ -10,12 +10,12 @@ import { describeReal, need } from "../support/machine/debian.ts";
 import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
 import {
   letter,
-  openPlace,
-  type Place,
-  type PlaceOptions,
-  startWorld,
+  type MailSetup,
+  type MailSetupOptions,
+  type MailTestServers,
+  openMailSetup,
+  startMailServers,
   tagIn,
-  type World,
 } from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -35,38 +35,38 @@ interface Readyz {
 }
 
 describeReal("a store that is behind its mailbox", missing, () => {
-  let world: World;
+  let servers: MailTestServers;
   beforeAll(async () => {
-    world = await startWorld(["backup", "copied", "sent", "lost", "open", "shared"], 8);
+    servers = await startMailServers(["backup", "copied", "sent", "lost", "open", "shared"], 8);
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
-  async function at(options: PlaceOptions, act: (place: Place) => Promise<void>): Promise<void> {
-    const place = await openPlace(world, options);
+  async function at(options: MailSetupOptions, act: (setup: MailSetup) => Promise<void>): Promise<void> {
+    const setup = await openMailSetup(servers, options);
     try {
-      await act(place);
+      await act(setup);
     } finally {
-      await place.close();
+      await setup.close();
     }
   }
 
-  const command = (place: Place, ...args: string[]) => bridgehead([...args, "--config", place.config], place.env);
-  const list = async (place: Place, code = held): Promise<Listed[]> =>
-    JSON.parse((await command(place, "inbox", "list", "--json", "--limit", "500", "--code", code)).out) as Listed[];
-  const tags = (place: Place) => place.peer.accepted.map((mail) => tagIn(mail.raw));
-  const answered = (place: Place, count: number) =>
-    expect.poll(() => place.peer.accepted.length, { timeout: 60_000 }).toBe(count);
-  const marked = (place: Place, count: number) =>
+  const command = (setup: MailSetup, ...args: string[]) => bridgehead([...args, "--config", setup.config], setup.env);
+  const list = async (setup: MailSetup, code = held): Promise<Listed[]> =>
+    JSON.parse((await command(setup, "inbox", "list", "--json", "--limit", "500", "--code", code)).out) as Listed[];
+  const tags = (setup: MailSetup) => setup.peer.accepted.map((mail) => tagIn(mail.raw));
+  const answered = (setup: MailSetup, count: number) =>
+    expect.poll(() => setup.peer.accepted.length, { timeout: 60_000 }).toBe(count);
+  const marked = (setup: MailSetup, count: number) =>
     expect
       .poll(
         async () =>
-          (await world.dovecot.list(place.options.user)).filter(({ flags }) => flags.includes("$Bridgehead")).length,
+          (await servers.dovecot.list(setup.options.user)).filter(({ flags }) => flags.includes("$Bridgehead")).length,
       )
       .toBe(count);
-  const filed = (place: Place, count: number) =>
-    expect.poll(async () => (await world.dovecot.list(place.options.user, "Sent")).length).toBe(count);
-  async function start(place: Place): Promise<Daemon> {
-    const daemon = startDaemon({ config: place.config, env: place.env, saysPort: true });
+  const filed = (setup: MailSetup, count: number) =>
+    expect.poll(async () => (await servers.dovecot.list(setup.options.user, "Sent")).length).toBe(count);
+  async function start(setup: MailSetup): Promise<Daemon> {
+    const daemon = startDaemon({ config: setup.config, env: setup.env, saysPort: true });
     expect(await daemon.ready).toBe(true);
     return daemon;
   }
@@ -77,92 +77,92 @@ describeReal("a store that is behind its mailbox", missing, () => {
     Array.from({ length: count }, (_, n) => letter(`${name}${n}@people.test`, 0));
 
   it("answers none of 40 mails again after a restored backup, and releases them by one command", { timeout }, () =>
-    at({ user: "backup", bounces: false }, async (place) => {
-      const file = join(dirname(place.store), "copy.db");
-      let daemon = await start(place);
-      await place.deliver(...letters("early", 2));
-      await answered(place, 2);
-      expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
+    at({ user: "backup", bounces: false }, async (setup) => {
+      const file = join(dirname(setup.store), "copy.db");
+      let daemon = await start(setup);
+      await setup.deliver(...letters("early", 2));
+      await answered(setup, 2);
+      expect(await command(setup, "backup", file)).toMatchObject({ code: exitCodes.ok });
       expect(await bridgehead(["verify", file])).toMatchObject({ code: exitCodes.ok });
-      await place.deliver(...letters("late", 40));
-      await answered(place, 42);
-      await marked(place, 42);
-      const refused = await command(place, "restore", file);
+      await setup.deliver(...letters("late", 40));
+      await answered(setup, 42);
+      await marked(setup, 42);
+      const refused = await command(setup, "restore", file);
       expect(refused).toMatchObject({ code: exitCodes.failed });
       expect(refused.err).toContain("another Bridgehead process is running on it");
       await daemon.stop();
 
-      const restored = await command(place, "restore", file);
+      const restored = await command(setup, "restore", file);
       expect(restored).toMatchObject({ code: exitCodes.ok });
-      expect(readdirSync(dirname(place.store)).filter((name) => name.includes("before-restore"))).toHaveLength(1);
-      daemon = await start(place);
+      expect(readdirSync(dirname(setup.store)).filter((name) => name.includes("before-restore"))).toHaveLength(1);
+      daemon = await start(setup);
       expect(daemon.lines.some(({ reason }) => String(reason).startsWith("the store is a restored backup"))).toBe(true);
-      await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(40);
+      await expect.poll(async () => (await list(setup)).length, { timeout: 60_000 }).toBe(40);
       const { warnings = [] } = await readyz(daemon);
       expect(warnings.join("\n")).toContain("the store is a restored backup");
       expect(warnings.join("\n")).toContain(`40 messages and 0 replies are held as ${held}`);
-      await place.deliver(letter("new@people.test", 0));
-      await answered(place, 43);
-      expect(tags(place).filter((tag) => tag?.startsWith("tag-late")).length).toBe(40);
+      await setup.deliver(letter("new@people.test", 0));
+      await answered(setup, 43);
+      expect(tags(setup).filter((tag) => tag?.startsWith("tag-late")).length).toBe(40);
 
-      const rows = await list(place);
+      const rows = await list(setup);
       const [one, two] = rows.map(({ id }) => String(id)) as [string, string];
-      expect(await command(place, "inbox", "drop", one, two)).toMatchObject({ code: exitCodes.ok });
-      const released = await command(place, "inbox", "answer", "--all");
+      expect(await command(setup, "inbox", "drop", one, two)).toMatchObject({ code: exitCodes.ok });
+      const released = await command(setup, "inbox", "answer", "--all");
       expect(released.out).toBe("38 of 38 will be tried again\n");
-      await answered(place, 43 + 38);
-      expect((await list(place)).filter(({ state }) => state === "held")).toEqual([]);
+      await answered(setup, 43 + 38);
+      expect((await list(setup)).filter(({ state }) => state === "held")).toEqual([]);
       expect((await readyz(daemon)).warnings?.join("\n") ?? "").not.toContain("replies are held");
       await daemon.stop();
     }),
   );
 
   it("recognizes an older file that was copied into place by hand", { timeout }, () =>
-    at({ user: "copied", bounces: false }, async (place) => {
-      let daemon = await start(place);
-      await place.deliver(...letters("one", 1));
-      await answered(place, 1);
+    at({ user: "copied", bounces: false }, async (setup) => {
+      let daemon = await start(setup);
+      await setup.deliver(...letters("one", 1));
+      await answered(setup, 1);
       await daemon.stop();
-      const older = join(dirname(place.store), "older.db");
-      copyFileSync(place.store, older);
-      daemon = await start(place);
-      await place.deliver(...letters("two", 5));
-      await answered(place, 6);
-      await marked(place, 6);
+      const older = join(dirname(setup.store), "older.db");
+      copyFileSync(setup.store, older);
+      daemon = await start(setup);
+      await setup.deliver(...letters("two", 5));
+      await answered(setup, 6);
+      await marked(setup, 6);
       await daemon.stop();
-      copyFileSync(older, place.store);
-      daemon = await start(place);
+      copyFileSync(older, setup.store);
+      daemon = await start(setup);
       expect(
         daemon.lines.some(({ reason }) => String(reason).startsWith("the store is older than at the last start")),
       ).toBe(true);
-      await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(5);
-      expect(place.peer.accepted.length).toBe(6);
+      await expect.poll(async () => (await list(setup)).length, { timeout: 60_000 }).toBe(5);
+      expect(setup.peer.accepted.length).toBe(6);
       await daemon.stop();
       // The same state at the next start is not restored once more.
-      daemon = await start(place);
+      daemon = await start(setup);
       expect(daemon.lines.filter(({ message }) => message.startsWith("the store is"))).toEqual([]);
       await daemon.stop();
     }),
   );
 
   it("finds earlier answers in the Sent folder when the mailbox keeps no marks", { timeout }, () =>
-    at({ user: "sent", bounces: false, mark: "none" }, async (place) => {
-      const file = join(dirname(place.store), "copy.db");
-      let daemon = await start(place);
-      expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
-      await place.deliver(...letters("late", 6));
-      await answered(place, 6);
-      await filed(place, 6);
+    at({ user: "sent", bounces: false, mark: "none" }, async (setup) => {
+      const file = join(dirname(setup.store), "copy.db");
+      let daemon = await start(setup);
+      expect(await command(setup, "backup", file)).toMatchObject({ code: exitCodes.ok });
+      await setup.deliver(...letters("late", 6));
+      await answered(setup, 6);
+      await filed(setup, 6);
       await daemon.stop();
-      await place.deliver(letter("unanswered@people.test", 0));
-      for (const name of readdirSync(dirname(place.store)).filter((one) => one.startsWith("bridgehead.db")))
-        rmSync(join(dirname(place.store), name));
+      await setup.deliver(letter("unanswered@people.test", 0));
+      for (const name of readdirSync(dirname(setup.store)).filter((one) => one.startsWith("bridgehead.db")))
+        rmSync(join(dirname(setup.store), name));
       // By hand, and without the file beside the store: only the Sent folder tells.
-      copyFileSync(file, place.store);
-      daemon = await start(place);
-      await answered(place, 7);
-      expect(tags(place).at(-1)).toContain("unanswered");
-      const rows = await list(place);
+      copyFileSync(file, setup.store);
+      daemon = await start(setup);
+      await answered(setup, 7);
+      expect(tags(setup).at(-1)).toContain("unanswered");
+      const rows = await list(setup);
       expect(rows.length).toBe(6);
       expect(rows[0]?.reason).toContain("Sent folder");
       await daemon.stop();
@@ -170,42 +170,42 @@ describeReal("a store that is behind its mailbox", missing, () => {
   );
 
   it("warns when the store is missing, and answers none of what the lost one has answered", { timeout }, () =>
-    at({ user: "lost", bounces: false }, async (place) => {
-      let daemon = await start(place);
-      await place.deliver(...letters("old", 4));
-      await answered(place, 4);
-      await marked(place, 4);
+    at({ user: "lost", bounces: false }, async (setup) => {
+      let daemon = await start(setup);
+      await setup.deliver(...letters("old", 4));
+      await answered(setup, 4);
+      await marked(setup, 4);
       await daemon.stop();
-      for (const suffix of ["", "-wal", "-shm"]) rmSync(place.store + suffix, { force: true });
-      expect(existsSync(`${place.store}-installation`)).toBe(true);
+      for (const suffix of ["", "-wal", "-shm"]) rmSync(setup.store + suffix, { force: true });
+      expect(existsSync(`${setup.store}-installation`)).toBe(true);
       // first_start.history reaches back an hour, so the new store looks at all of them.
-      daemon = await start(place);
+      daemon = await start(setup);
       expect(daemon.lines.some(({ reason }) => String(reason).startsWith("the store is missing"))).toBe(true);
       expect((await readyz(daemon)).warnings?.[0]).toContain("the store is missing");
-      await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(4);
-      expect(place.peer.accepted.length).toBe(4);
+      await expect.poll(async () => (await list(setup)).length, { timeout: 60_000 }).toBe(4);
+      expect(setup.peer.accepted.length).toBe(4);
       await daemon.stop();
     }),
   );
 
   it("holds replies and questions that the backup lists as open", { timeout }, () =>
-    at({ user: "open", agent: "late", bounces: false }, async (place) => {
-      const file = join(dirname(place.store), "copy.db");
-      let daemon = await start(place);
-      await place.deliver(...letters("waiting", 3));
+    at({ user: "open", agent: "late", bounces: false }, async (setup) => {
+      const file = join(dirname(setup.store), "copy.db");
+      let daemon = await start(setup);
+      await setup.deliver(...letters("waiting", 3));
       const drafts = async () =>
-        (JSON.parse((await command(place, "outbox", "list", "--json")).out) as { state: string }[]).map(
+        (JSON.parse((await command(setup, "outbox", "list", "--json")).out) as { state: string }[]).map(
           ({ state }) => state,
         );
       await expect.poll(drafts, { timeout: 60_000 }).toEqual(["queued", "queued", "queued"]);
-      expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
-      await answered(place, 3);
+      expect(await command(setup, "backup", file)).toMatchObject({ code: exitCodes.ok });
+      await answered(setup, 3);
       await daemon.stop();
-      expect(await command(place, "restore", file)).toMatchObject({ code: exitCodes.ok });
-      daemon = await start(place);
+      expect(await command(setup, "restore", file)).toMatchObject({ code: exitCodes.ok });
+      daemon = await start(setup);
       expect(await drafts()).toEqual(["held", "held", "held"]);
-      expect(place.peer.accepted.length).toBe(3);
-      expect(await command(place, "inbox", "drop", "--all")).toMatchObject({ code: exitCodes.ok });
+      expect(setup.peer.accepted.length).toBe(3);
+      expect(await command(setup, "inbox", "drop", "--all")).toMatchObject({ code: exitCodes.ok });
       expect(await drafts()).toEqual(["dropped", "dropped", "dropped"]);
       await daemon.stop();
     }),

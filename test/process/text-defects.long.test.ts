@@ -4,24 +4,24 @@ import { afterAll, beforeAll, describe } from "vitest";
 import { textDefects } from "../support/process/defects.ts";
 import { catchesAll } from "../support/process/mail/scenario.ts";
 import { tellTexts, textCaseNamed } from "../support/process/sms/scenario.ts";
-import { type LinesWorld, openPlace, startLinesWorld } from "../support/process/sms/servers.ts";
+import { openSmsSetup, type SmsTestServers, startSmsServers } from "../support/process/sms/servers.ts";
 
 describe("planted defects of texts", () => {
-  let world: LinesWorld;
+  let servers: SmsTestServers;
   beforeAll(async () => {
-    world = await startLinesWorld();
+    servers = await startSmsServers();
   });
-  afterAll(() => world?.close());
+  afterAll(() => servers?.close());
 
   catchesAll({
     defects: textDefects,
     async tell(caught, planted, { number }) {
-      const { place: options, story } = textCaseNamed(caught);
-      const place = await openPlace(world, options);
+      const { place: options, scenario: story } = textCaseNamed(caught);
+      const setup = await openSmsSetup(servers, options);
       try {
-        return await tellTexts(place, number, { ...story, ...planted });
+        return await tellTexts(setup, number, { ...story, ...planted });
       } finally {
-        await place.close();
+        await setup.close();
       }
     },
   });

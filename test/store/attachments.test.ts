@@ -27,10 +27,10 @@ const claim = (db: Database, holder: string, limit = 10, leaseMs = 60_000) =>
   db.tx((q) => claimFetches(q, "c", holder, leaseMs, limit));
 const due = (db: Database) => db.read((q) => dueChannels(q, "attachments"));
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("attachments elsewhere", () => {
     it("are found where there are any, and claimed once", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       expect(await due(db)).toEqual([]);
       await announced(db, 3);
       expect(await due(db)).toEqual(["c"]);
@@ -41,7 +41,7 @@ onEachDatabase((place) => {
     });
 
     it("are claimed by one of two connections that ask at once", async () => {
-      const where = await place();
+      const where = await newDatabase();
       const [one, two] = [await where.open(), await where.open()];
       await migrate(one);
       await announced(one, 8);
@@ -51,7 +51,7 @@ onEachDatabase((place) => {
     });
 
     it("have their bytes, are due later, or never, and a claim writes once", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await announced(db, 3);
       const [kept, later, never] = await claim(db, "a");
       if (!kept || !later || !never) throw new Error("not all were claimed");
@@ -79,7 +79,7 @@ onEachDatabase((place) => {
     });
 
     it("go to another holder when the claim is over; to the same one only when it let go", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await announced(db, 1);
       const [fetch] = await claim(db, "a", 1, -1);
       if (!fetch) throw new Error("nothing was claimed");

@@ -16,7 +16,7 @@ import {
   dueChannels,
   fresh,
   leaseLanes,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   put,
   storeEvent,
@@ -26,8 +26,8 @@ import {
 const minute = 60_000;
 
 /** A question and a reply in conversation `k` of channel `c`, and in `o` of channel `other`. */
-async function withWork(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function withWork(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await ensureChannel(q, "other");
     for (const [k, channel] of [
@@ -75,10 +75,10 @@ async function given(db: Database): Promise<string[]> {
 
 const all = ["k/in", "k/out", "o/in", "o/out"];
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("paused channels", () => {
     it("give out no question and no reply, and all of them again after resume", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       expect(await given(db)).toEqual(all);
       await stop(db, "c");
       expect(await given(db)).toEqual(["o/in", "o/out"]);
@@ -93,7 +93,7 @@ onEachDatabase((place) => {
     });
 
     it("resume by themselves when their time is over", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       await stop(db, "c", minute);
       expect(await given(db)).toEqual(["o/in", "o/out"]);
       await db.tx((q) => q.run("UPDATE channel_pauses SET until = now_ms() - 1"));
@@ -102,7 +102,7 @@ onEachDatabase((place) => {
     });
 
     it("give out notifications, lookups of earlier attempts, a human's messages and live calls", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       await stop(db, "c");
       const of = async (sql: string) => {
         await db.tx((q) => q.run(sql));
@@ -121,7 +121,7 @@ onEachDatabase((place) => {
     });
 
     it("give out a notification in the conversation of a customer whose replies wait", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       await stop(db, "c");
       await db.tx(async (q) => {
         await enqueueDraft(q, { ...notification, id: "n1" });
@@ -137,7 +137,7 @@ onEachDatabase((place) => {
     });
 
     it("keep an attempt that was claimed before from being made", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       await stop(db, "c");
       const tried = (which: "c" | "other") =>
         db.tx(async (q) => {
@@ -156,7 +156,7 @@ onEachDatabase((place) => {
     });
 
     it("are paused by an operator in any case, and automatically only when they are not", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       const auto = () =>
         db.tx((q) => pauseChannel(q, { channel: "c", code: "loops", reason: "loop", event: 1, forMs: null }));
       expect(await auto()).toBe(true);
@@ -171,7 +171,7 @@ onEachDatabase((place) => {
     });
 
     it("count what happened since the end of their last pause", async () => {
-      const db = await withWork(place);
+      const db = await withWork(newDatabase);
       const loop = (sender: string, code: string) =>
         db.tx(async (q) => {
           const id = await storeEvent(q, `${sender} ${code}`, { sender });

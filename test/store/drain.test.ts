@@ -102,12 +102,12 @@ async function work(db: Database, node: string, ledger: Ledger, dieAfter: number
   }
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("drain", () => {
     it("does every job once and in order with four workers, two of which die holding leases", {
       timeout: 600_000,
     }, async () => {
-      const store = await place();
+      const store = await newDatabase();
       const first = await store.open();
       await fill(first);
       const nodes = [first];

@@ -23,7 +23,7 @@ import {
   conversation,
   draft,
   fresh,
-  type NewPlace,
+  type NewDatabase,
   notice,
   onEachDatabase,
   opens,
@@ -47,8 +47,8 @@ async function ages(db: Database, days: number): Promise<void> {
 }
 
 /** Escalation `e` about the customer's conversation `k`; Dora and Emil were told of it in `to-dora` and `to-emil`. */
-async function withEscalation(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function withEscalation(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     await addParticipant(q, "k", "a@example.org");
@@ -91,10 +91,10 @@ const words = (db: Database): Promise<string> =>
   );
 const names = /Anna|Dora|Dahl|Name|example\.org|hash-|"person":"(dora|emil)"/;
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("escalations are forgotten", () => {
     it("erases by the age of the channel, notices to responders by the strictest, and nothing unfinished", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await ensureChannel(q, "strict");
         for (const channel of ["c", "strict"]) {
@@ -146,7 +146,7 @@ onEachDatabase((place) => {
     });
 
     it("keeps the question of a held message, and an erased one is not asked again", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const [held, failed] = await db.tx(async (q) => {
         await conversation(q, "k");
         const ids: number[] = [];
@@ -178,7 +178,7 @@ onEachDatabase((place) => {
     });
 
     it("when they have been closed for long enough, and not sooner", async () => {
-      const db = await withEscalation(place);
+      const db = await withEscalation(newDatabase);
       await ages(db, 3);
       expect(await clean(db)).toMatchObject({ escalations: 0 });
       await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
@@ -191,7 +191,7 @@ onEachDatabase((place) => {
     });
 
     it("but not that they were, what was noticed, nor which of our words were notices", async () => {
-      const db = await withEscalation(place);
+      const db = await withEscalation(newDatabase);
       await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
       await ages(db, 3);
       await clean(db);
@@ -220,7 +220,7 @@ onEachDatabase((place) => {
     });
 
     it("and with them whom they were about and who was told; never while they are open", async () => {
-      const db = await withEscalation(place);
+      const db = await withEscalation(newDatabase);
       await ages(db, 3);
       await clean(db);
       const people = async () =>
@@ -237,7 +237,7 @@ onEachDatabase((place) => {
     });
 
     it("in bounded batches until nothing is left", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 0; n < 250; n++) {
           await opens(q, `e${n}`, { reason: "" });
@@ -252,7 +252,7 @@ onEachDatabase((place) => {
 
   describe("deliveries of the platform's webhooks are forgotten", () => {
     it("when nothing is left to do with them; each is still known", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) =>
         q.run(
           `INSERT INTO platform_webhooks (agent, id, kind, body, state, received_at) VALUES
@@ -273,7 +273,7 @@ onEachDatabase((place) => {
     });
 
     it("lets the daemon write between the parts of an erasure, and waits for its transactions", async () => {
-      const where = await place();
+      const where = await newDatabase();
       const [db, daemon] = [await where.open(), await where.open()];
       await migrate(db);
       await db.tx(async (q) => {

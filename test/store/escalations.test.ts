@@ -36,7 +36,7 @@ import {
   draft,
   fresh,
   migrated,
-  type NewPlace,
+  type NewDatabase,
   notice,
   onEachDatabase,
   opens,
@@ -45,16 +45,16 @@ import {
 const minute = 60_000;
 
 /** Two nodes; SQLite has one. */
-async function nodes(place: NewPlace): Promise<readonly [Database, Database]> {
-  const at = await migrated(place);
+async function nodes(newDatabase: NewDatabase): Promise<readonly [Database, Database]> {
+  const at = await migrated(newDatabase);
   const one = await at.open();
   await one.tx((q) => ensureChannel(q, "c"));
   return [one, one.kind === "postgres" ? await at.open() : one];
 }
 
 /** A store with escalation `e`, and contact `k` of it. */
-async function withContact(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function withContact(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await opens(q, "e");
     await contact(q, "k", "e");
@@ -62,10 +62,10 @@ async function withContact(place: NewPlace): Promise<Database> {
   return db;
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("escalations", () => {
     it("is one for each trouble, however many open it at once", async () => {
-      const [one, two] = await nodes(place);
+      const [one, two] = await nodes(newDatabase);
       const all = await Promise.all(
         Array.from({ length: 12 }, (_, n) => (n % 2 ? one : two).tx((q) => opens(q, `e${n}`))),
       );
@@ -78,7 +78,7 @@ onEachDatabase((place) => {
     });
 
     it("is one when two nodes notice the same trouble, and the same thing counts once", async () => {
-      const [one, two] = await nodes(place);
+      const [one, two] = await nodes(newDatabase);
       const notices = (key: string) => ({
         key,
         source: "ours" as const,
@@ -102,7 +102,7 @@ onEachDatabase((place) => {
     });
 
     it("is followed by another one when it is closed", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const about = "channel:c:cap";
       await db.tx((q) => opens(q, "e1"));
       expect(await db.tx((q) => closeEscalation(q, "e1", "Dora"))).toBe(true);
@@ -115,7 +115,7 @@ onEachDatabase((place) => {
     });
 
     it("is acknowledged by a person, then by another one, and not when it is closed", async () => {
-      const db = await withContact(place);
+      const db = await withContact(newDatabase);
       const takes = (name: string, by: string | null) =>
         db.tx((q) => acknowledgeEscalation(q, "e", { name, target: by }));
       expect(await takes("Dora", "k")).toBe(true);
@@ -135,7 +135,7 @@ onEachDatabase((place) => {
     });
 
     it("is due in its steps, at once when a notice is stuck, and not for ever when the clock was put back", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const due = async () => (await db.tx((q) => dueEscalations(q, 9))).map(({ id }) => id);
       const at = async (dueMs: number | null, toldMs = 0) =>
         db.tx(async (q) => {
@@ -166,7 +166,7 @@ onEachDatabase((place) => {
     });
 
     it("knows what was noticed, for whichever escalation", async () => {
-      const db = await withContact(place);
+      const db = await withContact(newDatabase);
       await db.tx((q) => opens(q, "e2", { about: "channel:d:cap" }));
       const source = { key: "mode:1", source: "mode", detail: "d" };
       expect(await db.tx((q) => addTrigger(q, { ...source, escalation: "e" }))).toBe(true);
@@ -179,7 +179,7 @@ onEachDatabase((place) => {
 
   describe("notification_targets", () => {
     it("is one for each way and address", async () => {
-      const [one, two] = await nodes(place);
+      const [one, two] = await nodes(newDatabase);
       await one.tx((q) => opens(q, "e"));
       await Promise.all(
         Array.from({ length: 6 }, (_, n) =>
@@ -192,7 +192,7 @@ onEachDatabase((place) => {
     });
 
     it("gives links that are valid until they expire or another one is given", async () => {
-      const [one] = await nodes(place);
+      const [one] = await nodes(newDatabase);
       await one.tx(async (q) => {
         await opens(q, "e");
         await contact(q, "k", "e");
@@ -207,7 +207,7 @@ onEachDatabase((place) => {
     });
 
     it("is found by its address while the escalation is open, and for a while after", async () => {
-      const db = await withContact(place);
+      const db = await withContact(newDatabase);
       const at = (address: string) =>
         db.tx(async (q) => (await candidatesAt(q, "c", address, minute)).map(({ target: found }) => found));
       expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
@@ -219,7 +219,7 @@ onEachDatabase((place) => {
     });
 
     it("is found by what we sent, also when a later notice went into another conversation", async () => {
-      const db = await withContact(place);
+      const db = await withContact(newDatabase);
       await db.tx(async (q) => {
         for (const id of ["c1", "c2"]) {
           await conversation(q, id);
@@ -245,7 +245,7 @@ onEachDatabase((place) => {
 
   describe("notifications", () => {
     it("is left once, found when it is due, and said once", async () => {
-      const db = await withContact(place);
+      const db = await withContact(newDatabase);
       const due = async () => (await db.tx((q) => dueNotifications(q, 9, 60_000))).map(({ id }) => id);
       expect(await db.tx((q) => notice(q, "n1", "k"))).toBe(true);
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
@@ -270,7 +270,7 @@ onEachDatabase((place) => {
     });
 
     it("waits to be read until what was told last has gone out, or cannot", async () => {
-      const db = await withContact(place);
+      const db = await withContact(newDatabase);
       const waits = async () => {
         const states = await db.read((q) => targetStates(q, ["e"]));
         return states.get("e")?.some(({ due, waiting }) => due || waiting) ?? false;

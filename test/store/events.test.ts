@@ -37,10 +37,10 @@ import {
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("intake", () => {
     it("stores an id once in its channel, for ever", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(true);
       expect(await db.tx((q) => insertEvent(q, event("1", { body: '"other"' })))).toBe(false);
       expect(await db.tx((q) => insertEvent(q, event("1", { channel: "d" })))).toBe(true);
@@ -57,7 +57,7 @@ onEachDatabase((place) => {
     });
 
     it("knows a copy by its fingerprint, and gives the copy an outcome too", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       expect(await db.tx((q) => insertEvent(q, event("1", { fingerprint: "f" })))).toBe(true);
       expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "f", raw: bytes("raw") })))).toBe(false);
       expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "g" })))).toBe(false);
@@ -71,7 +71,7 @@ onEachDatabase((place) => {
     });
 
     it("recognizes duplicates and copies within one batch, and keeps the order", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const batch = [
         ...Array.from({ length: 41 }, (_, at) => event(`e${at}`, { fingerprint: `f${at}` })),
         event("e3", { fingerprint: "f3" }),
@@ -93,7 +93,7 @@ onEachDatabase((place) => {
     });
 
     it("does not move the cursor for a reader that has lost its lease", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const token = (await db.tx((q) => takeLease(q, "reader", "n", 60_000))) ?? 0;
       const at = (cursor: string, lease: number) => ({
         cursor: cursor as Cursor,
@@ -105,13 +105,13 @@ onEachDatabase((place) => {
     });
 
     it("takes the same event from many at once, once", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const results = await Promise.all(Array.from({ length: 20 }, () => db.tx((q) => insertEvent(q, event("1")))));
       expect(results.filter(Boolean)).toHaveLength(1);
     });
 
     it("keeps the bytes of files once, however often they come", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const attachments = [
         { name: "a.pdf", mediaType: "application/pdf", size: 3, blob: bytes("pdf"), ref: null, named: true },
         { name: "b.png", mediaType: "image/png", size: null, blob: null, ref: '{"at":1}', named: true },
@@ -135,7 +135,7 @@ onEachDatabase((place) => {
     });
 
     it("stores events and cursor together or not at all", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const token = (await db.tx((q) => takeLease(q, "reader", "n", 60_000))) ?? 0;
       const reader = { lease: "reader", token };
       const at = (cursor: string) => ({ cursor: cursor as Cursor, reader });
@@ -155,7 +155,7 @@ onEachDatabase((place) => {
     });
 
     it("hands stored events out in the order of arrival, and only those due", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const ids = await db.tx(async (q) => {
         const made = [];
         for (const id of ["z", "m", "a", "k"]) made.push(await storeEvent(q, id));
@@ -178,7 +178,7 @@ onEachDatabase((place) => {
     });
 
     it("gives an event up after as many failures as it is allowed", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const id = await db.tx((q) => storeEvent(q, "1"));
       for (const state of ["stored", "stored", "failed"]) {
         await db.tx((q) => postponeEvent(q, id, 0, 3, "no"));
@@ -187,7 +187,7 @@ onEachDatabase((place) => {
     });
 
     it("locks a channel's pure stages for one transaction, without waiting", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       expect(await db.tx((q) => lockChannel(q, "c"))).toBe(true);
       // SQLite has one writer, so nothing is locked.
       if (db.kind === "sqlite") return;
@@ -200,7 +200,7 @@ onEachDatabase((place) => {
     });
 
     it("finds conversations by citation, token and person", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (const id of ["k1", "k2", "k3"]) await conversation(q, id);
         await conversation(q, "k9", "d");
@@ -224,7 +224,7 @@ onEachDatabase((place) => {
     });
 
     it("keeps who takes part, in lower case, and to what the conversation is bound", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k1");
         for (const address of ["A@Example.org", "a@example.org", "b@example.org"])

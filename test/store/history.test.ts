@@ -11,10 +11,10 @@ import { timelineOf } from "../../src/store/operators/timeline.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
 import { onEachDatabase, put, storeEvent, withConversation } from "../support/store/databases.ts";
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("history", () => {
     it("has every step of a conversation in order, with all attempts and the responses of the servers", async () => {
-      const { db, asked } = await withConversation(place);
+      const { db, asked } = await withConversation(newDatabase);
       const history = await db.read((q) => conversationHistory(q, "k1", 100));
       if (history === null) throw new Error("no history");
       const entries = timelineOf(history);
@@ -58,7 +58,7 @@ onEachDatabase((place) => {
     });
 
     it("has the actions of operators with their names", async () => {
-      const { db, refused } = await withConversation(place);
+      const { db, refused } = await withConversation(newDatabase);
       await db.tx(async (q) => {
         await put(q, "drafts", "d1", "state = 'held'");
         await dropDraft(q, "d1", "dora");
@@ -78,7 +78,7 @@ onEachDatabase((place) => {
     });
 
     it("is limited to the newest rows of each kind and says so, in a fixed number of statements", async () => {
-      const { db } = await withConversation(place);
+      const { db } = await withConversation(newDatabase);
       await db.tx(async (q) => {
         for (let i = 0; i < 20; i++) {
           const id = await storeEvent(q, `more${i}`);
@@ -104,7 +104,7 @@ onEachDatabase((place) => {
     });
 
     it("is found by any id, address or word of the subject", async () => {
-      const { db, asked, refused } = await withConversation(place);
+      const { db, asked, refused } = await withConversation(newDatabase);
       const found = (text: string) => db.read((q) => find(q, text, { limit: 10 }));
       for (const query of [
         "k1",
@@ -147,7 +147,7 @@ onEachDatabase((place) => {
     });
 
     it("is summarized by the newest message and what became of it", async () => {
-      const { db, asked } = await withConversation(place);
+      const { db, asked } = await withConversation(newDatabase);
       const state = async () => {
         const summary = (await db.read((q) => summariesOf(q, ["k1"]))).get("k1");
         return [summary?.state, summary?.reason];
@@ -181,7 +181,7 @@ onEachDatabase((place) => {
     });
 
     it("is found by the id of a message of the platform, in statements of limited length", async () => {
-      const { db } = await withConversation(place);
+      const { db } = await withConversation(newDatabase);
       await db.tx((q) => put(q, "turns", "t1", "question_id = 'message_1234'"));
       const copies = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)`;
       await db.tx(async (q) => {
@@ -221,7 +221,7 @@ onEachDatabase((place) => {
     });
 
     it("lists answered and waiting messages, and only those of the time asked for", async () => {
-      const { db, asked, refused } = await withConversation(place);
+      const { db, asked, refused } = await withConversation(newDatabase);
       const ids = (filter: Parameters<typeof listEvents>[1]) =>
         db.read((q) => listEvents(q, filter)).then(({ events }) => events.map(({ id }) => id));
       expect(await ids({ state: "answered", kind: "message", limit: 9 })).toEqual([asked]);

@@ -7,10 +7,10 @@ import { fresh, onEachDatabase, storeEvent } from "../support/store/databases.ts
 
 const day = 86_400_000;
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("the list of events", () => {
     it("reads a bounded number of events for a page, and tells where the next one continues", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 1; n <= 220; n++) {
           const id = await storeEvent(q, String(n));

@@ -14,7 +14,7 @@ import {
   dueChannels,
   fresh,
   onEachDatabase,
-  sqlitePlace,
+  sqliteDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
@@ -28,10 +28,10 @@ const all = (db: Database) =>
     drafts: await states(q, "drafts"),
   }));
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("a store that is behind", () => {
     it("is new once, and the same at every later start", async () => {
-      const here = await place();
+      const here = await newDatabase();
       const db = await here.open();
       await migrate(db);
       const first = await identifyInstallation(db, here.file ?? null);
@@ -40,7 +40,7 @@ onEachDatabase((place) => {
     });
 
     it("holds messages, questions and replies, of one channel or all, and lets an operator decide", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const decide = async (action: Repair, channel = ""): Promise<number> => {
         const selection = { code: answeredBefore, states: ["held"], channel };
         const counts = [];
@@ -82,7 +82,7 @@ onEachDatabase((place) => {
     });
 
     it("keeps secrets under their names", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       expect(await db.read((q) => readSecret(q, "email/a"))).toBeNull();
       for (const value of ["one", "two"]) await db.tx((q) => writeSecret(q, "email/a", value));
       expect(await db.read((q) => readSecret(q, "email/a"))).toBe("two");
@@ -92,7 +92,7 @@ onEachDatabase((place) => {
 
 /** What the file beside an SQLite store tells. */
 describe("sqlite only", () => {
-  const place = sqlitePlace;
+  const place = sqliteDatabase;
   describe("the file beside the store", () => {
     async function started(): Promise<{ file: string; open: () => Promise<Database> }> {
       const here = await place();

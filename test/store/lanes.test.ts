@@ -21,7 +21,7 @@ import {
   fresh,
   headTurn,
   leaseLanes,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   turn,
 } from "../support/store/databases.ts";
@@ -50,8 +50,8 @@ const holds = (db: Database, token: number): Promise<boolean> =>
 
 const head = async (db: Database, of: Lease) => (await db.tx((q) => headTurn(q, of)))?.id ?? null;
 
-async function withTurns(place: NewPlace, ids: readonly string[]): Promise<Database> {
-  const db = await fresh(place);
+async function withTurns(newDatabase: NewDatabase, ids: readonly string[]): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     for (const id of ids) await turn(q, id, "k");
@@ -81,9 +81,9 @@ const asking = (db: Database, ids: readonly string[]): Promise<void> =>
     }
   });
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   it("counts the time of the claiming statement against the lease", async () => {
-    const db = await withTurns(place, ["t"]);
+    const db = await withTurns(newDatabase, ["t"]);
     let now = 0;
     const waiting = (q: Query): Query => ({
       ...q,
@@ -101,7 +101,7 @@ onEachDatabase((place) => {
 
   describe("announced lanes", () => {
     it("are all that a claim reads, however many questions wait for their answers", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const asked = Array.from({ length: 300 }, (_, at) => `t${at}`);
       await asking(db, asked);
       expect((await db.tx((q) => announced(q))).toSorted()).toEqual(asked.toSorted());
@@ -122,7 +122,7 @@ onEachDatabase((place) => {
     });
 
     it("are claimed again when they are released with more work", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       expect(await db.tx((q) => announced(q))).toEqual([]);
       await asking(db, ["a"]);
       await db.tx((q) => turn(q, "b", "ka"));
@@ -137,7 +137,7 @@ onEachDatabase((place) => {
     });
 
     it("are not lost by a claim that is rolled back", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => announced(q));
       await asking(db, ["a"]);
       const failed = db.tx(async (q) => {
@@ -149,7 +149,7 @@ onEachDatabase((place) => {
     });
 
     it("are not lost when a claim has room for some of them", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => announced(q));
       await asking(db, ["a", "b", "c"]);
       const found = [await db.tx((q) => announced(q, 2)), await db.tx((q) => announced(q, 2))];
@@ -157,7 +157,7 @@ onEachDatabase((place) => {
     });
 
     it("are joined by those that a search finds: they became due with time, or by another process", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await asking(db, ["a"]);
       await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() + 3600000 WHERE direction = 'in'"));
       expect(await db.tx((q) => announced(q))).toEqual([]);
@@ -170,7 +170,7 @@ onEachDatabase((place) => {
     });
 
     it("of a channel that claims nothing are forgotten and searched for when there are many", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => announced(q));
       const ids = Array.from({ length: 1100 }, (_, at) => `t${at}`);
       await asking(db, ids);
@@ -178,7 +178,7 @@ onEachDatabase((place) => {
     });
 
     it("of a paused channel are found by the search after the pause", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => announced(q));
       await db.tx((q) => pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null }));
       await asking(db, ["a"]);
@@ -194,14 +194,14 @@ onEachDatabase((place) => {
 
   describe("lanes", () => {
     it("numbers what is put in, in order", async () => {
-      const db = await withTurns(place, []);
+      const db = await withTurns(newDatabase, []);
       expect(await db.tx(async (q) => [await nextSeq(q, "k", "in"), await nextSeq(q, "k", "in")])).toEqual([1, 2]);
       expect(await db.tx((q) => nextSeq(q, "k", "out"))).toBe(1);
       await expect(db.tx((q) => nextSeq(q, "nope", "in"))).rejects.toThrow("there is no such lane");
     });
 
     it("works the oldest first, one at a time", async () => {
-      const db = await withTurns(place, ["t3", "t1", "t2"]);
+      const db = await withTurns(newDatabase, ["t3", "t1", "t2"]);
       const seen: (string | null)[] = [];
       for (let i = 0; i < 3; i++) {
         const held = await one(db);
@@ -217,7 +217,7 @@ onEachDatabase((place) => {
     });
 
     it("never lets a younger one overtake a head that is delayed", async () => {
-      const db = await withTurns(place, ["t1", "t2"]);
+      const db = await withTurns(newDatabase, ["t1", "t2"]);
       const held = await one(db);
       await db.tx(async (q) => {
         await concludeTurn(q, "t1", { state: "waiting", open: 1, dueInMs: 3_600_000 });
@@ -233,7 +233,7 @@ onEachDatabase((place) => {
     });
 
     it("stands still while its head is failed and open, and goes on when that is settled", async () => {
-      const db = await withTurns(place, ["t1", "t2"]);
+      const db = await withTurns(newDatabase, ["t1", "t2"]);
       await db.tx(async (q) => {
         await concludeTurn(q, "t1", { state: "failed", open: 1 });
         await refreshLane(q, "k", "in");
@@ -247,7 +247,7 @@ onEachDatabase((place) => {
     });
 
     it("leases at most as many as asked for, longest due first", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let i = 0; i < 6; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
         for (let i = 0; i < 6; i++) await q.run("UPDATE lanes SET due_at = $2 WHERE id = $1", `k${i}/in`, 100 - i);
@@ -264,7 +264,7 @@ onEachDatabase((place) => {
     });
 
     it("names the channels with due lanes, each once", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (const channel of ["b", "a", "z"]) {
           for (let i = 0; i < 3; i++)
@@ -280,7 +280,7 @@ onEachDatabase((place) => {
     });
 
     it("lets a presumed dead holder write nothing", async () => {
-      const db = await withTurns(place, ["t1"]);
+      const db = await withTurns(newDatabase, ["t1"]);
       const stale = await one(db, "n", 1);
       let next: Lease | undefined;
       await expect.poll(async () => (next = (await lease(db, "m"))[0]), { interval: 5 }).toBeDefined();
@@ -296,14 +296,14 @@ onEachDatabase((place) => {
     });
 
     it("lets a holder with an expired lease write until another takes over", async () => {
-      const db = await withTurns(place, ["t1"]);
+      const db = await withTurns(newDatabase, ["t1"]);
       const late = await one(db, "n", 0);
       await db.tx((q) => guardLease(q, late));
       await db.tx((q) => releaseLane(q, late, "in"));
     });
 
     it("ends all leases at a start on a store of one's own", async () => {
-      const db = await withTurns(place, ["t1"]);
+      const db = await withTurns(newDatabase, ["t1"]);
       const old = await one(db);
       const token = await db.tx((q) => takeLease(q, "channel:c", "n", minute));
       await db.tx(endLeases);
@@ -313,7 +313,7 @@ onEachDatabase((place) => {
     });
 
     it("counts a channel's reader by one token", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const take = (holder: string, ms = minute) => db.tx((q) => takeLease(q, "channel:c", holder, ms));
       expect(await take("n")).toBe(1);
       expect(await take("n")).toBe(1);
@@ -328,7 +328,7 @@ onEachDatabase((place) => {
     });
 
     it("counts an attempt that was not sent, and records one only for the turn as it was claimed", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await turn(q, "t1", "k");
@@ -352,7 +352,7 @@ onEachDatabase((place) => {
     });
 
     it("writes attempts down, and an outcome once", async () => {
-      const db = await withTurns(place, ["t1"]);
+      const db = await withTurns(newDatabase, ["t1"]);
       const held = await one(db, "n");
       await db.tx(async (q) => recordAsking(q, await readTurn(q, "t1"), "n", held.token));
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({ state: "asking", attempts: 1 });
@@ -371,7 +371,7 @@ onEachDatabase((place) => {
     });
 
     it("tells which platform messages belong to other turns", async () => {
-      const db = await withTurns(place, ["t1", "t2"]);
+      const db = await withTurns(newDatabase, ["t1", "t2"]);
       await db.tx(async (q) => {
         await bindPlatform(q, "k", "p");
         await concludeTurn(q, "t1", { state: "answered", open: 0, questionId: "q1" });

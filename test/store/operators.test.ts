@@ -25,7 +25,7 @@ import {
   fresh,
   insertEvent,
   leaseLanes,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   put,
   stateOf,
@@ -36,8 +36,8 @@ import {
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(id) });
 
-async function withDrafts(place: NewPlace, ids: readonly string[]): Promise<Database> {
-  const db = await fresh(place);
+async function withDrafts(newDatabase: NewDatabase, ids: readonly string[]): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     for (const id of ids) await draft(q, id, "k");
@@ -45,10 +45,10 @@ async function withDrafts(place: NewPlace, ids: readonly string[]): Promise<Data
   return db;
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("operators", () => {
     it("counts what is held on a channel, up to a limit and within a time", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 0; n < 5; n++) {
           const id = await storeEvent(q, `e${n}`, n === 4 ? { channel: "other" } : {});
@@ -64,7 +64,7 @@ onEachDatabase((place) => {
     });
 
     it("lists drafts by state and channel, newest first", async () => {
-      const db = await withDrafts(place, ["d1", "d2", "d3"]);
+      const db = await withDrafts(newDatabase, ["d1", "d2", "d3"]);
       await db.tx(async (q) => {
         await conversation(q, "o", "other");
         await draft(q, "d4", "o", 0, "other");
@@ -80,7 +80,7 @@ onEachDatabase((place) => {
 
     it("reads a bounded number of sent drafts for a page, and tells where the next one continues", async () => {
       const ids = Array.from({ length: 220 }, (_, n) => `d${n + 100}`);
-      const db = await withDrafts(place, ids);
+      const db = await withDrafts(newDatabase, ids);
       await db.tx((q) => q.run("UPDATE drafts SET state = CASE WHEN id = 'd100' THEN 'delivered' ELSE 'sent' END"));
       const list = async (wanted: Omit<Parameters<typeof listDrafts>[1], "limit">) => {
         const { drafts, readTo } = await db.read((q) => listDrafts(q, { limit: 1, ...wanted }));
@@ -98,7 +98,7 @@ onEachDatabase((place) => {
     });
 
     it("shows a draft with its attempts", async () => {
-      const db = await withDrafts(place, ["d1"]);
+      const db = await withDrafts(newDatabase, ["d1"]);
       await db.tx(async (q) => {
         const row = await readDraft(q, "d1");
         if (row) await recordSending(q, row, "n", 1);
@@ -120,7 +120,7 @@ onEachDatabase((place) => {
     });
 
     it("sends a draft again before the later ones of its lane, and refuses what is under way or done", async () => {
-      const db = await withDrafts(place, ["d1", "d2"]);
+      const db = await withDrafts(newDatabase, ["d1", "d2"]);
       for (const state of ["queued", "sending", "unknown", "sent", "delivered"]) {
         await db.tx((q) => put(q, "drafts", "d1", `state = '${state}', open = 1`));
         await expect(
@@ -149,7 +149,7 @@ onEachDatabase((place) => {
     });
 
     it("drops a draft that has not gone out, and lets its lane go on", async () => {
-      const db = await withDrafts(place, ["d1", "d2"]);
+      const db = await withDrafts(newDatabase, ["d1", "d2"]);
       for (const state of ["sending", "sent", "delivered", "dropped"]) {
         await db.tx((q) => put(q, "drafts", "d1", `state = '${state}', open = 1`));
         await expect(
@@ -171,7 +171,7 @@ onEachDatabase((place) => {
     });
 
     it("lists what was not answered, shows it, and gives its raw bytes", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null, named: true }];
       const [one, two] = await db.tx(async (q) => [
         await storeEvent(q, "1", { raw: blob("raw"), attachments }),
@@ -200,7 +200,7 @@ onEachDatabase((place) => {
     });
 
     it("releases a message that was not answered, once, and nothing else", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const id = await db.tx((q) => storeEvent(q, "1", { fingerprint: "f" }));
       for (const state of ["ignored", "held", "failed"] as const) {
         await db.tx((q) => settleEvent(q, id, { state, code: "x", reason: "y" }));
@@ -219,7 +219,7 @@ onEachDatabase((place) => {
     });
 
     it("tells per channel what is open, how old, and what is paused", async () => {
-      const db = await withDrafts(place, ["d1", "d2", "d3"]);
+      const db = await withDrafts(newDatabase, ["d1", "d2", "d3"]);
       await db.tx(async (q) => {
         await turn(q, "t1", "k", { receivedAt: Date.now() - 5000 });
         await turn(q, "t2", "k");
@@ -278,7 +278,7 @@ onEachDatabase((place) => {
     });
 
     it("forgets raw messages and files first, unless a younger message has the same file", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const attached = (id: string) => ({
         raw: blob(`raw ${id}`),
         attachments: [{ name: "a", mediaType: "b/c", size: 1, blob: blob(id), ref: null, named: true }],
@@ -325,7 +325,7 @@ onEachDatabase((place) => {
     });
 
     it("forgets old raw messages behind one that arrived while the clock was ahead", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         const ahead = await storeEvent(q, "ahead", { raw: blob("ahead") });
         await storeEvent(q, "old", { raw: blob("old") });
@@ -339,7 +339,7 @@ onEachDatabase((place) => {
     });
 
     it("forgets the words of what is settled, keeps what is not, and still knows a copy", async () => {
-      const db = await withDrafts(place, ["d1", "d2", "d3"]);
+      const db = await withDrafts(newDatabase, ["d1", "d2", "d3"]);
       const [settled, held] = await db.tx(async (q) => {
         const ids = [await storeEvent(q, "1", { fingerprint: "f" }), await storeEvent(q, "2")];
         await settleEvent(q, ids[0] ?? 0, { state: "routed" });
@@ -400,7 +400,7 @@ onEachDatabase((place) => {
     });
 
     it("forgets the attempts with the words, and who it was when nothing of a conversation is left", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const person = "a@example.org";
       await db.tx(async (q) => {
         for (const id of ["old", "alive", "held"]) {
@@ -460,7 +460,7 @@ onEachDatabase((place) => {
     });
 
     it("forgets in bounded batches until nothing is left", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let i = 0; i < 450; i++) await insertEvent(q, event(String(i), { raw: blob(`blob${i}`) }));
         await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);

@@ -12,10 +12,10 @@ const operator = { actor: "dora", reason: "asked by phone" };
 const anna = { channel: "c", addresses: ["a@example.org"] };
 const suppressions = (db: Database) => db.read((q) => listOptOuts(q, { limit: 10 }));
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("opt-outs", () => {
     it("suppress the sender of a held message and its Reply-To, and drop the message", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const body = JSON.stringify({ kind: "message", text: "stop it", replyTo: { address: "Other@example.org" } });
       const id = await db.tx(async (q) => {
         const stored = await storeEvent(q, "e", { sender: "a@example.org", body });
@@ -48,7 +48,7 @@ onEachDatabase((place) => {
     });
 
     it("leave a message that was answered or dropped as it is", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const id = await db.tx((q) => storeEvent(q, "e", { sender: "a@example.org" }));
       await db.tx((q) => settleEvent(q, id, { state: "ignored", code: "denied" }));
       await db.tx(async (q) => optOut(q, await senderOf(q, id), { actor: "dora" }));
@@ -62,7 +62,7 @@ onEachDatabase((place) => {
     });
 
     it("are lifted by an operator, as are those of bounces, and by START", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => optOut(q, anna, operator));
       expect(await db.tx((q) => undoOptOut(q, anna, operator))).toMatchObject([{ source: "operator" }]);
       expect(await suppressions(db)).toEqual([]);
@@ -76,7 +76,7 @@ onEachDatabase((place) => {
     });
 
     it("of the person or the provider are not lifted, and not replaced by one that could be", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       for (const own of [suppress, suppressOptedOut]) {
         await db.tx((q) => own(q, "c", "a@example.org", "own words"));
         const [before] = await suppressions(db);
@@ -92,7 +92,7 @@ onEachDatabase((place) => {
     });
 
     it("stay after an erasure, and are lifted by address", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       for (const by of ["operator", "stop"] as const) {
         await db.tx((q) => suppress(q, "c", "a@example.org", "words of the person", by));
         await db.tx((q) => hideSuppressions(q, ["a@example.org"]));
@@ -104,7 +104,7 @@ onEachDatabase((place) => {
     });
 
     it("name messages only, of senders that are known", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const [message, receipt] = await db.tx(async (q) => [
         await storeEvent(q, "e", { sender: null }),
         await storeEvent(q, "r", { kind: "delivery" }),

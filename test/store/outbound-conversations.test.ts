@@ -45,10 +45,10 @@ async function notice(q: Query, id: string): Promise<void> {
   await insertReply(q, { ...reply, kind, address: '{"to":[]}' });
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("joined messages", () => {
     it("find the last turn of the person that nobody has asked", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const joinable = (of = "k", who = person) => db.read((q) => joinableTurn(q, of, who));
       const first = await db.tx(async (q) => {
         for (const id of ["k", "l", "m"]) await conversation(q, id);
@@ -101,7 +101,7 @@ onEachDatabase((place) => {
     });
 
     it("move the turn's due time, but not before a time it has to wait for", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const own = { turn: "t1", trace: "m1 m2", conversation: "k", context: null };
       const change = { ...own, question: "one\ntwo", address: '{"to":[1]}', receivedAt: 5 };
       const far = Date.now() + 3_600_000;
@@ -124,7 +124,7 @@ onEachDatabase((place) => {
     });
 
     it("are due together when they are said to be, and settled together", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const ids = await db.tx(async (q) => {
         await conversation(q, "k");
         const common = {
@@ -164,7 +164,7 @@ onEachDatabase((place) => {
 
   describe("words of the channel's own", () => {
     it("go out before what waits, in their own order, and are counted", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const forced = async (q: Query, id: string) => {
         await notice(q, `r${id}`);
         const common = { conversation: "k", channel: "c", recipient: person, body: "{}", dueAt: 0 };
@@ -194,7 +194,7 @@ onEachDatabase((place) => {
     });
 
     it("are no reply of the agent: the introduction is still due", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await notice(q, "rn");
@@ -214,7 +214,7 @@ onEachDatabase((place) => {
     });
 
     it("are not superseded, nor is the rest of what has begun to go out, nor by our own beginnings", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const part = (q: Query, id: string, reply: string) =>
         enqueueDraft(q, {
           id,
@@ -263,7 +263,7 @@ onEachDatabase((place) => {
 
   describe("consent", () => {
     it("suppresses at once, and lifting forgets the strikes", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const why = () => db.read((q) => suppression(q, "c", person));
       await db.tx((q) => strike(q, "c", person, 2, "bounced"));
       await db.tx((q) => suppress(q, "c", "A@Example.org", "said STOP"));
@@ -277,7 +277,7 @@ onEachDatabase((place) => {
     });
 
     it("does not wait for room in the channel", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await insertEvent(q, event("one"));
         await insertEvent(q, event("stop", { exempt: true }));
@@ -299,7 +299,7 @@ onEachDatabase((place) => {
     const outcome = (db: Database, id: string) => db.read((q) => openingOutcome(q, id));
 
     it("is a turn without a question, with its person as participant", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const begun = await db.tx((q) => begin(q, systemClock, wanted));
       const [leased] = await db.tx((q) => lease(q, "in"));
       const head = leased && (await db.read((q) => headTurn(q, leased)));
@@ -315,7 +315,7 @@ onEachDatabase((place) => {
     });
 
     it("is begun once by two processes at the same time, and again only when asked for", async () => {
-      const where = await place();
+      const where = await newDatabase();
       const db = await fresh(() => Promise.resolve(where));
       const other = await where.open();
       const none: Pick<Opening, "introduction" | "subject"> = { introduction: null, subject: null };
@@ -344,7 +344,7 @@ onEachDatabase((place) => {
     });
 
     it("has an outcome at every stage", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const { turn: id, conversation: of } = await db.tx((q) => begin(q, systemClock, wanted));
       const seen = [await outcome(db, id)];
       const step = async (work: (q: Query) => Promise<void>) => {

@@ -37,10 +37,10 @@ const must = async (db: Database, id: string) => {
   return found;
 };
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("outbound", () => {
     it("hands replies to compose, oldest first", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         for (const id of ["r2", "r1", "r3"]) {
@@ -66,7 +66,7 @@ onEachDatabase((place) => {
     });
 
     it("counts the drafts that may have been sent under an unknown id, by recipient", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const outcomes = [
         { id: "sending", state: "sending", open: 1 },
         { id: "unknown", state: "unknown", open: 1 },
@@ -92,7 +92,7 @@ onEachDatabase((place) => {
     });
 
     it("sends a conversation's drafts in order, none before the one in front and none before it is due", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k", hour);
@@ -117,7 +117,7 @@ onEachDatabase((place) => {
     });
 
     it("tells how long the head is not due", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k", hour);
@@ -126,7 +126,7 @@ onEachDatabase((place) => {
     });
 
     it("is due now when its time is past", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k", -hour);
@@ -135,7 +135,7 @@ onEachDatabase((place) => {
     });
 
     it("writes the attempt down; an earlier attempt's window of looking ends with it", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
@@ -154,7 +154,7 @@ onEachDatabase((place) => {
     });
 
     it("records no attempt on a draft that may not be sent any more", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         for (const id of ["d1", "d2", "d3", "d4"]) await draft(q, id, "k");
@@ -177,7 +177,7 @@ onEachDatabase((place) => {
     });
 
     it("changes a draft only from the expected state", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
@@ -187,7 +187,7 @@ onEachDatabase((place) => {
     });
 
     it("matches a receipt by the ids it was sent under, in its channel", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
@@ -199,7 +199,7 @@ onEachDatabase((place) => {
     });
 
     it("matches a bounce by recipient: the newest that went there, none that did not", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const bounced = { conversation: "k", channel: "c", turn: null, text: "x", platformId: null };
       await db.tx(async (q) => {
         await conversation(q, "k");
@@ -223,7 +223,7 @@ onEachDatabase((place) => {
     });
 
     it("knows the first reply, and a reply to what is no longer the last word", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         await turn(q, "t1", "k");
@@ -247,7 +247,7 @@ onEachDatabase((place) => {
     });
 
     it("pauses a sender, then lets one draft be tried", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const pause = (sender: string, forMs: number) =>
         db.tx((q) =>
           writePause(q, "c", {
@@ -275,7 +275,7 @@ onEachDatabase((place) => {
     });
 
     it("tries again at once what waits for a login, but not what waits for a quota or a named time", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         const base = { failures: 1, forMs: 60_000, by_provider: false, reason: "x" };
         await writePause(q, "c", { ...base, sender: wholeChannel, cause: "login" });
@@ -288,7 +288,7 @@ onEachDatabase((place) => {
     });
 
     it("leases no lane of a paused sender, and of a paused channel only those of calls", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (const [id, sender, node] of [
           ["a", "", null],
@@ -313,7 +313,7 @@ onEachDatabase((place) => {
     });
 
     it("suppresses an address after so many strikes, in its channel", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const hit = (limit: number, address = "A@example.org") => db.tx((q) => strike(q, "c", address, limit, "bounced"));
       expect([await hit(2), await hit(2), await hit(5)]).toEqual([false, true, true]);
       expect(await hit(1, "b@example.org")).toBe(true);

@@ -20,7 +20,7 @@ import {
   dueChannels,
   fresh,
   leaseLanes,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   opens,
   stateOf,
@@ -29,8 +29,8 @@ import {
 
 const minute = 60_000;
 
-async function withConversation(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function withConversation(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx((q) => conversation(q, "k"));
   return db;
 }
@@ -52,10 +52,10 @@ async function says(q: Query, id: string, kind: Kind, text: string, dueInMs = mi
   });
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("looks", () => {
     it("is due when it was wanted soonest", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       const due = async () => (await db.read((q) => duePolls(q, "c", 9))).map((row) => row.conversation);
       const wants = (ms: number) => db.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, ms));
       await wants(60 * minute);
@@ -70,7 +70,7 @@ onEachDatabase((place) => {
     });
 
     it("knows how much goes on", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
       expect(await activity()).toMatchObject({ quiet: null, escalation: null });
       await db.tx(async (q) => {
@@ -97,7 +97,7 @@ onEachDatabase((place) => {
       (await db.tx((q) => leaseLanes(q, "in", "c", node, minute, 9)))[0] ?? null;
 
     it("is leased when nothing waits in it, to one at a time", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       const lease = await idle(db, "a");
       expect(lease).toMatchObject({ conversation: "k", channel: "c" });
       expect(await idle(db, "b")).toBeNull();
@@ -107,7 +107,7 @@ onEachDatabase((place) => {
     });
 
     it("is not leased while a question waits, or is asked; no question is asked while it is leased", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       const lease = await idle(db, "a");
       await db.tx((q) => turn(q, "t", "k"));
       expect(await asks(db, "b")).toBeNull();
@@ -123,14 +123,14 @@ onEachDatabase((place) => {
     });
 
     it("is another node's while a call is there", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       await db.tx((q) => insertSession(q, { channel: "c", id: "s", conversation: "k", node: "a" }));
       expect(await idle(db, "b")).toBeNull();
       expect(await idle(db, "a")).not.toBeNull();
     });
 
     it("is never leased to a look and to a question at once, whoever comes first", async () => {
-      const at = await place();
+      const at = await newDatabase();
       const db = await fresh(async () => at);
       const other = db.kind === "postgres" ? await at.open() : db;
       await db.tx((q) => conversation(q, "k"));
@@ -150,7 +150,7 @@ onEachDatabase((place) => {
 
   describe("takeover", () => {
     it("drops the agent's answers that wait for their delay, and nothing else", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
         await says(q, "waits", "answer", "Later.");
         await says(q, "response", "answer", " A colleague helps. ");
@@ -174,7 +174,7 @@ onEachDatabase((place) => {
     });
 
     it("does not drop the rest of what has begun to go out", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
         await says(q, "one", "answer", "In two parts.");
         await q.run("UPDATE drafts SET state = 'sent', open = 0, attempts = 1");
@@ -193,7 +193,7 @@ onEachDatabase((place) => {
     });
 
     it("notes under which id the platform has a person's words", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
         await turn(q, "t", "k");
         await insertReply(q, {
@@ -213,7 +213,7 @@ onEachDatabase((place) => {
 
   describe("transcripts", () => {
     it("is what the three of them said, in its order, the newest of it", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       const start = Date.now() - 10 * minute;
       const kinds = [
         ["t1", "question", "Where is my lamp?"],
@@ -257,7 +257,7 @@ onEachDatabase((place) => {
     });
 
     it("knows whether the person has written since", async () => {
-      const db = await withConversation(place);
+      const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
         await turn(q, "asked", "k");
         await turn(q, "relayed", "k");

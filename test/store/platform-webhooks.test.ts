@@ -29,10 +29,10 @@ import {
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("what the platform has told", () => {
     it("is stored once by its id, and again only when it may come again", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const store = (id: string, againMs: number | null) =>
         db.tx((q) => insertPlatformWebhook(q, { ...told, id }, againMs));
       const both = await Promise.all([store("msg_1", null), store("msg_1", null)]);
@@ -51,7 +51,7 @@ onEachDatabase((place) => {
     });
 
     it("is due at once, then when it was put off to, then never again", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => insertPlatformWebhook(q, told, null));
       await db.tx((q) => insertPlatformWebhook(q, { ...told, id: "m", kind: "message", body: "words" }, null));
       // Within one millisecond there is no order.
@@ -71,7 +71,7 @@ onEachDatabase((place) => {
     });
 
     it("is about the newest conversation that is bound to that one", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (const id of ["k1", "k2"]) await bindPlatform(q, await conversation(q, id), "p");
       });
@@ -82,7 +82,7 @@ onEachDatabase((place) => {
   });
 
   it("notes a webhook that is asked for once, with what became of it", async () => {
-    const db = await fresh(place);
+    const db = await fresh(newDatabase);
     const one = { agent: "agent", trigger: "each_message", url: "https://a.test/", digest: "d" };
     const both = await Promise.all([1, 2].map(() => db.tx((q) => beginRegistration(q, one))));
     expect(both.filter(Boolean)).toHaveLength(1);
@@ -98,7 +98,7 @@ onEachDatabase((place) => {
   });
 
   it("counts what became of the notices of each escalation, channel by channel", async () => {
-    const db = await fresh(place);
+    const db = await fresh(newDatabase);
     await db.tx(async (q) => {
       const about = { conversation: null, channel: "c", agent: "a", cause: "topic", topic: null, reason: "" };
       for (const id of ["e1", "e2", "e3"]) await insertEscalation(q, { ...about, id, about: id });

@@ -14,7 +14,7 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { eventually } from "../support/clock.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
-import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
+import { fresh, postgresDatabase, storeEvent } from "../support/store/databases.ts";
 import { needPostgres, type Postgres, proxiedStore, roundTrips, startPostgres } from "../support/store/postgres.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
@@ -23,7 +23,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     server = await startPostgres();
   });
   afterAll(() => server?.stop());
-  const place = () => postgresPlace(server);
+  const place = () => postgresDatabase(server);
 
   it("recognizes a store that pg_restore has created, and holds its open work", async () => {
     const store = await place();

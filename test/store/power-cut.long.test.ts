@@ -83,7 +83,7 @@ interface Findings {
  *  not counted again. `obeys` says which syncs the disk obeys; the replay ends after `enough` losses. */
 function replay(
   operations: readonly FileOperation[],
-  place: Place,
+  place: Setup,
   obeys: (call: string) => boolean = () => true,
   enough = Number.POSITIVE_INFINITY,
 ): Findings {
@@ -122,7 +122,7 @@ function replay(
 }
 
 /** The files of a state, where SQLite opens them. Successive states differ in few blocks; only those are written. */
-class Place {
+class Setup {
   readonly file: string;
   /** What the files contain. */
   readonly #contents = new Map<string, Buffer>();
@@ -456,7 +456,7 @@ describeReal("a power cut", missing, () => {
     const operations = await record();
     const acknowledged = operations.filter(({ kind }) => kind === "output").length;
     expect(acknowledged).toBe(140);
-    const place = new Place(join(folder(existsSync("/dev/shm") ? "/dev/shm" : tmpdir()), storeName));
+    const place = new Setup(join(folder(existsSync("/dev/shm") ? "/dev/shm" : tmpdir()), storeName));
     const found = replay(operations, place);
     report("which obeys every sync", found);
     expect(found).toMatchObject({ lost: 0, corrupt: 0, first: "" });

@@ -94,10 +94,10 @@ async function playNodes(
 
 const nodeStep = fc.tuple(step(4), fc.integer({ min: 0, max: 3 })).map(([one, node]) => ({ ...one, node }));
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("rates", () => {
     it("never passes the limit in any window, for any limit and any crowd", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let runs = 0;
       const limits = fc.constantFrom(
         [1, 1000],
@@ -127,13 +127,13 @@ onEachDatabase((place) => {
     });
 
     it("never passes the limit in any window when nodes draw in batches", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let runs = 0;
       const limits = fc.constantFrom([5, 1000], [10, 1000], [60, 10_000], [100, 1000], [1000, 60_000]);
       const steps = fc.array(nodeStep, { minLength: 20, maxLength: 80 });
       await fc.assert(
-        fc.asyncProperty(limits, steps, async ([requests = 1, per = 1], crowd) => {
-          const made = await playNodes(db, `n${runs++}`, rateOf(requests, per), crowd);
+        fc.asyncProperty(limits, steps, async ([requests = 1, per = 1], customers) => {
+          const made = await playNodes(db, `n${runs++}`, rateOf(requests, per), customers);
           expect(most(made, per)).toBeLessThanOrEqual(requests);
         }),
         { numRuns: db.kind === "sqlite" ? 120 : 15 },
@@ -141,7 +141,7 @@ onEachDatabase((place) => {
     });
 
     it("gives two busy nodes nearly all of 1000 per 60 s", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const each = (n: number) => ({ pause: 40, count: 1, wait: 2000, penalty: 0, node: n % 2 });
       const steps = Array.from({ length: 2000 }, (_, n) => each(n));
       const made = await playNodes(db, "n", rateOf(1000, 60_000), steps);
@@ -150,7 +150,7 @@ onEachDatabase((place) => {
     });
 
     it("asks no more than once in a while when one node is busy below the limit", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let draws = 0;
       const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const step = { pause: 5, count: 1, wait: 2000, penalty: 0, node: 0 };
@@ -167,7 +167,7 @@ onEachDatabase((place) => {
     });
 
     it("draws for claimed work without a further commit where one process owns the store", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let draws = 0;
       const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const { log } = listen();
@@ -188,7 +188,7 @@ onEachDatabase((place) => {
     });
 
     it("hands out no request whose draw was rolled back", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const { log } = listen();
       const rate = rateOf(5, 60_000); // a burst of four
       const reserve = new RateReserve({
@@ -209,14 +209,14 @@ onEachDatabase((place) => {
     });
 
     it("discards what was drawn after a penalty, on the node that was refused at once", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const step = { pause: 1, count: 1, wait: 0, penalty: 0, node: 0 };
       const made = await playNodes(db, "n", rateOf(100_000, 60_000), [step, { ...step, wait: 60_000, penalty: 5000 }]);
       expect((made[1] ?? 0) - (made[0] ?? 0)).toBeGreaterThanOrEqual(5000);
     });
 
     it("gives 1000 per 60 s nearly all of it, at most 990", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const steps = Array.from({ length: 2600 }, () => ({ pause: 25, count: 1, wait: 0, penalty: 0 }));
       const made = await db.tx(async (q) => {
         const inside = { ...db, tx: <T>(work: (inner: Query) => Promise<T>) => work(q) };
@@ -231,7 +231,7 @@ onEachDatabase((place) => {
         const { interval, tolerance } = rateOf(requests, 60_000);
         expect(Math.floor(tolerance / interval) + 1, String(requests)).toBeGreaterThanOrEqual(4);
       }
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       for (const requests of [1, 2, 3]) {
         const turn = await db.tx((q) => takeRate(q, `r${requests}`, rateOf(requests, 1000), 4, 2000));
         expect(turn.taken, String(requests)).toBe(true);
@@ -239,7 +239,7 @@ onEachDatabase((place) => {
     });
 
     it("takes nothing when the wait would be too long", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const slow = rateOf(1, 60_000);
       const take = (wait: number) => db.tx((q) => takeRate(q, "r", slow, 1, wait));
       expect(await take(0)).toEqual({ taken: true, waitMs: 0 });
@@ -251,7 +251,7 @@ onEachDatabase((place) => {
     });
 
     it("holds everybody back for a penalty, the longest one", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => penalise(q, "r", 30_000.4));
       await db.tx((q) => penalise(q, "r", 10));
       const turn = await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 60_000));
@@ -261,7 +261,7 @@ onEachDatabase((place) => {
     });
 
     it("lets nobody wait for times that a clock set back has left in the future", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const rate = rateOf(1000, 60_000);
       const hour = 3_600_000;
       const take = () => db.tx((q) => takeRate(q, "r", rate, 1, hour));
@@ -273,7 +273,7 @@ onEachDatabase((place) => {
     });
 
     it("is one rate for many that ask at once", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const rate = rateOf(20, 600_000);
       const turns = await Promise.all(Array.from({ length: 30 }, () => db.tx((q) => takeRate(q, "r", rate, 1, 0))));
       expect(turns.filter((turn) => turn.taken)).toHaveLength(4);

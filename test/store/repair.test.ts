@@ -13,7 +13,7 @@ import {
   conversation,
   draft,
   fresh,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   put,
   storeEvent,
@@ -23,8 +23,8 @@ import {
 const operator = { actor: "op", reason: "tidying up" };
 
 /** Drafts `d0` ... of conversation `k` in channel `c`, and `o` in channel `other`, held with codes. */
-async function withDrafts(place: NewPlace, codes: readonly string[]): Promise<Database> {
-  const db = await fresh(place);
+async function withDrafts(newDatabase: NewDatabase, codes: readonly string[]): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await ensureChannel(q, "other");
     await conversation(q, "k");
@@ -49,10 +49,10 @@ const states = async (db: Database) => (await drafts(db)).map(({ state }) => sta
 const outbox = (db: Database, action: Repair, selection: Selection) =>
   repair(besideDaemon(db), "outbox", action, selection, operator);
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("repair", () => {
     it("counts what it would change, and changes nothing", async () => {
-      const db = await withDrafts(place, ["shadow", "shadow", "too-old"]);
+      const db = await withDrafts(newDatabase, ["shadow", "shadow", "too-old"]);
       const before = await drafts(db);
       expect(await previewRepair(db, "outbox", "retry", { code: "shadow" })).toEqual([
         { channel: "c", state: "held", code: "shadow", count: 2 },
@@ -68,7 +68,7 @@ onEachDatabase((place) => {
     });
 
     it("releases held drafts of one code, and retries failed ones too", async () => {
-      const db = await withDrafts(place, ["shadow", "too-old", "shadow"]);
+      const db = await withDrafts(newDatabase, ["shadow", "too-old", "shadow"]);
       const none = { skipped: [] };
       expect(await outbox(db, "release", { code: "shadow" })).toEqual({ matched: 2, changed: 2, ...none });
       expect(await states(db)).toEqual(["queued", "held", "queued", "failed"]);
@@ -78,7 +78,7 @@ onEachDatabase((place) => {
     });
 
     it("drops with the operator's reason, keeps the code, and records who did it", async () => {
-      const db = await withDrafts(place, ["shadow", "too-old"]);
+      const db = await withDrafts(newDatabase, ["shadow", "too-old"]);
       await outbox(db, "drop", { code: "shadow", channel: "c" });
       expect(await drafts(db)).toMatchObject([
         { state: "dropped", code: "shadow", reason: "dropped by an operator: tidying up" },
@@ -91,7 +91,7 @@ onEachDatabase((place) => {
 
     it("works in several transactions, and reports what could not be changed without losing the rest", async () => {
       const db = await withDrafts(
-        place,
+        newDatabase,
         Array.from({ length: 120 }, () => "shadow"),
       );
       await db.tx((q) => put(q, "drafts", "d7", "body = ''"));
@@ -107,7 +107,7 @@ onEachDatabase((place) => {
     });
 
     it("releases the parts of a reply together, and drops them together", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");
         for (const id of ["a1", "a2", "b1", "b2"]) {
@@ -125,7 +125,7 @@ onEachDatabase((place) => {
     });
 
     it("releases and drops the parts of replies in their order, whatever their ids are", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const parts = async (reply: string, ids: readonly string[]) =>
         db.tx(async (q) => {
           await conversation(q, reply);
@@ -153,7 +153,7 @@ onEachDatabase((place) => {
     });
 
     it("answers, releases and drops messages by their code; a copy is never answered", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const settled = (name: string, state: "held" | "ignored" | "failed", code: string) =>
         db.tx(async (q) => {
           const id = await storeEvent(q, name, { body: '{"kind":"message","x":1}' });
@@ -188,7 +188,7 @@ onEachDatabase((place) => {
     });
 
     it("retries in one state only, and without one leaves alone what an operator has dropped", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const ids = await db.tx(async (q) => {
         const found: number[] = [];
         for (const name of ["dropped", "refused", "held"]) {
@@ -209,7 +209,7 @@ onEachDatabase((place) => {
     });
 
     it("reports one hop for every item, also for parts of a reply that change with another part", async () => {
-      const db = await withDrafts(place, ["shadow", "too-old"]);
+      const db = await withDrafts(newDatabase, ["shadow", "too-old"]);
       const hops: string[] = [];
       db.observe((report) => {
         for (const { name, draft: id, event, code } of report.hops) hops.push([name, id ?? event, code].join(" "));
@@ -242,7 +242,7 @@ onEachDatabase((place) => {
       const hour = 3_600_000;
       /** Drafts `d0` ... of conversation `k`, each due an hour later than the one before. */
       const withDelayed = async (many: number): Promise<Database> => {
-        const db = await fresh(place);
+        const db = await fresh(newDatabase);
         await db.tx(async (q) => {
           await conversation(q, "k");
           for (let n = 0; n < many; n++) await draft(q, `d${n}`, "k", (n + 1) * hour);
@@ -331,7 +331,7 @@ onEachDatabase((place) => {
     });
 
     it("lets later questions pass a dropped one that blocked its conversation", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const id = await db.tx(async (q) => {
         await conversation(q, "k");
         await turn(q, "t1", "k");

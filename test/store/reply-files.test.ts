@@ -12,7 +12,7 @@ import {
   conversation,
   draft,
   fresh,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   stateOf,
   storeEvent,
@@ -33,8 +33,8 @@ const attached = (name: string, over: object = {}) => ({
 const isReady = (file: { blob: string | null }): file is ReadyFile => file.blob !== null;
 
 /** A message with files, and draft `d` of a reply with those of them that are there. */
-async function answered(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function answered(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     const attachments = [
       attached("one"),
@@ -73,10 +73,10 @@ const read = async (db: Database, reply: string, ref: string) => {
   return bytes === null ? null : Buffer.from(bytes).toString();
 };
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("files of answers", () => {
     it("are those that were meant, with why one is not there", async () => {
-      const db = await answered(place);
+      const db = await answered(newDatabase);
       expect(await db.read((q) => attachedFiles(q, 1))).toEqual([
         { name: "one", media_type: "b/c", size: 9, blob: "one", reason: null },
         { name: "two", media_type: "b/c", size: 9, blob: "two", reason: null },
@@ -86,7 +86,7 @@ onEachDatabase((place) => {
     });
 
     it("are read by the reply they go out with, and by no other", async () => {
-      const db = await answered(place);
+      const db = await answered(newDatabase);
       await db.tx((q) => draft(q, "other", "k"));
       expect(await read(db, "rd", "two")).toBe("bytes of two");
       expect(await read(db, "rd", "logo")).toBe(null);
@@ -94,7 +94,7 @@ onEachDatabase((place) => {
     });
 
     it("stay while their draft may still need them, whatever becomes of the message they came with", async () => {
-      const db = await answered(place);
+      const db = await answered(newDatabase);
       for (const [state, open] of [
         ["queued", 1],
         ["unknown", 1],
@@ -110,7 +110,7 @@ onEachDatabase((place) => {
     });
 
     it("are forgotten when it has gone out for long; names go with the words", async () => {
-      const db = await answered(place);
+      const db = await answered(newDatabase);
       await db.tx((q) => concludeDraft(q, "d", { state: "sent", open: 0 }));
       await ages(db, 0.5);
       expect(await clean(db)).toBe(0);
@@ -125,7 +125,7 @@ onEachDatabase((place) => {
     });
 
     it("let nobody send again what has lost them", async () => {
-      const db = await answered(place);
+      const db = await answered(newDatabase);
       await db.tx((q) => dropDraft(q, "d"));
       await ages(db, 3);
       await clean(db);

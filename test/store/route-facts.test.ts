@@ -37,7 +37,7 @@ async function factsOf(q: Query, message: Incoming, line: ChannelRuntime = lineO
   return facts;
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("facts of route", () => {
     it.each([
       ["opens a conversation when nothing is cited", {}, null],
@@ -47,7 +47,7 @@ onEachDatabase((place) => {
       ["prefers references to tokens", { answers: ["ann-1"], tokens: ["token-ann-2"] }, "ann-1"],
       ["finds a conversation by its token alone", { tokens: ["token-bob", "token-ann-2"] }, "ann-2"],
     ])("%s", async (_, thread, expected) => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const found = await db.tx(async (q) => {
         for (const id of ["bob", "ann-1", "ann-2"]) {
           await conversation(q, id);
@@ -62,7 +62,7 @@ onEachDatabase((place) => {
     });
 
     it("counts turns by sender, conversation and channel within a window, from when they were made", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k1");
         await conversation(q, "k2");

@@ -35,7 +35,7 @@ import {
   draft,
   dueChannels,
   fresh,
-  type NewPlace,
+  type NewDatabase,
   notice,
   onEachDatabase,
   opens,
@@ -77,8 +77,8 @@ async function copy(q: Query, table: string, changes: Readonly<Record<string, st
 const numbered = (prefix: string): string => `'${prefix}' || CAST(n.i AS TEXT)`;
 
 /** Everything is done: `rows` of each kind, all young enough to be kept. */
-async function withHistory(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function withHistory(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     const blob = { id: "att", bytes: Buffer.from("a") };
     const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob, ref: null, named: true }];
@@ -238,10 +238,10 @@ const messageCiting = (id: string, row: number): Incoming =>
     thread: { answers: [id], tokens: [`token${row}`] },
   } as unknown as Incoming["event"]);
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("scans", () => {
     it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       expect(await scans(db, overview)).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "events"))).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "replies"))).toEqual([]);
@@ -271,7 +271,7 @@ onEachDatabase((place) => {
     });
 
     it("read no row of what waits, for the counts and ages of the overview, but the oldest", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       if (db.kind === "postgres") return; // it reads tables of this size whole
       const rowsOf = /^(SCAN|SEARCH) (events|turns|drafts|replies) /;
       const read = (await plans(db, overview)).filter(
@@ -290,7 +290,7 @@ onEachDatabase((place) => {
     });
 
     it("are none, over a history, in what claims ask, beside leased lanes too", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() WHERE id IN ('l7', 'l8', 'l9')"));
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
       expect(await scans(db, (q) => leaseTurns(q, claim))).toEqual([]);
@@ -304,7 +304,7 @@ onEachDatabase((place) => {
     });
 
     it("read no due lane of a paused channel but those of its work that may start", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
       await db.tx(async (q) => {
         await q.run("UPDATE lanes SET due_at = now_ms()");
@@ -336,7 +336,7 @@ onEachDatabase((place) => {
     });
 
     it("are none, over a history, in what is loaded to route messages", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       if (db.kind === "postgres") return; // it reads tables of this size whole rather than look up a list
       const caps = { sender: [{ max: 9, per: 60_000 }], conversation: [{ max: 9, per: 60_000 }] };
       for (const conversations of ["thread", "person"] as const) {
@@ -356,7 +356,7 @@ onEachDatabase((place) => {
     });
 
     it("are none, over a history, in what escalations ask at every sweep, look, question and answer", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       const about = "conversation:k7";
       await db.tx((q) => q.run("UPDATE conversations SET person = id"));
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE conversations"));
@@ -396,7 +396,7 @@ onEachDatabase((place) => {
     });
 
     it("are none, over a history, in the search for an id and in the history of a conversation", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       for (const id of ["k7", "t7", "r7", "d7", "e7", "<m7", "token7"])
         expect(await scans(db, (q) => find(q, id, { limit: 20 }))).toEqual([]);
       expect(await scans(db, (q) => conversationHistory(q, "k7", 100))).toEqual([]);
@@ -414,7 +414,7 @@ onEachDatabase((place) => {
     });
 
     it("read the search index and the conversations for a part of an address, not the messages", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       const search = (q: Query) => find(q, "nobody writes this", { limit: 20 });
       if (db.kind === "postgres") return; // it reads tables of this size whole
       const read = await plans(db, search);
@@ -426,7 +426,7 @@ onEachDatabase((place) => {
     });
 
     it("are none for the cap of a conversation: the channel's other turns are not read", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       const message = { row: { code: null } } as Incoming;
       const facts = new Map([[message, { conversation: "k7", counts: [] } as unknown as Facts]]);
       const caps = { sender: [], conversation: [{ max: 10, per: 600_000 }], channel: [] };
@@ -439,7 +439,7 @@ onEachDatabase((place) => {
     });
 
     it("are none when thousands wait for their next step, or to be told: what is not due is not read", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       await db.tx(async (q) => {
         await q.run("UPDATE escalations SET due_at = now_ms() + 60000");
         await q.run("UPDATE notifications SET due_at = now_ms() + 60000");
@@ -468,7 +468,7 @@ onEachDatabase((place) => {
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {
-      const db = await withHistory(place);
+      const db = await withHistory(newDatabase);
       await db.tx(async (q) => {
         await q.run("UPDATE events SET state = 'stored', postponed = 1, due_at = now_ms() + 60000");
         await q.run("UPDATE replies SET state = 'ready'");

@@ -46,23 +46,23 @@ const conversation = {
   token: "t",
 };
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("schema", () => {
     it("is empty, then current, then left alone; fresh equals upgraded step by step", async () => {
-      const db = await (await place()).open();
+      const db = await (await newDatabase()).open();
       expect(await schemaVersion(db)).toBe(0);
       expect(await migrate(db)).toEqual(migrations.map((one) => one.name));
       expect(await schemaVersion(db)).toBe(migrations.length);
       const fresh = await dump(db);
       expect(await migrate(db)).toEqual([]);
       expect(await dump(db)).toEqual(fresh);
-      const stepwise = await (await place()).open();
+      const stepwise = await (await newDatabase()).open();
       for (let upTo = 1; upTo <= migrations.length; upTo++) await migrate(stepwise, migrations.slice(0, upTo));
       expect(await dump(stepwise)).toEqual(fresh);
     });
 
     it("goes from an older schema to the newest without losing rows", async () => {
-      const db = await (await place()).open();
+      const db = await (await newDatabase()).open();
       const added = {
         name: "colour",
         sql: "ALTER TABLE agents ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'",
@@ -74,13 +74,13 @@ onEachDatabase((place) => {
         id: "a",
         colour: "red",
       });
-      const fresh = await (await place()).open();
+      const fresh = await (await newDatabase()).open();
       await migrate(fresh, [...migrations, added]);
       expect(await dump(db)).toEqual(await dump(fresh));
     });
 
     it("continues the numbers of escalations", async () => {
-      const db = await (await place()).open();
+      const db = await (await newDatabase()).open();
       await migrate(db);
       const about = { channel: "c", agent: "a", cause: "topic", topic: null, reason: "r" } as const;
       for (const [at, id] of ["e", "f"].entries()) {
@@ -91,7 +91,7 @@ onEachDatabase((place) => {
     });
 
     it("leaves the old schema whole when a migration fails", async () => {
-      const db = await (await place()).open();
+      const db = await (await newDatabase()).open();
       await migrate(db);
       const before = await dump(db);
       const broken = {
@@ -104,7 +104,7 @@ onEachDatabase((place) => {
     });
 
     it("refuses a newer schema and changes nothing", async () => {
-      const db = await (await place()).open();
+      const db = await (await newDatabase()).open();
       await migrate(db);
       await db.tx((q) => q.run("UPDATE meta SET value = 99 WHERE name = 'schema'"));
       const before = await dump(db);
@@ -115,7 +115,7 @@ onEachDatabase((place) => {
     });
 
     it("is migrated once by two that start together", async () => {
-      const store = await place();
+      const store = await newDatabase();
       const both = await Promise.all([store.open(), store.open()]);
       const applied = await Promise.all(both.map((db) => migrate(db)));
       // Each may have applied some of them.
@@ -123,7 +123,7 @@ onEachDatabase((place) => {
     });
 
     it("allows exactly the states of src/domain/states.ts", async () => {
-      const db = await (await place()).open();
+      const db = await (await newDatabase()).open();
       await migrate(db);
       const found = await constraints(db);
       for (const [table, states] of Object.entries(machines)) {

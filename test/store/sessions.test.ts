@@ -30,7 +30,7 @@ import {
   dueChannels,
   fresh,
   leaseLanes,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   stateOf,
   turn,
@@ -41,8 +41,8 @@ const day = 1440 * minute;
 const over = { reason: null, durationMs: null };
 
 /** Conversation `k` with a due turn, a due draft and session `s`, held by node `a`. */
-async function withCall(place: NewPlace): Promise<Database> {
-  const db = await fresh(place);
+async function withCall(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     await turn(q, "t", "k");
@@ -78,10 +78,10 @@ async function open(db: Database, node: string): Promise<number> {
   return count;
 }
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("sessions", () => {
     it("pins the lanes to the node of an open session, and to nobody otherwise", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       expect([await open(db, "b"), await open(db, "a")]).toEqual([0, 2]);
       const row = await session(db);
       await db.tx((q) => loseSession(q, row, "socket"));
@@ -94,7 +94,7 @@ onEachDatabase((place) => {
     });
 
     it("keeps the pin of the call that goes on when an older one in the conversation ends", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       const row = await session(db);
       await db.tx(async (q) => {
         await q.run("UPDATE sessions SET opened_at = opened_at - 1000");
@@ -105,7 +105,7 @@ onEachDatabase((place) => {
     });
 
     it("stays ended, and keeps what was known of the end", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       const row = await session(db);
       await db.tx(async (q) => {
         await markTransferring(q, row, "asked");
@@ -120,7 +120,7 @@ onEachDatabase((place) => {
     });
 
     it("finds the person's newest conversation in which no call lives", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       const free = async () =>
         (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.id ?? null;
       expect(await free()).toBeNull();
@@ -135,7 +135,7 @@ onEachDatabase((place) => {
     });
 
     it("gives a person's conversation to their next call when the last one has not come back for two minutes", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       const free = async () =>
         (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.id ?? null;
       await db.tx(async (q) => loseSession(q, await session(db), null));
@@ -145,7 +145,7 @@ onEachDatabase((place) => {
     });
 
     it("knows whether the free conversation is bound, or an open turn will bind it", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       await db.tx(async (q) => closeSession(q, await session(db), over));
       const begun = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.begun;
       expect(await begun()).toBe(true);
@@ -156,7 +156,7 @@ onEachDatabase((place) => {
     });
 
     it("takes the calls of silent nodes for lost, and hastens what they were doing", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       await db.tx(async (q) => {
         await takeLease(q, nodeLease("a"), "a", minute);
         await leaseLanes(q, "in", "c", "a", 10 * minute, 1);
@@ -179,7 +179,7 @@ onEachDatabase((place) => {
     });
 
     it("gives a node back the calls that were taken from it while it was cut off, and no others", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       await db.tx((q) => loseOrphans(q, 20_000));
       await db.tx((q) => reclaimSessions(q, "b"));
       expect((await session(db)).state).toBe("lost");
@@ -193,14 +193,14 @@ onEachDatabase((place) => {
     });
 
     it("loses every call at a start, and pins nothing", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       await db.tx(loseSessions);
       expect(await session(db)).toMatchObject({ state: "lost", reason: "restarted" });
       expect(await open(db, "new")).toBe(2);
     });
 
     it("ends what stays lost, and forgets processes that are long gone", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       await db.tx(async (q) => {
         await loseSessions(q);
         await endLost(q, minute);
@@ -220,7 +220,7 @@ onEachDatabase((place) => {
     });
 
     it("drops what waits to be said, or the rest of what was begun", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       await db.tx(async (q) => {
         await draft(q, "e", "k");
         await q.run("UPDATE drafts SET session = 's', reply = 'rd'");
@@ -243,7 +243,7 @@ onEachDatabase((place) => {
     });
 
     it("forgets what callers heard, and the words of dropped questions", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       const row = await session(db);
       await db.tx(async (q) => {
         await q.run("UPDATE drafts SET state = 'sent', open = 0");
@@ -259,7 +259,7 @@ onEachDatabase((place) => {
     });
 
     it("counts the living", async () => {
-      const db = await withCall(place);
+      const db = await withCall(newDatabase);
       const counted = async () => (await db.read(overview)).find(({ channel }) => channel === "c")?.sessions;
       expect(await counted()).toEqual({ open: 1 });
       const row = await session(db);

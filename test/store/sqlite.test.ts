@@ -7,12 +7,12 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Query } from "../../src/store/driver.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
-import { fresh, sqlitePlace } from "../support/store/databases.ts";
+import { fresh, sqliteDatabase } from "../support/store/databases.ts";
 
 const count = async (q: Query) => Number((await q.one<{ n: number }>("SELECT COUNT(*) AS n FROM agents"))?.n);
 
 it("commits what gathers together, and what throws is rolled back alone", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   const version = async () =>
     (await db.read((q) => q.one<{ data_version: number }>("PRAGMA data_version")))?.data_version;
   const before = (await version()) ?? 0;
@@ -32,7 +32,7 @@ it("commits what gathers together, and what throws is rolled back alone", async 
 });
 
 it("resolves no transaction before the commit is on disk", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   const told: string[] = [];
   const first = db.tx((q) => writeSettings(q, "one", "{}")).then(() => told.push("one"));
   const second = db.tx(async (q) => {
@@ -44,7 +44,7 @@ it("resolves no transaction before the commit is on disk", async () => {
 });
 
 it("rejects everybody in the commit when the disk is full, keeps what was there, and recovers", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   await db.tx((q) => writeSettings(q, "before", "{}"));
   const pages = await db.tx((q) => q.one<{ page_count: number }>("PRAGMA page_count"));
   await db.tx((q) => q.all(`PRAGMA max_page_count = ${pages?.page_count ?? 0}`));
@@ -64,7 +64,7 @@ it("rejects everybody in the commit when the disk is full, keeps what was there,
 });
 
 it("writes nothing one by one after the database has rolled the transaction back", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   const beside = db.tx((q) => writeSettings(q, "beside", "{}"));
   const broken = db.tx(async (q) => {
     await writeSettings(q, "lost", "{}");
@@ -96,7 +96,7 @@ it("rejects every commit after the file was deleted or replaced", async () => {
 });
 
 it("orders its writes, checks references and can return free pages, and is reopened so", async () => {
-  const store = await sqlitePlace();
+  const store = await sqliteDatabase();
   for (let i = 0; i < 2; i++) {
     const db = await store.open();
     const modes = await db.tx(async (q) => [
@@ -110,7 +110,7 @@ it("orders its writes, checks references and can return free pages, and is reope
 });
 
 it("runs more different statements than it keeps prepared", async () => {
-  const db = await fresh(sqlitePlace);
+  const db = await fresh(sqliteDatabase);
   const add = (q: Query, n: number) => q.one<{ sum: number }>(`SELECT $1 + ${n} AS sum`, 1);
   await db.read(async (q) => {
     for (let n = 0; n < 2500; n += 1) expect(await add(q, n)).toEqual({ sum: n + 1 });

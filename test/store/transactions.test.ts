@@ -9,10 +9,10 @@ import { fresh, onEachDatabase } from "../support/store/databases.ts";
 const names = async (q: Query) =>
   (await q.all<{ id: string }>("SELECT id FROM agents ORDER BY id")).map((row) => row.id);
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("transactions", () => {
     it("commits what work wrote, and only then shows it to readers", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let during: string[] | undefined;
       await db.tx(async (q) => {
         await writeSettings(q, "one", "{}");
@@ -23,7 +23,7 @@ onEachDatabase((place) => {
     });
 
     it("rolls back what throws, itself alone, whatever is committed beside it", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const all = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
           db.tx(async (q) => {
@@ -40,7 +40,7 @@ onEachDatabase((place) => {
     });
 
     it("rolls back a failed statement and goes on with the next transaction", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await expect(
         db.tx(async (q) => {
           await writeSettings(q, "one", "{}");
@@ -52,7 +52,7 @@ onEachDatabase((place) => {
     });
 
     it("calls onRollback for what was rolled back, newest first, and for nothing that was committed", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const memory = new Set<string>();
       const add = (q: Query, name: string) => {
         memory.add(name);
@@ -81,7 +81,7 @@ onEachDatabase((place) => {
     });
 
     it("reports hops once, after the commit, and none of a transaction or savepoint that was rolled back", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const seen: string[] = [];
       const timed = new Set<string>();
       db.observe(({ hops, syncMs }) => {
@@ -120,7 +120,7 @@ onEachDatabase((place) => {
     });
 
     it("undoes a savepoint's writes, nested ones too, and keeps the rest", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const failures: string[] = [];
       const failing = (work: Promise<unknown>) => work.catch((error) => failures.push(String(error)));
       await db.tx(async (q) => {
@@ -147,7 +147,7 @@ onEachDatabase((place) => {
     });
 
     it("runs writes in their order, between the statements that are awaited", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const seen = await db.tx(async (q) => {
         await q.write("INSERT INTO agents (id, settings, read_at) VALUES ('one', '{}', 0)");
         await q.write("UPDATE agents SET settings = '[]' WHERE id = 'one'");
@@ -171,7 +171,7 @@ onEachDatabase((place) => {
         /not one/,
       ],
     ])("keeps nothing when %s, whatever the work does next", async (_, broken, message) => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const next = [
         async () => undefined,
         (q: Query) => writeSettings(q, "after", "{}"),
@@ -195,7 +195,7 @@ onEachDatabase((place) => {
     });
 
     it("undoes the savepoint of a write that fails, and reports the error to its caller", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let failures: string[] = [];
       await db.tx(async (q) => {
         failures = [];
@@ -218,7 +218,7 @@ onEachDatabase((place) => {
     });
 
     it("binds placeholders by number, twice and out of order", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const row = await db.read((q) =>
         q.one("SELECT CAST($2 AS TEXT) AS b, CAST($1 AS TEXT) AS a, CAST($2 AS TEXT) AS c", "one", "two"),
       );
@@ -226,7 +226,7 @@ onEachDatabase((place) => {
     });
 
     it("keeps large integers, bytes, and text with any character", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const text = "ö 漢 🙂 ' \" \\ $1 ? -- only: sqlite";
       const bytes = Uint8Array.from([0, 255, 1, 39, 0]).subarray(1, 4);
       const row = await db.tx(async (q) => {
@@ -240,14 +240,14 @@ onEachDatabase((place) => {
     });
 
     it("stores what a stranger wrote with a NUL in it", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => writeSettings(q, "nul", "a\0b"));
       const row = await db.read((q) => readSettings(q, "nul"));
       expect(row?.settings.replace("\0", "")).toBe("ab");
     });
 
     it("replaces settings, and knows none of another agent", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx((q) => writeSettings(q, "one", "1"));
       await db.tx((q) => writeSettings(q, "one", "2"));
       expect((await db.read((q) => readSettings(q, "one")))?.settings).toBe("2");
@@ -255,7 +255,7 @@ onEachDatabase((place) => {
     });
 
     it("keeps order: a later transaction sees the earlier one", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       let last = Promise.resolve<string | null>(null);
       for (let i = 0; i < 600; i++) {
         const write = db.tx(async (q) => {
@@ -271,7 +271,7 @@ onEachDatabase((place) => {
     });
 
     it("is open again after it was closed", async () => {
-      const store = await place();
+      const store = await newDatabase();
       const { migrate } = await import("../../src/store/migrate.ts");
       const first = await store.open();
       await migrate(first);

@@ -14,7 +14,7 @@ import {
   event,
   fresh,
   insertEscalation,
-  type NewPlace,
+  type NewDatabase,
   onEachDatabase,
   put,
   storeEvent,
@@ -24,8 +24,8 @@ import {
 const tables = Object.keys(machines) as Table[];
 
 /** A store with one row in each table; their ids. */
-async function withRows(place: NewPlace): Promise<{ db: Database; ids: Record<Table, string> }> {
-  const db = await fresh(place);
+async function withRows(newDatabase: NewDatabase): Promise<{ db: Database; ids: Record<Table, string> }> {
+  const db = await fresh(newDatabase);
   const ids = await db.tx(async (q) => {
     await conversation(q, "k");
     await turn(q, "t", "k");
@@ -42,10 +42,10 @@ async function withRows(place: NewPlace): Promise<{ db: Database; ids: Record<Ta
 const stateIn = async (q: Query, table: Table, id: string): Promise<string | undefined> =>
   (await q.one<{ state: string }>(`SELECT state FROM ${table} WHERE id = $1`, id))?.state;
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("transitions", () => {
     it.each(tables)("of %s are written when they are listed, and only then", async (table) => {
-      const { db, ids } = await withRows(place);
+      const { db, ids } = await withRows(newDatabase);
       const machine: Readonly<Record<string, readonly string[]>> = machines[table];
       const updates: Readonly<Record<string, string>> = movesToAny(table, { where: "id = $1" });
       await db.tx(async (q) => {
@@ -61,7 +61,7 @@ onEachDatabase((place) => {
     });
 
     it("throw where a row of the pipeline may not change, and nothing of the transaction is written", async () => {
-      const { db, ids } = await withRows(place);
+      const { db, ids } = await withRows(newDatabase);
       await db.tx(async (q) => {
         await put(q, "turns", "t", "state = 'answered'");
         await put(q, "replies", "rd", "state = 'composed'");
@@ -91,7 +91,7 @@ onEachDatabase((place) => {
     });
 
     it("skip the messages of a turn that may not change, and change the others", async () => {
-      const { db, ids } = await withRows(place);
+      const { db, ids } = await withRows(newDatabase);
       await db.tx(async (q) => {
         const other = await storeEvent(q, "2");
         await put(q, "events", ids.events, "state = 'held', turn = 't'");
@@ -106,7 +106,7 @@ onEachDatabase((place) => {
     });
 
     it("leave a state beside other assignments as it is", async () => {
-      const { db, ids } = await withRows(place);
+      const { db, ids } = await withRows(newDatabase);
       const update = `UPDATE events SET attempts = attempts + 1, ${stateWhere("events", "failed")} WHERE id = $1`;
       await db.tx(async (q) => {
         for (const [from, to] of [

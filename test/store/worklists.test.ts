@@ -19,10 +19,10 @@ import { conversation, draft, fresh, onEachDatabase, put, storeEvent, turn } fro
 const hour = 3_600_000;
 const byName = (a: readonly unknown[], b: readonly unknown[]): number => String(a[0]).localeCompare(String(b[0]));
 
-onEachDatabase((place) => {
+onEachDatabase((newDatabase) => {
   describe("worklists", () => {
     it("list refused messages by page, code, channel, and a part of the sender or subject", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 0; n < 7; n++) {
           const sender = n === 3 ? "100%_Anna!@Example.org" : `p${n}@example.org`;
@@ -59,7 +59,7 @@ onEachDatabase((place) => {
     });
 
     it("list held replies by page and reason, the last changed first", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 0; n < 5; n++) {
           await conversation(q, `k${n}`);
@@ -98,7 +98,7 @@ onEachDatabase((place) => {
     });
 
     it("list what waits, the oldest due first", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await storeEvent(q, "stored");
         for (const n of [1, 2]) await conversation(q, `k${n}`);
@@ -115,7 +115,7 @@ onEachDatabase((place) => {
     });
 
     it("list what waits by page, whatever the states are, and count it", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 0; n < 12; n++) {
           await storeEvent(q, `e${n}`);
@@ -148,7 +148,7 @@ onEachDatabase((place) => {
     });
 
     it("count an hour: received, answered, refused and held, and the last message of each channel", async () => {
-      const db = await fresh(place);
+      const db = await fresh(newDatabase);
       const from = 1000 * hour;
       await db.tx(async (q) => {
         const states = ["routed", "routed", "ignored", "held", "failed", "stored"];

@@ -5,7 +5,7 @@ import { request as ask, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import {
-  desk,
+  openTwilio,
   person,
   type Settings,
   sendText,
@@ -53,7 +53,7 @@ const block: Settings = { provider: "signalwire", signing_keys: [signingKey] };
 describe("signalwire", () => {
   it("sends under the space's path with the project's token, to a callback without overrides", async () => {
     const { api, paths, url } = await space();
-    const { outcome } = await sendText(desk(url, block), person, "hello");
+    const { outcome } = await sendText(openTwilio(url, block), person, "hello");
     expect(outcome).toMatchObject({ kind: "sent", id: api.sent[0]?.sid });
     expect(paths).toEqual([expect.stringMatching(/^\/api\/laml\/2010-04-01\/Accounts\/.*\/Messages\.json$/)]);
     expect(api.creates.at(-1)?.form["StatusCallback"]).toMatch(/\/status\?draft=\w+$/);
@@ -61,7 +61,7 @@ describe("signalwire", () => {
 
   it("finds what was missed under the same path", async () => {
     const { api, url, paths } = await space();
-    const { adapter, channel } = desk(url, block);
+    const { adapter, channel } = openTwilio(url, block);
     const stop = new AbortController();
     const life = adapter.inbound?.run(null, stop.signal);
     await channel.until("ready", ({ statuses }) => statuses.at(-1)?.state === "ready");
@@ -73,7 +73,7 @@ describe("signalwire", () => {
   });
 
   it("believes webhooks that the signing key signed, under either header, and no others", async () => {
-    const { channel, post } = desk("http://127.0.0.1:9/api/laml", block);
+    const { channel, post } = openTwilio("http://127.0.0.1:9/api/laml", block);
     const renamed = (request: Request, name: string) => {
       const headers = new Headers(request.headers);
       headers.set(name, headers.get("x-twilio-signature") ?? "");

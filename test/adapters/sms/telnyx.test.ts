@@ -25,7 +25,7 @@ import {
 const other = generateKeyPairSync("ed25519");
 const otherPublic = other.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
 
-function desk(block: object = {}, telnyx: object = {}, ahead = 0) {
+function fixture(block: object = {}, telnyx: object = {}, ahead = 0) {
   const channel = recordingChannel({ clock: wallClock(ahead) });
   const settings = sms.config.parse({
     provider: "telnyx",
@@ -45,14 +45,14 @@ const seconds = () => Math.floor(Date.now() / 1000);
 
 describe("the proof", () => {
   it("holds for the body and the time that were signed, with any of the keys", async () => {
-    const { post, channel, url } = desk({}, { public_keys: [publicKey, otherPublic] });
+    const { post, channel, url } = fixture({}, { public_keys: [publicKey, otherPublic] });
     expect(await post(webhook(url, received("a", "hello")))).toBe(200);
     expect(await post(webhook(url, received("b", "hello"), { key: other.privateKey }))).toBe(200);
     expect(channel.messages.map(({ id }) => id)).toEqual(["a", "b"]);
   });
 
   it("does not hold with another key, another body, another time, or without", async () => {
-    const { post, channel, url } = desk();
+    const { post, channel, url } = fixture();
     const good = () => webhook(url, received("a", "hello"));
     const changed = (change: (headers: Headers) => void, body = received("a", "hello")) => {
       const headers = new Headers(good().headers);
@@ -77,7 +77,7 @@ describe("the proof", () => {
   });
 
   it("is of its time: five minutes old or ahead and no more", async () => {
-    const { post, url } = desk();
+    const { post, url } = fixture();
     for (const [at, status] of [
       [-290, 200],
       [290, 200],
@@ -86,12 +86,12 @@ describe("the proof", () => {
       [-100_000, 403],
     ] as const)
       expect(await post(webhook(url, received(`t${at}`, "hello"), { at: seconds() + at })), `${at} s`).toBe(status);
-    const later = desk({}, {}, 600_000);
+    const later = fixture({}, {}, 600_000);
     expect(await later.post(webhook(url, received("x", "replayed"))), "by our clock").toBe(403);
   });
 
   it("does not hold for thousands of changed requests", async () => {
-    const { post, channel, url } = desk();
+    const { post, channel, url } = fixture();
     const body = Buffer.from(received("a", "hello"));
     await fc.assert(
       fc.asyncProperty(
@@ -132,7 +132,7 @@ describe("the proof", () => {
 
 describe("a webhook", () => {
   it("brings a text, once, on whichever address", async () => {
-    const { post, channel, url } = desk();
+    const { post, channel, url } = fixture();
     const body = received("m-1", "Grüße 🙂", {
       media: [{ url: "https://media.example/a.jpg", content_type: "image/jpeg", size: 12 }],
     });
@@ -158,14 +158,14 @@ describe("a webhook", () => {
   });
 
   it("a hundred times at once is one text", async () => {
-    const { post, channel, url } = desk();
+    const { post, channel, url } = fixture();
     const all = await Promise.all(Array.from({ length: 100 }, () => post(webhook(url, received("m-1", "hello")))));
     expect(new Set(all)).toEqual(new Set([200]));
     expect(channel.messages.length).toBe(1);
   });
 
   it("tells the word that Telnyx answered itself", async () => {
-    const { post, channel, url } = desk({ opt_out: { stop_text: "You are out." } });
+    const { post, channel, url } = fixture({ opt_out: { stop_text: "You are out." } });
     await post(webhook(url, received("m-1", "Arrêt svp", { autoresponse_type: "STOP" })));
     await post(webhook(url, received("m-2", "stop")));
     expect(channel.messages.map(({ consent }) => consent)).toEqual([
@@ -175,7 +175,7 @@ describe("a webhook", () => {
   });
 
   it("tells what became of a text, with our key from the signed address", async () => {
-    const { post, channel, url } = desk();
+    const { post, channel, url } = fixture();
     const callback = `${channel.url("/status").href}?draft=abc123`;
     const failed = { errors: [{ code: "40001", title: "Not routable", detail: "to +15550177" }] };
     for (const body of [
@@ -202,7 +202,7 @@ describe("a webhook", () => {
   });
 
   it("of another kind is taken and tells nothing; one that should be understood and is not comes again", async () => {
-    const { post, channel, url } = desk();
+    const { post, channel, url } = fixture();
     expect(await post(webhook(url, event("10dlc.campaign.update", { any: "thing" })))).toBe(200);
     for (const body of [
       "{}",
@@ -219,7 +219,7 @@ describe("a webhook", () => {
 
 describe("a picture", () => {
   async function fetched(ref: object, block: object): Promise<Buffer> {
-    const { adapter } = desk(block);
+    const { adapter } = fixture(block);
     const chunks: Uint8Array[] = [];
     for await (const chunk of adapter.open?.(ref as never, AbortSignal.timeout(60_000)) ?? []) chunks.push(chunk);
     return Buffer.concat(chunks);
@@ -261,7 +261,7 @@ afterEach(async () => {
 async function send(fault: TelnyxFault, block: object = {}, more: object = {}) {
   telnyx = await startTelnyx();
   telnyx.fault(fault);
-  const { adapter, channel } = desk({ api_url: telnyx.url, ca: telnyx.ca, ...block }, more);
+  const { adapter, channel } = fixture({ api_url: telnyx.url, ca: telnyx.ca, ...block }, more);
   const text = "**Hello**\n\n![a cat](https://pictures.example/cat.png)";
   const [draft] = adapter.outbound?.compose(replyTo("+15550177", text, { key: sendKey("kk") })) ?? [];
   const attempt: Attempt = {

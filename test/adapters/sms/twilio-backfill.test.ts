@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vit
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { movableClock } from "../../support/clock.ts";
 import {
-  desk,
+  openTwilio,
   ours,
   person,
   type Settings,
@@ -28,7 +28,7 @@ const missed = (body: string, more: Partial<Parameters<SmsApi["receive"]>[0]> = 
 
 /** Runs the adapter for the time of `body`, and waits for its end; what it threw, if it did. */
 async function running(
-  here: ReturnType<typeof desk>,
+  here: ReturnType<typeof openTwilio>,
   start: Cursor | null,
   body: (channel: RecordingChannel) => Promise<void>,
 ): Promise<unknown> {
@@ -58,13 +58,13 @@ it("answers nothing of the past on the very first start, however recent", async 
   await history.receive({ from: person, body: "long ago", webhook: false });
   clock.ahead = -2000;
   await history.receive({ from: person, body: "just before", webhook: false });
-  const here = desk(history.url);
+  const here = openTwilio(history.url);
   await running(here, null, (channel) => looks(channel, 3));
   expect([texts(here.channel), here.channel.statuses.at(-1)?.state]).toEqual([[], "ready"]);
   expect(complete(here.channel)).toBeGreaterThan(wallClock().now() - minute);
   clock.ahead = 0;
   await history.receive({ from: person, body: "from now on", webhook: false });
-  const next = desk(history.url, {}, here.channel);
+  const next = openTwilio(history.url, {}, here.channel);
   await running(next, here.channel.cursor, (channel) =>
     channel.until("the text", ({ messages }) => messages.length > 0),
   );
@@ -74,13 +74,13 @@ it("answers nothing of the past on the very first start, however recent", async 
 
 it("begins anew at a cursor of another provider", async () => {
   await missed("before");
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   await running(here, cursor("bind:42"), (channel) => looks(channel, 1));
   expect(complete(here.channel)).toBeGreaterThan(wallClock().now() - minute);
 });
 
 it("finds texts although our clock was an hour ahead for a while", async () => {
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   const start = cursor(`${wallClock().now() + 60 * minute}/0`);
   await missed("meanwhile");
   await running(here, start, (channel) => channel.until("the text", ({ messages }) => messages.length > 0));
@@ -89,7 +89,7 @@ it("finds texts although our clock was an hour ahead for a while", async () => {
 
 it("takes what came while we were away, oldest first, once", async () => {
   for (const body of ["one", "two", "three"]) await missed(body);
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   await running(here, ago(minute), (channel) => looks(channel, 3));
   // All within one second, which is as exact as the list is.
   expect(texts(here.channel)).toEqual(["one", "two", "three"]);
@@ -112,16 +112,16 @@ it("marks what a lost state of the store has answered already", async () => {
     await history.receive({ from, body, webhook: false });
   }
   // An answer that no store remembers: sent by a channel of its own.
-  await sendText(desk(history.url), person, "the answer");
+  await sendText(openTwilio(history.url), person, "the answer");
   clock.ahead = 0;
-  const here = desk(history.url);
+  const here = openTwilio(history.url);
   await running(here, ago(minute), (channel) => looks(channel, 3));
   expect(here.channel.messages.map(({ text, handledBefore }) => [text, handledBefore?.by])).toEqual([
     ["answered", "other"],
     ["open", undefined],
   ]);
   await missed("afterwards");
-  const next = desk(api.url, {}, here.channel);
+  const next = openTwilio(api.url, {}, here.channel);
   await running(next, here.channel.cursor, (channel) =>
     channel.until("the text", ({ messages }) => messages.length === 3),
   );
@@ -134,9 +134,9 @@ it("asks what waited when an answer was sent whose id the store may not have", a
   onTestFinished(() => history.close());
   await history.receive({ from: person, body: "waiting", webhook: false });
   // The process was killed between the provider's answer and its commit.
-  await sendText(desk(history.url), person, "the answer to an earlier text");
+  await sendText(openTwilio(history.url), person, "the answer to an earlier text");
   const handled = async () => {
-    const here = desk(history.url, {}, recordingChannel({ unconfirmed: [person] }));
+    const here = openTwilio(history.url, {}, recordingChannel({ unconfirmed: [person] }));
     await running(here, ago(minute), (channel) => looks(channel, 2));
     return here.channel.messages.map(({ text, handledBefore }) => [text, handledBefore?.by]);
   };
@@ -144,14 +144,14 @@ it("asks what waited when an answer was sent whose id the store may not have", a
   expect(await handled()).toEqual([["waiting", undefined]]);
   // One unconfirmed draft does not explain two texts.
   clock.ahead = -2000;
-  await sendText(desk(history.url), person, "an answer of a lost state of the store");
+  await sendText(openTwilio(history.url), person, "an answer of a lost state of the store");
   clock.ahead = 0;
   expect(await handled()).toEqual([["waiting", "other"]]);
 });
 
 it("reads every page of a long list, in one commit", async () => {
   await Promise.all(Array.from({ length: 2100 }, (_, n) => missed(`text ${n}`)));
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   await running(here, ago(minute), (channel) => looks(channel, 2));
   expect([new Set(texts(here.channel)).size, here.channel.messages.length]).toEqual([2100, 2100]);
   expect(here.channel.calls.filter(({ events }) => events.length > 0).length).toBe(1);
@@ -159,7 +159,7 @@ it("reads every page of a long list, in one commit", async () => {
 
 it("gives a text the id that its webhook gives it", async () => {
   const { message } = await missed("both ways");
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   const request = () =>
     signed("https://bridge.example/channels/test-channel/inbound", textForm(message.sid, "both ways"));
   await here.post("/inbound", request());
@@ -172,14 +172,14 @@ it("gives a text the id that its webhook gives it", async () => {
 });
 
 it("finds new messages in the next backfill, and continues at the cursor", async () => {
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   await running(here, ago(minute), async (channel) => {
     await looks(channel, 1);
     await missed("later");
     await channel.until("the text", ({ messages }) => messages.length === 1);
   });
   await missed("while away");
-  const next = desk(api.url, {}, here.channel);
+  const next = openTwilio(api.url, {}, here.channel);
   await running(next, here.channel.cursor, (channel) =>
     channel.until("the text", ({ messages }) => messages.length === 2),
   );
@@ -188,7 +188,7 @@ it("finds new messages in the next backfill, and continues at the cursor", async
 
 it("leaves what is young to the webhook, which knows more", async () => {
   await missed("just now");
-  const here = desk(api.url, { backfill: { every: "50ms", after: "1h", overlap: "1m" } });
+  const here = openTwilio(api.url, { backfill: { every: "50ms", after: "1h", overlap: "1m" } });
   await running(here, ago(10 * minute), (channel) => looks(channel, 3));
   expect(texts(here.channel)).toEqual([]);
   // And does not forget it: the cursor stays behind what was left.
@@ -202,7 +202,7 @@ it("reads a long absence in pieces, each with its commit", async () => {
     clock.ahead = -hours * 3_600_000;
     await history.receive({ from: person, body: `${hours} hours ago`, webhook: false });
   }
-  const here = desk(history.url);
+  const here = openTwilio(history.url);
   await running(here, ago(6 * 3_600_000), (channel) =>
     channel.until("all of them", ({ messages }) => messages.length === 3),
   );
@@ -217,7 +217,7 @@ it("reads a long absence in pieces, each with its commit", async () => {
 
 it("hands the cursor over with what it covers, or not at all", async () => {
   await missed("not stored yet");
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   const start = ago(minute);
   here.channel.reject();
   const error = await running(here, start, (channel) =>
@@ -231,7 +231,7 @@ it.each<[string, Settings, string | undefined]>([
   ["texts of other services", { number: undefined, messaging_service: "MG1" }, undefined],
 ])("leaves %s alone", async (_what, more, to) => {
   await missed("not ours", to === undefined ? {} : { to });
-  const here = desk(api.url, more);
+  const here = openTwilio(api.url, more);
   await running(here, ago(minute), (channel) => looks(channel, 2));
   expect(texts(here.channel)).toEqual([]);
 });
@@ -239,7 +239,7 @@ it.each<[string, Settings, string | undefined]>([
 it("finds the pictures of a missed text", async () => {
   const media = [{ type: "image/png", bytes: new Uint8Array([0x89, 0x50]) }];
   const { message } = await missed("Look", { media });
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   await running(here, ago(minute), (channel) => looks(channel, 2));
   const ref = {
     url: `${api.url}/2010-04-01/Accounts/${"AC".padEnd(34, "a")}/Messages/${message.sid}/Media/${message.media[0]?.sid}`,
@@ -250,7 +250,7 @@ it("finds the pictures of a missed text", async () => {
 });
 
 it("is unauthorized with a wrong token, degraded at a peer that is away, and ready again after it", async () => {
-  const wrong = desk(api.url, { auth_tokens: ["wrong"] });
+  const wrong = openTwilio(api.url, { auth_tokens: ["wrong"] });
   expect(
     String(
       await running(wrong, ago(minute), (channel) =>
@@ -259,7 +259,7 @@ it("is unauthorized with a wrong token, degraded at a peer that is away, and rea
     ),
   ).toMatch(/401/);
   expect(wrong.channel.statuses.map(({ state }) => state)).toEqual(["connecting", "unauthorized"]);
-  const here = desk(api.url);
+  const here = openTwilio(api.url);
   api.fault({ status: 500 }, { on: "list" });
   await running(here, ago(minute), (channel) => channel.until("the status", ({ statuses }) => statuses.length > 1));
   api.heal();
@@ -271,11 +271,11 @@ it("is unauthorized with a wrong token, degraded at a peer that is away, and rea
 it("says when the provider cannot reach us, however well we reach it", async () => {
   const local = recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" });
   const far = { api_url: "https://api.twilio.example" };
-  const here = desk(far.api_url, {}, local);
+  const here = openTwilio(far.api_url, {}, local);
   await running(here, ago(minute), (channel) => channel.until("a status", ({ statuses }) => statuses.length > 0));
   expect(local.statuses[0]).toMatchObject({ state: "degraded", code: "public-url" });
   // A sandbox on this machine reaches it.
-  const beside = desk(api.url, {}, recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" }));
+  const beside = openTwilio(api.url, {}, recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" }));
   expect(await beside.adapter.probe?.(AbortSignal.timeout(60_000))).toEqual({ state: "ready" });
 });
 
@@ -285,7 +285,7 @@ it("takes a word of consent at once, and looks again soon for what its webhook m
   const clock = movableClock();
   const asleep = Promise.withResolvers<void>();
   const after = { backfill: { every: "1h", after: "10m", overlap: "1m" } };
-  const here = desk(
+  const here = openTwilio(
     api.url,
     after,
     recordingChannel({
@@ -315,7 +315,7 @@ describe("texts at further addresses of ours", () => {
 
   it("are found where the configuration names them, and at no other number of the account", async () => {
     for (const to of [ours, ...further, "+15550999"]) await missed(`to ${to}`, { to });
-    const here = desk(api.url, { further_numbers: further });
+    const here = openTwilio(api.url, { further_numbers: further });
     await running(here, ago(minute), (channel) => looks(channel, 3));
     expect(new Set(texts(here.channel))).toEqual(new Set([ours, ...further].map((to) => `to ${to}`)));
     expect(here.channel.messages.length).toBe(1 + further.length);
@@ -324,7 +324,7 @@ describe("texts at further addresses of ours", () => {
   });
 
   it("are found where a webhook has brought one before", async () => {
-    const here = desk(api.url);
+    const here = openTwilio(api.url);
     for (const [at, To] of further.entries()) {
       const form = textForm(`SM${at}`, "before", { To });
       await here.post("/inbound", signed("https://bridge.example/channels/test-channel/inbound", form));
@@ -340,7 +340,7 @@ describe("texts at further addresses of ours", () => {
     await missed("by rcs", { to: "rcs:brand_agent" });
     await missed("not ours", { to: "+15550999" });
     const service = { number: undefined, messaging_service: "MG1", further_numbers: ["rcs:brand_agent"] };
-    const here = desk(api.url, service);
+    const here = openTwilio(api.url, service);
     await running(here, ago(minute), (channel) => looks(channel, 2));
     expect(texts(here.channel)).toEqual(["by rcs"]);
   });

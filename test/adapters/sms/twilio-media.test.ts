@@ -7,7 +7,7 @@ import { isFinal, type Json } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDownload } from "../../../adapters/sms/media.ts";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
-import { account, desk, person, type Settings, startApi } from "../../support/sms/providers.ts";
+import { account, openTwilio, person, type Settings, startApi } from "../../support/sms/providers.ts";
 
 let api: SmsApi;
 beforeAll(async () => {
@@ -27,7 +27,7 @@ async function picture(bytes: Uint8Array = png, type = "image/png", location?: s
 }
 
 async function fetched(ref: Json, more: Settings = {}): Promise<Buffer> {
-  const { adapter } = desk(api.url, more);
+  const { adapter } = openTwilio(api.url, more);
   if (!adapter.open) throw new Error("cannot open");
   const chunks: Uint8Array[] = [];
   for await (const chunk of adapter.open(ref, AbortSignal.timeout(60_000))) chunks.push(chunk);
@@ -92,7 +92,7 @@ describe("a picture", () => {
       () => {},
       async (url) => {
         const ref = await picture(png, "image/png", url);
-        const { adapter } = desk(api.url);
+        const { adapter } = openTwilio(api.url);
         const bytes = adapter.open?.(ref, AbortSignal.timeout(200));
         await expect(bytes?.[Symbol.asyncIterator]().next()).rejects.toThrow();
       },

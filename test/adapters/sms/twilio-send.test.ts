@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import {
   attempt,
-  desk,
+  openTwilio,
   ours,
   person,
   replyTo,
@@ -30,7 +30,7 @@ const lastCreate = () => api.creates.at(-1)?.form ?? {};
 
 describe("a text that is taken", () => {
   it("is sent under the provider's sid, with our key in the callback and a limit to its life", async () => {
-    const { outcome, crossed } = await sendText(desk(api.url), person, "It is here.");
+    const { outcome, crossed } = await sendText(openTwilio(api.url), person, "It is here.");
     expect([outcome, crossed]).toEqual([
       { kind: "sent", id: api.sent.at(-1)?.sid, detail: "201 queued; 1 segment (GSM-7)" },
       true,
@@ -50,7 +50,7 @@ describe("a text that is taken", () => {
     ["ж".repeat(70), "1 segment (UCS-2)"],
     ["ж".repeat(71), "2 segments (UCS-2)"],
   ])("tells what it takes (%#)", async (text, detail) => {
-    const { outcome } = await sendText(desk(api.url), person, text);
+    const { outcome } = await sendText(openTwilio(api.url), person, text);
     expect(outcome).toMatchObject({ kind: "sent", detail: `201 queued; ${detail}` });
   });
 
@@ -63,7 +63,7 @@ describe("a text that is taken", () => {
     ["WhatsApp with the number of both", { own_numbers: ["whatsapp:" + ours] }, { From: "whatsapp:+15550100" }],
   ])("goes through %s", async (what, more, fields) => {
     const to = what.startsWith("WhatsApp") ? `whatsapp:${person}` : person;
-    const { outcome } = await sendText(desk(api.url, more), to, "Hello.");
+    const { outcome } = await sendText(openTwilio(api.url, more), to, "Hello.");
     expect(outcome.kind).toBe("sent");
     const form: Record<string, string | undefined> = {
       From: undefined,
@@ -79,7 +79,7 @@ describe("a text that is taken", () => {
     ["rcs:brand_agent", "rcs:+15550177"],
     ["messenger:1029384756", "messenger:5647382910"],
   ])("goes out from %s when the person wrote there", async (from, to) => {
-    const { adapter } = desk(api.url, { messaging_service: "MG1", country: "US" });
+    const { adapter } = openTwilio(api.url, { messaging_service: "MG1", country: "US" });
     const [draft] = adapter.outbound?.compose(replyTo(to, "Hello.", { from })) ?? [];
     const outcome = draft === undefined ? null : await adapter.outbound?.send(draft, attempt());
     expect(outcome?.kind).toBe("sent");
@@ -88,23 +88,23 @@ describe("a text that is taken", () => {
 
   it("names no callback that a provider elsewhere could not reach", async () => {
     const channel = channelAt("http://127.0.0.1:8025/channels/test-channel");
-    await sendText(desk(api.url, {}, channel), person, "Both are here.");
+    await sendText(openTwilio(api.url, {}, channel), person, "Both are here.");
     expect(lastCreate()["StatusCallback"]).toContain("http://127.0.0.1:8025/");
-    const elsewhere = desk("https://api.twilio.example", {}, channelAt("http://127.0.0.1:8025/channels/x"));
+    const elsewhere = openTwilio("https://api.twilio.example", {}, channelAt("http://127.0.0.1:8025/channels/x"));
     expect((await elsewhere.adapter.probe?.(AbortSignal.timeout(60_000)))?.state).toBe("degraded");
   });
 
   it("logs in with an API key when there is one, and with whichever token is valid in a rotation", async () => {
     const key = { api_key: { sid: "SK1", secret: "key-secret" }, auth_tokens: ["for signatures only"] };
-    expect((await sendText(desk(api.url, key), person, "By key.")).outcome.kind).toBe("sent");
-    const rotating = desk(api.url, { auth_tokens: ["not valid yet", token] });
+    expect((await sendText(openTwilio(api.url, key), person, "By key.")).outcome.kind).toBe("sent");
+    const rotating = openTwilio(api.url, { auth_tokens: ["not valid yet", token] });
     expect((await sendText(rotating, person, "By the second token.")).outcome.kind).toBe("sent");
     expect((await sendText(rotating, person, "And again.")).outcome.kind).toBe("sent");
     expect(api.sent.filter(({ body }) => body === "By the second token.").length).toBe(1);
   });
 
   it("is one of several parts, numbered and in order; each has a draft of its own", async () => {
-    const { adapter } = desk(api.url, { split: { target: 60 } });
+    const { adapter } = openTwilio(api.url, { split: { target: 60 } });
     const words = "This sentence is one of several in a long answer. ".repeat(4);
     const drafts = adapter.outbound?.compose(replyTo(person, words, { signature: "Anna" })) ?? [];
     expect(drafts.length).toBeGreaterThan(2);
@@ -121,10 +121,10 @@ describe("a text that is taken", () => {
 
   it("carries pictures only when configured, with the last part", async () => {
     const text = "Here: ![the plan](https://files.example/plan.png) and ![x](http://files.example/x.png)";
-    await sendText(desk(api.url), person, text);
+    await sendText(openTwilio(api.url), person, text);
     expect(api.creates.at(-1)?.media).toEqual([]);
     expect(lastCreate()["Body"]).toContain("the plan (https://files.example/plan.png)");
-    await sendText(desk(api.url, { media: { send: true } }), person, text);
+    await sendText(openTwilio(api.url, { media: { send: true } }), person, text);
     expect(api.creates.at(-1)?.media).toEqual(["https://files.example/plan.png"]);
     expect(lastCreate()["Body"]).toContain("the plan and x (http://files.example/x.png)");
     expect(lastCreate()["Body"]).not.toContain("plan.png");
@@ -170,7 +170,7 @@ describe("a text that is refused", () => {
   ])("with code %i", async (code, expected) => {
     api.fault({ code });
     const before = api.sent.length;
-    const { outcome, crossed } = await sendText(desk(api.url), person, `Refused with ${code}.`);
+    const { outcome, crossed } = await sendText(openTwilio(api.url), person, `Refused with ${code}.`);
     expect(outcome).toMatchObject(expected);
     expect("scope" in outcome ? outcome.scope : undefined).toBe((expected as { scope?: string }).scope);
     expect(outcome.kind === "sent" ? "" : outcome.reason).toMatch(new RegExp(`^${code}: `));
@@ -189,17 +189,17 @@ describe("a text that is refused", () => {
     [302, { kind: "unknown" }],
   ])("with HTTP status %i and no body to read", async (status, expected) => {
     api.fault({ status });
-    expect((await sendText(desk(api.url), person, `Status ${status}.`)).outcome).toMatchObject(expected);
+    expect((await sendText(openTwilio(api.url), person, `Status ${status}.`)).outcome).toMatchObject(expected);
   });
 
   it("for now, waits for Retry-After", async () => {
     api.fault({ code: 20429, status: 429, retryAfter: 7 });
-    expect((await sendText(desk(api.url), person, "Too much.")).outcome).toMatchObject({
+    expect((await sendText(openTwilio(api.url), person, "Too much.")).outcome).toMatchObject({
       retryAfterMs: 7000,
     });
     api.heal();
     api.fault({ status: 429, retryAfter: 86_400 });
-    expect((await sendText(desk(api.url), person, "Too much.")).outcome).toMatchObject({
+    expect((await sendText(openTwilio(api.url), person, "Too much.")).outcome).toMatchObject({
       retryAfterMs: 3_600_000,
     });
   });
@@ -210,7 +210,7 @@ describe("a text that is refused", () => {
     [{ code: 30002 }, "degraded"],
     [{ code: 21408 }, "degraded"],
   ])("for our account's sake shows in the channel's health, until a text goes out", async (fault, state) => {
-    const here = desk(api.url);
+    const here = openTwilio(api.url);
     api.fault(fault);
     await sendText(here, person, "Not taken.");
     expect(here.channel.statuses.at(-1)).toMatchObject({ state, code: String(fault.code) });
@@ -220,7 +220,7 @@ describe("a text that is refused", () => {
   });
 
   it("for the person's or the words' sake does not", async () => {
-    const here = desk(api.url);
+    const here = openTwilio(api.url);
     for (const code of [21614, 21610, 30007, 63016, 20429]) {
       api.heal();
       api.fault({ code });
@@ -238,7 +238,7 @@ describe("a text that is refused", () => {
     const server = createServer((_request, response) => response.writeHead(400).end(JSON.stringify(body)));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as AddressInfo;
-    const { outcome } = await sendText(desk(`http://127.0.0.1:${port}`), person, "x");
+    const { outcome } = await sendText(openTwilio(`http://127.0.0.1:${port}`), person, "x");
     server.close();
     const reason = "21614: 'To' number <number> is not a valid mobile number";
     expect(outcome).toEqual({ kind: "refused", code: "21614", reason, scope: "recipient" });
@@ -249,7 +249,7 @@ describe("a text that is refused", () => {
     const server = createServer((_request, response) => response.writeHead(429).end(JSON.stringify(body)));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as AddressInfo;
-    const { outcome } = await sendText(desk(`http://127.0.0.1:${port}`), person, "x");
+    const { outcome } = await sendText(openTwilio(`http://127.0.0.1:${port}`), person, "x");
     server.close();
     expect(outcome).toMatchObject({
       kind: "deferred",
@@ -266,7 +266,7 @@ describe("a text without an answer", () => {
       api.heal();
       api.fault(fault);
       const before = api.creates.length;
-      const { outcome, crossed } = await sendText(desk(api.url), person, `Without an answer: ${fault}.`);
+      const { outcome, crossed } = await sendText(openTwilio(api.url), person, `Without an answer: ${fault}.`);
       expect([outcome.kind, crossed]).toEqual(["unknown", true]);
       expect(api.creates.length).toBe(before + 1);
     }
@@ -274,12 +274,12 @@ describe("a text without an answer", () => {
 
   it("is unknown when the deadline comes first", async () => {
     api.fault("hang");
-    const { outcome } = await sendText(desk(api.url), person, "Hanging.", attempt(undefined, 300));
+    const { outcome } = await sendText(openTwilio(api.url), person, "Hanging.", attempt(undefined, 300));
     expect(outcome.kind).toBe("unknown");
   });
 
   it("is certainly not sent when the connection is refused, or when the lease has expired at the crossing", async () => {
-    const nobody = await sendText(desk("http://127.0.0.1:9"), person, "Nobody there.");
+    const nobody = await sendText(openTwilio("http://127.0.0.1:9"), person, "Nobody there.");
     expect([nobody.outcome.kind, nobody.crossed]).toEqual(["deferred", false]);
     const before = api.creates.length;
     const over = {
@@ -290,7 +290,7 @@ describe("a text without an answer", () => {
       crossing: () => Promise.reject(new Error("the lease is over")),
       read: noFiles,
     };
-    expect((await sendText(desk(api.url), person, "Too late.", over)).outcome.kind).toBe("deferred");
+    expect((await sendText(openTwilio(api.url), person, "Too late.", over)).outcome.kind).toBe("deferred");
     expect(api.creates.length).toBe(before);
   });
 });

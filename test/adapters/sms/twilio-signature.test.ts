@@ -7,16 +7,16 @@ import { describe, expect, it } from "vitest";
 import { formOf } from "../../../adapters/sms/twilio/forms.ts";
 import { prove } from "../../../adapters/sms/twilio/webhook.ts";
 import { workedMs } from "../../support/clock.ts";
-import { account, desk, type Fields, person, signed, textForm, token } from "../../support/sms/providers.ts";
+import { account, type Fields, openTwilio, person, signed, textForm, token } from "../../support/sms/providers.ts";
 
 const api = "http://127.0.0.1:9";
 const base = "https://bridge.example/channels/test-channel";
 const form = textForm("SM1", "hello");
 
-/** A desk whose public address is `publicUrl`; the status of a request signed for another. */
+/** An adapter whose public address is `publicUrl`; the status of a request signed for another. */
 async function statusAt(publicUrl: string, signedUrl: string, query = ""): Promise<number> {
   const channel = recordingChannel({ publicUrl });
-  const { post } = desk(api, {}, channel);
+  const { post } = openTwilio(api, {}, channel);
   const response = await post("/inbound", signed(`${publicUrl}/inbound${query}`, form, { signedUrl }));
   expect(channel.messages.length).toBe(response.status === 200 ? 1 : 0);
   return response.status;
@@ -79,7 +79,7 @@ describe("the signed address", () => {
 describe("the keys", () => {
   it("are a list: each of them opens, another does not, and which one did is logged without it", async () => {
     const keys = ["old-key-000", "new-key-111"];
-    const { post, channel } = desk(api, { auth_tokens: keys });
+    const { post, channel } = openTwilio(api, { auth_tokens: keys });
     for (const [index, key] of keys.entries()) {
       const url = `${base}/inbound`;
       const request = signed(url, textForm(`SM${index}`, "hi"), { key });
@@ -93,7 +93,7 @@ describe("the keys", () => {
   });
 
   it("say when the address was signed otherwise than configured", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     const request = signed(`${base}/inbound`, form, {
       signedUrl: "https://bridge.example:443/channels/test-channel/inbound",
     });
@@ -102,7 +102,7 @@ describe("the keys", () => {
   });
 
   it("may be others than the tokens we log in with", async () => {
-    const { post } = desk(api, { signing_keys: ["signing-key"] });
+    const { post } = openTwilio(api, { signing_keys: ["signing-key"] });
     expect((await post("/inbound", signed(`${base}/inbound`, form, { key: "signing-key" }))).status).toBe(200);
     expect((await post("/inbound", signed(`${base}/inbound`, form))).status).toBe(403);
   });
@@ -134,14 +134,14 @@ describe("what is refused", () => {
     ["a nested name", request({ ...type, "x-twilio-signature": signature }, body.replace("Body=", "Body[a]="))],
     ["broken octets", request({ ...type, "x-twilio-signature": signature }, body.replace("hello", "%ff%fe"))],
   ])("%s", async (_what, forged) => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     const response = await post("/inbound", forged);
     expect([response.status, channel.calls.length]).toEqual([403, 0]);
     expect(response.headers.get("content-type")).not.toContain("xml");
   });
 
   it("another account's message, though well signed", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     const others = { ...form, AccountSid: "AC".padEnd(34, "b") };
     expect((await post("/inbound", signed(`${base}/inbound`, others))).status).toBe(403);
     expect(channel.calls).toEqual([]);
@@ -158,7 +158,7 @@ describe("what is signed over", () => {
     ["line ends", { Body: "one\r\ntwo\nthree" }],
     ["names nobody has heard of", { BrandNewParameter: "1", aLowerCaseOne: "2" }],
   ])("%s", async (_what, more) => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     const response = await post(
       "/inbound",
       signed(`${base}/inbound`, textForm("SM9", "hello", { NumMedia: "0", ...more })),
@@ -180,7 +180,7 @@ it.each([
   ["one field again and again", "a&".repeat(32_000)],
   ["more fields than there are", Array.from({ length: 9000 }, (_, n) => `k${n}=`).join("&")],
 ])("does not work hard for what nobody signed: %s", async (_what, body) => {
-  const { post } = desk(api);
+  const { post } = openTwilio(api);
   const headers = { "content-type": "application/x-www-form-urlencoded", "x-twilio-signature": "forged" };
   const began = workedMs();
   const response = await post("/inbound", new Request(`${base}/inbound`, { method: "POST", headers, body }));
@@ -190,7 +190,7 @@ it.each([
 });
 
 it("lets none of five thousand mutations of a signed request in", async () => {
-  const { post, channel } = desk(api);
+  const { post, channel } = openTwilio(api);
   const url = `${base}/inbound`;
   const good = signed(url, form);
   const [signature, body] = [good.headers.get("x-twilio-signature") ?? "", await good.text()];

@@ -7,8 +7,8 @@ import { describe, expect, it } from "vitest";
 import { statusEventId } from "../../../adapters/sms/provider.ts";
 import {
   account,
-  desk,
   type Fields,
+  openTwilio,
   ours,
   person,
   type Settings,
@@ -22,7 +22,7 @@ const at = (path: string, query = "") => `https://bridge.example/channels/test-c
 
 /** Posts one text; the event it became. */
 async function heard(form: Fields, more: Settings = {}): Promise<MessageEvent> {
-  const { post, channel } = desk(api, more);
+  const { post, channel } = openTwilio(api, more);
   expect((await post("/inbound", signed(at("/inbound"), form))).status).toBe(200);
   const [event] = channel.messages;
   if (!event) throw new Error("nothing was stored");
@@ -31,7 +31,7 @@ async function heard(form: Fields, more: Settings = {}): Promise<MessageEvent> {
 
 /** Posts one status; the event it became. */
 async function told(form: Fields, query = ""): Promise<DeliveryEvent> {
-  const { post, channel } = desk(api);
+  const { post, channel } = openTwilio(api);
   expect((await post("/status", signed(at("/status", query), form))).status).toBe(200);
   const [event] = channel.stored;
   if (event?.kind !== "delivery") throw new Error("nothing was stored");
@@ -69,7 +69,7 @@ describe("a text", () => {
   });
 
   it("is answered by an empty document, and by nothing else, on both paths", async () => {
-    const { post } = desk(api);
+    const { post } = openTwilio(api);
     for (const path of ["/inbound", "/inbound-fallback"]) {
       const response = await post(path, signed(at(path), textForm(`SM${path}`, "STOP")));
       expect(response.status).toBe(200);
@@ -80,8 +80,8 @@ describe("a text", () => {
 
   it("counts once, a hundred times at once, over both paths and after a restart", async () => {
     const channel = recordingChannel();
-    const { post } = desk(api, {}, channel);
-    const again = desk(api, {}, channel);
+    const { post } = openTwilio(api, {}, channel);
+    const again = openTwilio(api, {}, channel);
     const answers = await Promise.all(
       Array.from({ length: 100 }, (_, n) => {
         const path = n % 3 === 0 ? "/inbound-fallback" : "/inbound";
@@ -94,7 +94,7 @@ describe("a text", () => {
   });
 
   it("is answered after the commit, and only then", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     channel.hold();
     let answered = false;
     const work = post("/inbound", signed(at("/inbound"), textForm("SM1", "held"))).then((response) => {
@@ -108,7 +108,7 @@ describe("a text", () => {
   });
 
   it("that could not be stored is thrown back, and taken when it comes again", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     channel.reject();
     const request = () => signed(at("/inbound"), textForm("SM1", "again"));
     await expect(post("/inbound", request())).rejects.toThrow(/planted/);
@@ -147,7 +147,7 @@ describe("a text", () => {
   });
 
   it("without a sid or a sender is acknowledged and ignored", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     for (const missing of ["MessageSid", "From", "To"]) {
       const form = Object.fromEntries(Object.entries(textForm("SM1", "x")).filter(([name]) => name !== missing));
       expect((await post("/inbound", signed(at("/inbound"), form))).status).toBe(200);
@@ -313,7 +313,7 @@ describe("a status", () => {
   });
 
   it("counts once for each of its words, in any order", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     for (const status of ["delivered", "sent", "delivered", "queued", "sent"])
       await post("/status", signed(at("/status"), statusForm("SM1", status)));
     expect(channel.stored.map(({ id }) => id)).toEqual(["SM1/delivered", "SM1/sent", "SM1/queued"]);
@@ -325,14 +325,14 @@ describe("a status", () => {
   });
 
   it("that is none of a text of ours makes nothing", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     for (const form of [statusForm("SM1", "received"), statusForm("", "sent"), statusForm("SM1", "brand-new")])
       expect((await post("/status", signed(at("/status"), form))).status).toBe(200);
     expect(channel.calls).toEqual([]);
   });
 
   it("has its key signed with it: another's is refused", async () => {
-    const { post, channel } = desk(api);
+    const { post, channel } = openTwilio(api);
     const request = signed(at("/status", "?draft=theirs"), statusForm("SM1", "failed"), {
       signedUrl: at("/status", "?draft=ours"),
     });

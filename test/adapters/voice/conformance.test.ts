@@ -90,7 +90,7 @@ async function start(): Promise<Peer> {
       number: account.number,
       api_url: api.url,
       phrases: [{ language: "en", goodbye: "Bye." }],
-      transfer: { enqueue: { workflow_sid: "WW1", attributes: { desk: "1" } } },
+      transfer: { enqueue: { workflow_sid: "WW1", attributes: { fixture: "1" } } },
       digits: { human: "9" },
     }),
     async fault(fault) {

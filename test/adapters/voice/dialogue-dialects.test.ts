@@ -2,7 +2,14 @@
 // part of a reply, and the end.
 
 import { describe, expect, it } from "vitest";
-import { type Frame, type Line, openRig, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
+import {
+  type Frame,
+  type Line,
+  openVoiceFixture,
+  type Switchboard,
+  sessionHistory,
+  switchboard,
+} from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
@@ -109,7 +116,7 @@ describe.each(["jambonz", "retell"] as const)("behind %s", (dialect) => {
     await board.heard();
     await board.answer("You are welcome. Goodbye!");
     await ended();
-    await expect.poll(() => story(board.channel)).toContain("closed goodbye");
+    await expect.poll(() => sessionHistory(board.channel)).toContain("closed goodbye");
   });
 
   it("a back-channel after a statement asks nothing", async () => {
@@ -127,97 +134,97 @@ describe.each(["jambonz", "retell"] as const)("behind %s", (dialect) => {
 
 describe("behind gather", () => {
   const gather = async () => {
-    const rig = await openRig({
+    const fixture = await openVoiceFixture({
       config: { dialect: "gather", max_sentences: 2 },
       phone: { pace: 1 },
     });
-    const call = await rig.dial();
+    const call = await fixture.dial();
     const texts = () => call.spoken.map(({ text }) => text);
     const speaks = async (text: string) => {
       await call.until((one) => one.state === "gathering");
       call.say(text);
     };
     const asks = async (text: string) => {
-      const before = rig.channel.messages.length;
+      const before = fixture.channel.messages.length;
       await speaks(text);
-      await rig.channel.until(text, ({ messages }) => messages.length > before);
+      await fixture.channel.until(text, ({ messages }) => messages.length > before);
     };
     const answers = async (text: string) => {
       const before = call.spoken.length;
-      await expect.poll(async () => (await rig.answer(call, text)).kind).toBe("sent");
+      await expect.poll(async () => (await fixture.answer(call, text)).kind).toBe("sent");
       await call.until((one) => one.spoken.length > before);
-      await rig.clock.passes(0);
+      await fixture.clock.passes(0);
     };
-    await rig.clock.passes(5000);
-    return { rig, call, texts, speaks, asks, answers };
+    await fixture.clock.passes(5000);
+    return { rig: fixture, call, texts, speaks, asks, answers };
   };
 
   it("the rest of an answer follows a yes, and is dropped for another question", async () => {
-    const { rig, call, texts, speaks, asks, answers } = await gather();
+    const { rig: fixture, call, texts, speaks, asks, answers } = await gather();
     await asks("Tell me.");
     await answers(long);
-    await rig.clock.passes(10_000);
+    await fixture.clock.passes(10_000);
     expect(texts().slice(-3)).toEqual(["One is first.", "Two is second.", offer]);
     await speaks("Yes, please.");
     await call.until(() => texts().at(-1) === "Three is third.");
-    expect(rig.channel.messages).toHaveLength(1);
-    await rig.clock.passes(10_000);
+    expect(fixture.channel.messages).toHaveLength(1);
+    await fixture.clock.passes(10_000);
     await asks("Tell me again.");
     await answers(long);
-    await rig.clock.passes(10_000);
+    await fixture.clock.passes(10_000);
     await asks("When do you open?");
-    expect(rig.channel.messages.at(-1)?.notes).toEqual({ "caller heard": spokenNote });
+    expect(fixture.channel.messages.at(-1)?.notes).toEqual({ "caller heard": spokenNote });
     await answers("At nine.");
     expect(call.complaints).toEqual([]);
   });
 
   it("the call ends after the goodbyes of both sides", async () => {
-    const { rig, call, texts, asks, answers } = await gather();
+    const { rig: fixture, call, texts, asks, answers } = await gather();
     await asks("That's all, thanks. Bye!");
     await answers("You are welcome. Goodbye!");
     expect(await call.over).toBe("hangup");
     expect(texts().at(-1)).toBe("Goodbye!");
-    expect(rig.sessions("closed")).toMatchObject([{ reason: "goodbye" }]);
+    expect(fixture.sessions("closed")).toMatchObject([{ reason: "goodbye" }]);
   });
 
   it("a back-channel that cut us short leads on, and after a statement asks nothing", async () => {
-    const { rig, call, texts, speaks, asks, answers } = await gather();
+    const { rig: fixture, call, texts, speaks, asks, answers } = await gather();
     await asks("Tell me.");
     await answers("This is a rather long first sentence. This is the second one.");
-    await rig.clock.passes(4500); // the first sentence was heard
+    await fixture.clock.passes(4500); // the first sentence was heard
     await speaks("Mhm");
     await call.until(() => texts().filter((text) => text === "This is the second one.").length === 2);
     expect(texts().filter((text) => text.includes("first sentence"))).toHaveLength(1);
-    await rig.clock.passes(10_000);
+    await fixture.clock.passes(10_000);
     const gathers = () => call.verbs.filter(({ name }) => name === "Gather").length;
     const before = gathers();
     await speaks("Mhm");
     await call.until(() => gathers() > before);
     await asks("And when?");
-    expect(rig.channel.messages.map(({ text }) => text)).toEqual(["Tell me.", "And when?"]);
+    expect(fixture.channel.messages.map(({ text }) => text)).toEqual(["Tell me.", "And when?"]);
     await answers("On Monday.");
   });
 
   it("the played part is estimated, and passed with the next question", async () => {
-    const { rig, asks, answers } = await gather();
+    const { rig: fixture, asks, answers } = await gather();
     await asks("Tell me.");
     await answers("This is a rather long first sentence. This is the second one.");
-    await rig.clock.passes(4700);
+    await fixture.clock.passes(4700);
     await asks("Why so?");
-    expect(rig.channel.messages.at(-1)?.notes).toEqual({
+    expect(fixture.channel.messages.at(-1)?.notes).toEqual({
       "caller heard": '"This is a rather long first sentence." (interrupted)',
     });
     await answers("Because.");
   });
 
   it("an agent that is not asked now is not waited for", async () => {
-    const rig = await openRig({ active: false, config: { dialect: "gather" }, phone: { pace: 1 } });
-    const call = await rig.dial();
+    const fixture = await openVoiceFixture({ active: false, config: { dialect: "gather" }, phone: { pace: 1 } });
+    const call = await fixture.dial();
     expect(await call.over).toBe("hangup");
     expect(call.spoken.map(({ text }) => text)).toEqual([
       "I am sorry, I cannot answer that right now.",
       "Thank you for calling. Goodbye.",
     ]);
-    expect(rig.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
+    expect(fixture.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
   });
 });

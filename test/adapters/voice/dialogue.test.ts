@@ -4,74 +4,74 @@ import { describe, expect, it } from "vitest";
 import { isAcknowledgement, isBackchannel, isClosing, isGoodbye } from "../../../adapters/voice/speech/utterances.ts";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
 import { workedMs } from "../../support/clock.ts";
-import { openRig, type Rig } from "../../support/voice/adapter.ts";
+import { openVoiceFixture, type VoiceFixture } from "../../support/voice/adapter.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
 const long = "One is first. Two is second. Three is third. Four is fourth. Five is fifth.";
 const texts = (call: PhoneCall) => call.spoken.map(({ text }) => text.trim());
-const asked = (rig: Rig) => rig.channel.messages.map(({ text }) => text);
-const notes = (rig: Rig) => rig.channel.messages.at(-1)?.notes;
-const closed = (rig: Rig) => rig.sessions("closed").map(({ reason }) => reason);
+const asked = (fixture: VoiceFixture) => fixture.channel.messages.map(({ text }) => text);
+const notes = (fixture: VoiceFixture) => fixture.channel.messages.at(-1)?.notes;
+const closed = (fixture: VoiceFixture) => fixture.sessions("closed").map(({ reason }) => reason);
 
 /** A call whose first question was answered; `passes`: time after it, else the answer is still being spoken. */
 async function answered(text: string, options: { config?: object; question?: string; passes?: number } = {}) {
-  const rig = await openRig({ config: { max_sentences: 2, ...options.config } });
-  const call = await rig.dial();
-  await rig.clock.passes(2000);
-  await rig.says(call, options.question ?? "Tell me about it.");
-  await rig.answer(call, text);
+  const fixture = await openVoiceFixture({ config: { max_sentences: 2, ...options.config } });
+  const call = await fixture.dial();
+  await fixture.clock.passes(2000);
+  await fixture.says(call, options.question ?? "Tell me about it.");
+  await fixture.answer(call, text);
   await call.until((one) => one.spoken.at(-1)?.done);
-  await rig.clock.passes(options.passes ?? 0);
-  return { rig, call };
+  await fixture.clock.passes(options.passes ?? 0);
+  return { rig: fixture, call };
 }
 /** The caller says it; nothing need follow. */
-async function mutters(rig: Rig, call: PhoneCall, text: string): Promise<void> {
+async function mutters(fixture: VoiceFixture, call: PhoneCall, text: string): Promise<void> {
   call.say(text);
-  await rig.clock.passes(1000);
+  await fixture.clock.passes(1000);
 }
 
 describe("sentences beyond max_sentences", () => {
   it("are kept and spoken, portion by portion, when the caller says yes", async () => {
-    const { rig, call } = await answered(long, { passes: 8000 });
+    const { rig: fixture, call } = await answered(long, { passes: 8000 });
     expect(texts(call).at(-1)).toBe(`One is first. Two is second. ${offer}`);
-    await mutters(rig, call, "Yes, please.");
+    await mutters(fixture, call, "Yes, please.");
     expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
-    await rig.clock.passes(8000);
-    await mutters(rig, call, "Go on!");
+    await fixture.clock.passes(8000);
+    await mutters(fixture, call, "Go on!");
     expect(texts(call).at(-1)).toBe("Five is fifth.");
-    expect(asked(rig)).toEqual(["Tell me about it."]);
-    await rig.clock.passes(4000);
+    expect(asked(fixture)).toEqual(["Tell me about it."]);
+    await fixture.clock.passes(4000);
     // Nothing is left to go on with: now it is a message.
-    await rig.says(call, "Go on.");
-    expect(asked(rig)).toEqual(["Tell me about it.", "Go on."]);
-    expect(notes(rig)).toBeUndefined();
+    await fixture.says(call, "Go on.");
+    expect(asked(fixture)).toEqual(["Tell me about it.", "Go on."]);
+    expect(notes(fixture)).toBeUndefined();
     expect(call.complaints).toEqual([]);
   });
 
   it("are spoken when the yes comes while the offer is still being made", async () => {
-    const { rig, call } = await answered(long, { passes: 4500 });
-    await mutters(rig, call, "Sure");
+    const { rig: fixture, call } = await answered(long, { passes: 4500 });
+    await mutters(fixture, call, "Sure");
     expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
   });
 
   it("are dropped when the caller asks something else, and the agent receives the played part", async () => {
-    const { rig, call } = await answered(long, { passes: 8000 });
-    await rig.says(call, "When do you open?");
-    expect(notes(rig)).toEqual({
+    const { rig: fixture, call } = await answered(long, { passes: 8000 });
+    await fixture.says(call, "When do you open?");
+    expect(notes(fixture)).toEqual({
       "caller heard": `"One is first. Two is second. ${offer}" (the rest was not spoken)`,
     });
-    await rig.answer(call, "At nine.");
-    await rig.clock.passes(3000);
-    await rig.says(call, "Yes");
-    expect(notes(rig)).toBeUndefined();
+    await fixture.answer(call, "At nine.");
+    await fixture.clock.passes(3000);
+    await fixture.says(call, "Yes");
+    expect(notes(fixture)).toBeUndefined();
     expect(texts(call).join()).not.toContain("Three");
   });
 
   it("survive a silence: the offer still stands after the caller was asked whether anybody is there", async () => {
-    const { rig, call } = await answered(long, { passes: 18_000 });
+    const { rig: fixture, call } = await answered(long, { passes: 18_000 });
     expect(texts(call).at(-1)).toBe("Are you still there?");
-    await rig.clock.passes(2000);
-    await mutters(rig, call, "Yes");
+    await fixture.clock.passes(2000);
+    await mutters(fixture, call, "Yes");
     expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
   });
 });
@@ -80,11 +80,11 @@ describe("the end of a call", () => {
   const goodbye = "You are welcome. Thank you for calling, goodbye!";
 
   it("follows the agent's goodbye when the caller said one: spoken to its end, then hung up", async () => {
-    const { rig, call } = await answered(goodbye, { question: "Okay, thanks. Bye!" });
-    await rig.clock.passes(2000);
-    expect(closed(rig)).toEqual([]); // the words take longer
-    await rig.clock.passes(4000);
-    expect(closed(rig)).toEqual(["goodbye"]);
+    const { rig: fixture, call } = await answered(goodbye, { question: "Okay, thanks. Bye!" });
+    await fixture.clock.passes(2000);
+    expect(closed(fixture)).toEqual([]); // the words take longer
+    await fixture.clock.passes(4000);
+    expect(closed(fixture)).toEqual(["goodbye"]);
     await call.over;
     expect(texts(call).at(-1)).toBe(goodbye);
     expect(call.complaints).toEqual([]);
@@ -97,162 +97,166 @@ describe("the end of a call", () => {
     ["only a sentence before the last is one", "Thanks, bye.", "Goodbye! One thing is left: your address."],
     ["there is more to say", "Thanks, bye.", `Goodbye. Well. ${goodbye}`],
   ])("does not follow when %s", async (_, question, answer) => {
-    const { rig } = await answered(answer, { question, passes: 8000 });
-    expect(closed(rig)).toEqual([]);
+    const { rig: fixture } = await answered(answer, { question, passes: 8000 });
+    expect(closed(fixture)).toEqual([]);
   });
 
   it("does not come when the caller speaks up under the goodbye", async () => {
-    const { rig, call } = await answered(goodbye, { question: "That's all, thank you." });
+    const { rig: fixture, call } = await answered(goodbye, { question: "That's all, thank you." });
     call.interrupt("You are welcome.");
-    await rig.says(call, "Wait, when do you open?");
-    await rig.answer(call, "At nine.");
+    await fixture.says(call, "Wait, when do you open?");
+    await fixture.answer(call, "At nine.");
     await call.hears("At nine.");
-    await rig.clock.passes(5000);
-    expect(closed(rig)).toEqual([]);
+    await fixture.clock.passes(5000);
+    expect(closed(fixture)).toEqual([]);
   });
 
   it("comes at once when the caller's bye meets ours, and asks nothing more", async () => {
-    const { rig, call } = await answered(goodbye, { question: "That's all, thank you." });
+    const { rig: fixture, call } = await answered(goodbye, { question: "That's all, thank you." });
     call.interrupt("You are welcome. Thank you");
-    await mutters(rig, call, "Bye bye!");
-    await rig.clock.passes(1000);
-    expect(closed(rig)).toEqual(["goodbye"]);
-    expect(asked(rig)).toEqual(["That's all, thank you."]);
+    await mutters(fixture, call, "Bye bye!");
+    await fixture.clock.passes(1000);
+    expect(closed(fixture)).toEqual(["goodbye"]);
+    expect(asked(fixture)).toEqual(["That's all, thank you."]);
   });
 
   it("comes with the caller's silence after a goodbye, without asking whether anybody is there", async () => {
-    const { rig, call } = await answered(goodbye, { passes: 17_000 });
-    expect(closed(rig)).toEqual(["goodbye"]);
+    const { rig: fixture, call } = await answered(goodbye, { passes: 17_000 });
+    expect(closed(fixture)).toEqual(["goodbye"]);
     expect(texts(call).join()).not.toContain("still there");
   });
 });
 
 describe("back-channels", () => {
   it.each(["Uh-huh.", "mhm", "Okay", "ja", "Mm-hmm, yeah"])("ask nothing while we speak: %s", async (text) => {
-    const { rig, call } = await answered("This is a long sentence about lamps. And here is another one.");
-    await mutters(rig, call, text);
-    await rig.clock.passes(3000);
-    expect(asked(rig)).toEqual(["Tell me about it."]);
+    const { rig: fixture, call } = await answered("This is a long sentence about lamps. And here is another one.");
+    await mutters(fixture, call, text);
+    await fixture.clock.passes(3000);
+    expect(asked(fixture)).toEqual(["Tell me about it."]);
     expect(texts(call).at(-1)).toContain("another one.");
   });
 
   it("do not make the question obsolete that the agent thinks about", async () => {
-    const rig = await openRig();
-    const call = await rig.dial();
-    const id = await rig.says(call, "Where is my lamp?");
-    await rig.clock.passes(1500);
-    await mutters(rig, call, "Okay.");
-    expect(asked(rig)).toEqual(["Where is my lamp?"]);
-    expect(await rig.answer(call, "In Hamburg.", id)).toMatchObject({ kind: "sent" });
+    const fixture = await openVoiceFixture();
+    const call = await fixture.dial();
+    const id = await fixture.says(call, "Where is my lamp?");
+    await fixture.clock.passes(1500);
+    await mutters(fixture, call, "Okay.");
+    expect(asked(fixture)).toEqual(["Where is my lamp?"]);
+    expect(await fixture.answer(call, "In Hamburg.", id)).toMatchObject({ kind: "sent" });
   });
 
   it("that cut us short lead on where the caller stopped hearing", async () => {
-    const { rig, call } = await answered("One is first. Two is second. Three is third.", {
+    const { rig: fixture, call } = await answered("One is first. Two is second. Three is third.", {
       config: { max_sentences: 5 },
     });
     call.interrupt("One is first. Two is");
-    await mutters(rig, call, "Uh-huh");
+    await mutters(fixture, call, "Uh-huh");
     expect(texts(call).at(-1)).toBe("Two is second. Three is third.");
-    expect(asked(rig)).toEqual(["Tell me about it."]);
+    expect(asked(fixture)).toEqual(["Tell me about it."]);
   });
 
   it("are answers to a question of ours", async () => {
-    const { rig, call } = await answered("We have it. Shall I order it?", { passes: 4000 });
-    await rig.says(call, "Mhm");
-    await rig.answer(call, "Done.");
-    await rig.clock.passes(3000);
-    expect(asked(rig)).toEqual(["Tell me about it.", "Mhm"]);
-    await mutters(rig, call, "Mhm");
-    expect(asked(rig)).toHaveLength(2);
+    const { rig: fixture, call } = await answered("We have it. Shall I order it?", { passes: 4000 });
+    await fixture.says(call, "Mhm");
+    await fixture.answer(call, "Done.");
+    await fixture.clock.passes(3000);
+    expect(asked(fixture)).toEqual(["Tell me about it.", "Mhm"]);
+    await mutters(fixture, call, "Mhm");
+    expect(asked(fixture)).toHaveLength(2);
   });
 
   it("answer a question that they cut short at its end", async () => {
-    const { rig, call } = await answered("We have it. Shall I order it?");
+    const { rig: fixture, call } = await answered("We have it. Shall I order it?");
     call.interrupt("We have it. Shall I order");
-    await rig.says(call, "Yes please");
-    expect(asked(rig)).toEqual(["Tell me about it.", "Yes please"]);
+    await fixture.says(call, "Yes please");
+    expect(asked(fixture)).toEqual(["Tell me about it.", "Yes please"]);
   });
 });
 
 describe("the played part of a reply", () => {
   it("is passed with the next question, in one line", async () => {
-    const { rig, call } = await answered("It is in Hamburg. It comes\non Monday.");
+    const { rig: fixture, call } = await answered("It is in Hamburg. It comes\non Monday.");
     call.interrupt('It is in "Hamburg".\nIt comes');
-    await rig.says(call, "Which Hamburg?");
-    expect(notes(rig)).toEqual({ "caller heard": '"It is in Hamburg . It comes" (interrupted)' });
+    await fixture.says(call, "Which Hamburg?");
+    expect(notes(fixture)).toEqual({ "caller heard": '"It is in Hamburg . It comes" (interrupted)' });
   });
 
   it("is empty when the first word was interrupted", async () => {
-    const { rig, call } = await answered("It is in Hamburg.");
+    const { rig: fixture, call } = await answered("It is in Hamburg.");
     call.interrupt("");
-    await rig.says(call, "Hello?");
-    expect(notes(rig)).toEqual({ "caller heard": "nothing (interrupted)" });
+    await fixture.says(call, "Hello?");
+    expect(notes(fixture)).toEqual({ "caller heard": "nothing (interrupted)" });
   });
 
   it("is omitted when the whole reply was played, and is truncated to its end", async () => {
-    const { rig, call } = await answered("It is in Hamburg.");
+    const { rig: fixture, call } = await answered("It is in Hamburg.");
     call.interrupt("It is in Hamburg.");
-    await rig.says(call, "Fine, when?");
-    expect(notes(rig)).toBeUndefined();
-    await rig.answer(call, `${"word ".repeat(200)}end. And more.`);
+    await fixture.says(call, "Fine, when?");
+    expect(notes(fixture)).toBeUndefined();
+    await fixture.answer(call, `${"word ".repeat(200)}end. And more.`);
     call.interrupt("word ".repeat(5000));
-    await rig.says(call, "Stop that");
-    expect(notes(rig)?.["caller heard"]).toMatch(/^"….{200}" \(interrupted\)$/u);
+    await fixture.says(call, "Stop that");
+    expect(notes(fixture)?.["caller heard"]).toMatch(/^"….{200}" \(interrupted\)$/u);
   });
 
   it("is passed again with a question that supersedes an unanswered one", async () => {
-    const { rig, call } = await answered("It is in Hamburg. It comes on Monday.");
+    const { rig: fixture, call } = await answered("It is in Hamburg. It comes on Monday.");
     call.interrupt("It is in Hamburg.");
-    await rig.says(call, "Which Hamburg?");
-    await rig.says(call, "And when?");
-    expect(notes(rig)).toEqual({ "caller heard": '"It is in Hamburg." (interrupted)' });
+    await fixture.says(call, "Which Hamburg?");
+    await fixture.says(call, "And when?");
+    expect(notes(fixture)).toEqual({ "caller heard": '"It is in Hamburg." (interrupted)' });
   });
 });
 
 describe("an agent that is not asked now", () => {
   it("costs no fillers: an apology at once, then the end, and people know of the call", async () => {
-    const rig = await openRig({ active: false });
-    const call = await rig.dial();
-    await rig.clock.passes(8000);
+    const fixture = await openVoiceFixture({ active: false });
+    const call = await fixture.dial();
+    await fixture.clock.passes(8000);
     await call.over;
     expect(texts(call)).toEqual([
       "Hello there.",
       "I am sorry, I cannot answer that right now. Thank you for calling. Goodbye.",
     ]);
-    expect(closed(rig)).toEqual(["no-answer"]);
-    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual(["Missed call from +15005550001"]);
+    expect(closed(fixture)).toEqual(["no-answer"]);
+    expect(fixture.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
+      "Missed call from +15005550001",
+    ]);
   });
 
   it("leads to a human at once, where there is one", async () => {
-    const rig = await openRig({ active: false, config: { transfer: { dial: ["+15005550009"] } } });
-    const call = await rig.dial();
-    await rig.clock.passes(10_000);
+    const fixture = await openVoiceFixture({ active: false, config: { transfer: { dial: ["+15005550009"] } } });
+    const call = await fixture.dial();
+    await fixture.clock.passes(10_000);
     expect(await call.over).toBe("hangup");
-    expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
+    expect(fixture.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
     expect(texts(call).join()).not.toContain("One moment");
   });
 });
 
 describe("a paused channel", () => {
   it("does not take a new call: an apology at once, then the end, and responders know of the call", async () => {
-    const rig = await openRig({ paused: () => true });
-    const call = await rig.dial();
-    await rig.clock.passes(8000);
+    const fixture = await openVoiceFixture({ paused: () => true });
+    const call = await fixture.dial();
+    await fixture.clock.passes(8000);
     await call.over;
     expect(texts(call).at(-1)).toContain("I cannot answer that right now");
-    expect(closed(rig)).toEqual(["no-answer"]);
-    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual(["Missed call from +15005550001"]);
+    expect(closed(fixture)).toEqual(["no-answer"]);
+    expect(fixture.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
+      "Missed call from +15005550001",
+    ]);
   });
 
   it("continues a call that began before", async () => {
     let paused = false;
-    const rig = await openRig({ paused: () => paused });
-    const call = await rig.dial();
-    await rig.clock.passes(500);
+    const fixture = await openVoiceFixture({ paused: () => paused });
+    const call = await fixture.dial();
+    await fixture.clock.passes(500);
     paused = true;
-    await rig.says(call, "Where is my parcel?");
-    const answered = rig.answer(call, "It is in Hamburg.");
-    await rig.clock.passes(3000);
+    await fixture.says(call, "Where is my parcel?");
+    const answered = fixture.answer(call, "It is in Hamburg.");
+    await fixture.clock.passes(3000);
     expect(await answered).toMatchObject({ kind: "sent" });
     expect(texts(call).join(" ")).not.toContain("I cannot answer");
   });

@@ -3,7 +3,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig, type Rig, type RigOptions } from "../../support/voice/adapter.ts";
+import { openVoiceFixture, type VoiceFixture, type VoiceFixtureOptions } from "../../support/voice/adapter.ts";
 
 const human = { dial: ["+15005550009"] };
 const words = "Somebody else can help you with that.";
@@ -11,22 +11,23 @@ const spoken = (call: PhoneCall) => call.spoken.map(({ text }) => text.trim());
 const verbs = (call: PhoneCall) => call.verbs.map(({ name }) => name);
 
 /** No further than needed: what follows may happen in real time. */
-async function transferred(rig: Rig): Promise<void> {
-  for (let n = 0; n < 300 && rig.sessions("transferring").length === 0; n++) await rig.clock.passes(100);
-  expect(rig.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
+async function transferred(fixture: VoiceFixture): Promise<void> {
+  for (let n = 0; n < 300 && fixture.sessions("transferring").length === 0; n++) await fixture.clock.passes(100);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
 }
 
-async function asked(options: RigOptions): Promise<{ rig: Rig; call: PhoneCall }> {
-  const rig = await openRig(options);
-  const call = await rig.dial();
-  await rig.says(call, "I want a refund.");
-  return { rig, call };
+async function asked(options: VoiceFixtureOptions): Promise<{ fixture: VoiceFixture; call: PhoneCall }> {
+  const fixture = await openVoiceFixture(options);
+  const call = await fixture.dial();
+  await fixture.says(call, "I want a refund.");
+  return { fixture, call };
 }
 
-const escalates = (rig: Rig, call: PhoneCall) => rig.answer(call, words, undefined, { transfer: true });
+const escalates = (fixture: VoiceFixture, call: PhoneCall) =>
+  fixture.answer(call, words, undefined, { transfer: true });
 
 test("over a socket: the whole answer, what is stored, then the human", async () => {
-  const { rig, call } = await asked({ config: { transfer: human } });
+  const { fixture: rig, call } = await asked({ config: { transfer: human } });
   expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
   // The words take more than two seconds to be spoken: nothing is transferred under them.
@@ -42,7 +43,7 @@ test("over a socket: the whole answer, what is stored, then the human", async ()
 });
 
 test("over a socket: what the caller says under the answer does not keep the call", async () => {
-  const { rig, call } = await asked({ config: { transfer: human } });
+  const { fixture: rig, call } = await asked({ config: { transfer: human } });
   await escalates(rig, call);
   await call.hears(words);
   call.interrupt();
@@ -52,7 +53,7 @@ test("over a socket: what the caller says under the answer does not keep the cal
 });
 
 test("over a socket: nobody takes it, and the agent has the call again", async () => {
-  const { rig, call } = await asked({
+  const { fixture: rig, call } = await asked({
     config: { transfer: { ...human, no_answer: "agent" } },
     phone: { dialed: () => "no-answer" },
   });
@@ -66,7 +67,7 @@ test("over a socket: nobody takes it, and the agent has the call again", async (
 });
 
 test("over a socket: without a transfer target, the call goes on", async () => {
-  const { rig, call } = await asked({});
+  const { fixture: rig, call } = await asked({});
   expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
   await rig.says(call, "Who?");
@@ -76,7 +77,7 @@ test("over a socket: without a transfer target, the call goes on", async () => {
 });
 
 test("over a socket: an answer that comes too late transfers nothing", async () => {
-  const { rig, call } = await asked({ config: { transfer: human } });
+  const { fixture: rig, call } = await asked({ config: { transfer: human } });
   const late = rig.channel.messages.at(-1)?.id ?? null;
   await rig.says(call, "No, wait: where is my lamp?");
   expect(await rig.answer(call, words, late, { transfer: true })).toMatchObject({ code: "superseded" });
@@ -87,18 +88,18 @@ test("over a socket: an answer that comes too late transfers nothing", async () 
 });
 
 /** Turn by turn: the call waits for the answer in a request that is held open. */
-async function turnByTurn(config: object): Promise<{ rig: Rig; call: PhoneCall }> {
-  const rig = await openRig({ config: { dialect: "gather", ...config }, phone: { pace: 1 } });
-  const call = await rig.dial();
+async function turnByTurn(config: object): Promise<{ fixture: VoiceFixture; call: PhoneCall }> {
+  const fixture = await openVoiceFixture({ config: { dialect: "gather", ...config }, phone: { pace: 1 } });
+  const call = await fixture.dial();
   await call.until(({ state }) => state === "gathering");
   call.say("I want a refund.");
-  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
-  await expect.poll(async () => (await escalates(rig, call)).kind).toBe("sent");
-  return { rig, call };
+  await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
+  await expect.poll(async () => (await escalates(fixture, call)).kind).toBe("sent");
+  return { fixture, call };
 }
 
 test("turn by turn: the answer and the human are one response", async () => {
-  const { rig, call } = await turnByTurn({ transfer: human });
+  const { fixture: rig, call } = await turnByTurn({ transfer: human });
   await call.over;
   expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
   expect(spoken(call).at(-1)).toBe(words);
@@ -107,7 +108,7 @@ test("turn by turn: the answer and the human are one response", async () => {
 });
 
 test("turn by turn: without a transfer target, the call goes on", async () => {
-  const { rig, call } = await turnByTurn({});
+  const { fixture: rig, call } = await turnByTurn({});
   await call.hears(words);
   await call.until(({ state }) => state === "gathering");
   call.say("Who?");

@@ -3,19 +3,26 @@
 import { externalId, sessionId } from "bridgehead/contract";
 import { expect, test } from "vitest";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/adapter.ts";
+import {
+  authToken,
+  caller,
+  openVoiceFixture,
+  ours,
+  publicUrl,
+  type VoiceFixture,
+} from "../../support/voice/adapter.ts";
 
 const base = `${publicUrl}/channels/line`;
 const parties = { CallSid: "CA1", From: caller, To: ours };
 
-const post = (rig: Rig, path: string, more: Readonly<Record<string, string>> = {}) =>
-  postSigned({ url: base + path, via: rig.listener.url, token: authToken, form: { ...parties, ...more } });
+const post = (fixture: VoiceFixture, path: string, more: Readonly<Record<string, string>> = {}) =>
+  postSigned({ url: base + path, via: fixture.listener.url, token: authToken, form: { ...parties, ...more } });
 
 /** The next URL of the call, from a TwiML response. */
 const redirectIn = (body: string): string => (/<Redirect[^>]*>([^<]*)</.exec(body)?.[1] ?? "").replaceAll("&amp;", "&");
 
 /** Passes a request to this adapter, which no listener serves any more. */
-async function direct(adapter: Rig["adapter"], url: string, more: Readonly<Record<string, string>> = {}) {
+async function direct(adapter: VoiceFixture["adapter"], url: string, more: Readonly<Record<string, string>> = {}) {
   const route = adapter.routes?.find(({ path }) => path === "/gather");
   if (route?.kind !== "http") throw new Error("the adapter has no route /gather");
   const form = { ...parties, ...more };
@@ -24,25 +31,25 @@ async function direct(adapter: Rig["adapter"], url: string, more: Readonly<Recor
   return (await route.handle(request)).text();
 }
 
-async function begun(): Promise<Rig> {
-  const rig = await openRig({ config: { dialect: "gather" } });
-  await post(rig, "/gather");
-  return rig;
+async function begun(): Promise<VoiceFixture> {
+  const fixture = await openVoiceFixture({ config: { dialect: "gather" } });
+  await post(fixture, "/gather");
+  return fixture;
 }
 
 test("a caller who hangs up while a question is pending is no missed call", async () => {
-  const rig = await begun();
-  void post(rig, "/gather?n=1", { SpeechResult: "Where is it?" });
-  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
-  await post(rig, "/status", { CallStatus: "completed" });
-  await rig.clock.passes(60_000);
-  expect(rig.channel.messages.map(({ id }) => id)).toEqual(["CA1/gather/1"]);
-  expect(rig.sessions("closed")).toHaveLength(1);
+  const fixture = await begun();
+  void post(fixture, "/gather?n=1", { SpeechResult: "Where is it?" });
+  await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
+  await post(fixture, "/status", { CallStatus: "completed" });
+  await fixture.clock.passes(60_000);
+  expect(fixture.channel.messages.map(({ id }) => id)).toEqual(["CA1/gather/1"]);
+  expect(fixture.sessions("closed")).toHaveLength(1);
 });
 
 test("a silent caller is asked for by a new process, although an earlier question is unanswered", async () => {
-  const rig = await begun();
-  await rig.channel.accept([
+  const fixture = await begun();
+  await fixture.channel.accept([
     {
       kind: "message",
       id: externalId("CA1/gather/0"),
@@ -53,53 +60,53 @@ test("a silent caller is asked for by a new process, although an earlier questio
       text: "Where is it?",
     },
   ]);
-  await rig.adapter.close?.(AbortSignal.timeout(60_000));
-  rig.restart();
-  const held = post(rig, "/gather?n=2");
-  await rig.clock.passes(10_000);
+  await fixture.adapter.close?.(AbortSignal.timeout(60_000));
+  fixture.restart();
+  const held = post(fixture, "/gather?n=2");
+  await fixture.clock.passes(10_000);
   expect((await held).body).toContain("still there");
 });
 
 test("a process waits for the reply to a question that another process has asked since", async () => {
-  const rig = await begun();
-  const first = rig.adapter;
-  rig.restart();
-  const asked = post(rig, "/gather?n=1", { SpeechResult: "Where is it?" });
-  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
-  await rig.clock.passes(1500);
+  const fixture = await begun();
+  const first = fixture.adapter;
+  fixture.restart();
+  const asked = post(fixture, "/gather?n=1", { SpeechResult: "Where is it?" });
+  await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
+  await fixture.clock.passes(1500);
   const url = redirectIn((await asked).body);
   const body = direct(first, url);
-  await rig.clock.passes(12_000);
+  await fixture.clock.passes(12_000);
   const answered = await body;
   expect(answered).toContain("n=2");
   expect(answered).not.toContain("<Gather");
 });
 
 test("two first requests of a call at a new process open it once", async () => {
-  const rig = await begun();
-  await rig.adapter.close?.(AbortSignal.timeout(60_000));
-  rig.restart();
-  const session = rig.channel.session.bind(rig.channel);
+  const fixture = await begun();
+  await fixture.adapter.close?.(AbortSignal.timeout(60_000));
+  fixture.restart();
+  const session = fixture.channel.session.bind(fixture.channel);
   const loading = Promise.withResolvers<void>();
-  rig.channel.session = async (id) => {
+  fixture.channel.session = async (id) => {
     await loading.promise;
     return session(id);
   };
   const words = { SpeechResult: "Where is it?" };
-  const both = [1, 2].map(() => direct(rig.adapter, `${base}/gather?n=1`, words));
+  const both = [1, 2].map(() => direct(fixture.adapter, `${base}/gather?n=1`, words));
   // Both have been verified when the stored state of the call is available.
   for (let n = 0; n < 100; n++) await new Promise((done) => setImmediate(done));
   loading.resolve();
-  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
-  await rig.clock.passes(10_000);
+  await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
+  await fixture.clock.passes(10_000);
   await Promise.all(both);
   // The call goes on, a turn every 20 seconds: an engine without requests would give up and close it.
   for (let n = 2; n < 12; n++) {
-    const id = rig.channel.messages.at(-1)?.id ?? null;
-    await rig.answer({ sid: "CA1" } as never, "Yes.", id).catch(() => null);
-    const next = post(rig, `/gather?n=${n}`, { SpeechResult: `Question ${n}?` });
-    await rig.clock.passes(20_000);
+    const id = fixture.channel.messages.at(-1)?.id ?? null;
+    await fixture.answer({ sid: "CA1" } as never, "Yes.", id).catch(() => null);
+    const next = post(fixture, `/gather?n=${n}`, { SpeechResult: `Question ${n}?` });
+    await fixture.clock.passes(20_000);
     await next;
   }
-  expect(rig.sessions("closed")).toEqual([]);
+  expect(fixture.sessions("closed")).toEqual([]);
 });

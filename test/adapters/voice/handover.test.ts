@@ -3,69 +3,74 @@
 import { expect, test } from "vitest";
 import type { PhoneCall, PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, openRig, type Rig, type RigOptions } from "../../support/voice/adapter.ts";
+import {
+  authToken,
+  openVoiceFixture,
+  type VoiceFixture,
+  type VoiceFixtureOptions,
+} from "../../support/voice/adapter.ts";
 
 const human = { dial: ["+15005550009", "sip:desk@example.com"], timeout: "20s" };
 const verbs = (call: PhoneCall) => call.verbs.map((verb) => verb.name);
 const xml = (call: PhoneCall, at = -1) => call.requests.at(at)?.posted.body ?? "";
-const logs = (rig: Rig) => JSON.stringify(rig.channel.logged);
+const logs = (fixture: VoiceFixture) => JSON.stringify(fixture.channel.logged);
 
-async function ask(rig: Rig, options: { readonly key?: string } = {}): Promise<PhoneCall> {
-  const call = await rig.dial();
+async function ask(fixture: VoiceFixture, options: { readonly key?: string } = {}): Promise<PhoneCall> {
+  const call = await fixture.dial();
   call.digit(options.key ?? "0");
-  await expect.poll(() => rig.channel.calls.length).toBeGreaterThan(0);
+  await expect.poll(() => fixture.channel.calls.length).toBeGreaterThan(0);
   // No further than needed: a caller who comes back does so in real time.
-  const transferred = () => rig.sessions("transferring").length > 0;
-  for (let n = 0; n < 90 && !transferred(); n++) await rig.clock.passes(100);
-  await rig.clock.passes(0);
+  const transferred = () => fixture.sessions("transferring").length > 0;
+  for (let n = 0; n < 90 && !transferred(); n++) await fixture.clock.passes(100);
+  await fixture.clock.passes(0);
   return call;
 }
-const withHuman = (over: object, phone: Partial<PhoneOptions> = {}): RigOptions => ({
+const withHuman = (over: object, phone: Partial<PhoneOptions> = {}): VoiceFixtureOptions => ({
   config: { transfer: { ...human, ...over } },
   phone,
 });
 
 test("keys are one message, ended by # or a pause, and never logged", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   for (const key of "4321#") call.digit(key);
-  await rig.channel.until("the keys", (channel) => channel.messages.length === 1);
+  await fixture.channel.until("the keys", (channel) => channel.messages.length === 1);
   for (const key of "0987") call.digit(key);
-  await rig.clock.passes(2400);
-  expect(rig.channel.messages).toHaveLength(1);
-  await rig.clock.passes(300);
-  expect(rig.channel.messages).toMatchObject([
+  await fixture.clock.passes(2400);
+  expect(fixture.channel.messages).toHaveLength(1);
+  await fixture.clock.passes(300);
+  expect(fixture.channel.messages).toMatchObject([
     { text: "4321", notes: { input: "keypad" } },
     { text: "0987", notes: { input: "keypad" } },
   ]);
-  expect(logs(rig)).not.toMatch(/4321|0987/);
+  expect(logs(fixture)).not.toMatch(/4321|0987/);
 });
 
 test("keys can be kept from the agent", async () => {
-  const rig = await openRig({ config: { digits: { as_message: false } } });
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture({ config: { digits: { as_message: false } } });
+  const call = await fixture.dial();
   for (const key of "4321#") call.digit(key);
-  await rig.clock.passes(4000);
-  expect(rig.channel.messages).toEqual([]);
+  await fixture.clock.passes(4000);
+  expect(fixture.channel.messages).toEqual([]);
 });
 
 test("the key for a human: sentence, stored transfer, end with data, Dial", async () => {
-  const rig = await openRig(withHuman({}));
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture(withHuman({}));
+  const call = await fixture.dial();
   call.digit("0");
-  await expect.poll(() => rig.channel.calls.length).toBeGreaterThan(0);
-  await rig.clock.passes(2700);
+  await expect.poll(() => fixture.channel.calls.length).toBeGreaterThan(0);
+  await fixture.clock.passes(2700);
   await call.hears("I am putting you through");
   const frames = () => call.frames.map(({ frame }) => frame);
   expect(frames().some((frame) => frame["type"] === "end")).toBe(false);
-  expect(rig.sessions("transferring")).toEqual([]);
-  rig.channel.hold();
-  await rig.clock.passes(6000);
+  expect(fixture.sessions("transferring")).toEqual([]);
+  fixture.channel.hold();
+  await fixture.clock.passes(6000);
   // Not before it is stored.
   expect(frames().some((frame) => frame["type"] === "end")).toBe(false);
-  rig.channel.release();
+  fixture.channel.release();
   await call.over;
-  expect(rig.sessions("transferring")).toMatchObject([{ reason: "asked", session: call.sid }]);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "asked", session: call.sid }]);
   const data = String(frames().at(-1)?.["handoffData"]);
   expect(JSON.parse(data)).toEqual({ reason: "asked", call: call.sid, language: "en-US" });
   expect(call.requests.map(({ form }) => form["SessionStatus"] ?? form["DialCallStatus"])).toEqual([
@@ -79,33 +84,33 @@ test("the key for a human: sentence, stored transfer, end with data, Dial", asyn
       "<Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial></Response>",
   );
   expect(xml(call)).toBe('<?xml version="1.0" encoding="UTF-8"?><Response><Hangup/></Response>');
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("without a transfer the key is a key", async () => {
-  const rig = await openRig();
-  await ask(rig);
-  expect(rig.channel.messages.map((one) => one.text)).toEqual(["0"]);
-  expect(rig.sessions("transferring")).toEqual([]);
+  const fixture = await openVoiceFixture();
+  await ask(fixture);
+  expect(fixture.channel.messages.map((one) => one.text)).toEqual(["0"]);
+  expect(fixture.sessions("transferring")).toEqual([]);
 });
 
 test("another key reaches a human where the configuration says so", async () => {
-  const rig = await openRig({ config: { transfer: human, digits: { human: "9" } } });
-  await ask(rig, { key: "9" });
-  expect(rig.sessions("transferring")).toHaveLength(1);
+  const fixture = await openVoiceFixture({ config: { transfer: human, digits: { human: "9" } } });
+  await ask(fixture, { key: "9" });
+  expect(fixture.sessions("transferring")).toHaveLength(1);
 });
 
 test("Enqueue carries the task, Redirect the address; the call is over for us", async () => {
   const queue = { enqueue: { workflow_sid: "WW1", attributes: { "a<b": '"&' } } };
-  const rig = await openRig({ config: { transfer: queue } });
-  const call = await ask(rig);
+  const fixture = await openVoiceFixture({ config: { transfer: queue } });
+  const call = await ask(fixture);
   expect(await call.over).toBe("enqueued");
   const task = `{&quot;a&lt;b&quot;:&quot;\\&quot;&amp;&quot;,&quot;call_sid&quot;:&quot;${call.sid}&quot;,&quot;reason&quot;:&quot;asked&quot;,&quot;language&quot;:&quot;en-US&quot;}`;
   expect(xml(call)).toContain(`<Enqueue workflowSid="WW1"><Task>${task}</Task></Enqueue>`);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 
   const studio = "https://webhooks.twilio.com/v1/Flows/FW1?FlowEvent=return&x=1";
-  const other = await openRig({ config: { transfer: { redirect: studio } } });
+  const other = await openVoiceFixture({ config: { transfer: { redirect: studio } } });
   const second = await ask(other);
   await second.until((one) => verbs(one).includes("Redirect"));
   const handed = second.requests.find(({ form }) => form["SessionStatus"] === "ended")?.posted.body;
@@ -115,20 +120,20 @@ test("Enqueue carries the task, Redirect the address; the call is over for us", 
 test.each(["busy", "no-answer", "failed"] as const)(
   "nobody takes it (%s): a message is left for humans",
   async (status) => {
-    const rig = await openRig(withHuman({}, { dialed: () => status }));
-    const call = await ask(rig);
+    const fixture = await openVoiceFixture(withHuman({}, { dialed: () => status }));
+    const call = await ask(fixture);
     expect(await call.over).toBe("hangup");
     expect(verbs(call).slice(-4)).toEqual(["Dial", "Say", "Record", "Hangup"]);
-    const [message, ...more] = rig.channel.messages;
+    const [message, ...more] = fixture.channel.messages;
     expect(more).toEqual([]);
     expect(message).toMatchObject({ forHumans: { subject: "Voicemail from +15005550001" } });
     expect(message?.text).toMatch(/Recording: https:\/\/api\.twilio\.com.*RE/);
-    expect(rig.sessions("closed")).toMatchObject([{ reason: "voicemail" }]);
+    expect(fixture.sessions("closed")).toMatchObject([{ reason: "voicemail" }]);
   },
 );
 
 test("nobody takes it: back to the agent, or the end, as configured", async () => {
-  const back = await openRig(withHuman({ no_answer: "agent" }, { dialed: () => "no-answer" }));
+  const back = await openVoiceFixture(withHuman({ no_answer: "agent" }, { dialed: () => "no-answer" }));
   const call = await ask(back);
   await call.until((one) => one.connections === 2);
   await call.hears("I am sorry");
@@ -143,7 +148,7 @@ test("nobody takes it: back to the agent, or the end, as configured", async () =
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Record");
 
-  const end = await openRig(withHuman({ no_answer: "end" }, { dialed: () => "no-answer" }));
+  const end = await openVoiceFixture(withHuman({ no_answer: "end" }, { dialed: () => "no-answer" }));
   const other = await ask(end);
   expect(await other.over).toBe("hangup");
   expect(end.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
@@ -151,42 +156,42 @@ test("nobody takes it: back to the agent, or the end, as configured", async () =
 });
 
 test("nobody takes it, and nothing is recorded: people hear of the call all the same", async () => {
-  const rig = await openRig(withHuman({}));
+  const fixture = await openVoiceFixture(withHuman({}));
   const form = { CallSid: "CA1", From: "+15005550001", To: "+15005550006", Digits: "" };
   const url = "https://bridge.example/channels/line/voicemail";
-  const { body } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+  const { body } = await postSigned({ url, via: fixture.listener.url, form, token: authToken });
   expect(body).toContain("<Hangup/>");
-  expect(rig.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
+  expect(fixture.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
 });
 
 test("hand-off data alone transfers nothing", async () => {
-  const rig = await openRig(withHuman({}));
-  const call = await rig.dial();
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  const fixture = await openVoiceFixture(withHuman({}));
+  const call = await fixture.dial();
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   const form = { CallSid: call.sid, SessionStatus: "ended", HandoffData: '{"reason":"asked"}' };
   const url = "https://bridge.example/channels/line/ended";
-  const { body } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+  const { body } = await postSigned({ url, via: fixture.listener.url, form, token: authToken });
   expect(body).not.toContain("Dial");
   expect(body).toContain("<Hangup/>");
 });
 
 test("an agent that cannot be reached leads to the human", async () => {
-  const rig = await openRig({ config: { transfer: human, resume: { times: 0 } } });
-  const call = await rig.dial();
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  const fixture = await openVoiceFixture({ config: { transfer: human, resume: { times: 0 } } });
+  const call = await fixture.dial();
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   call.cut();
   await call.over;
   expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
-  expect(rig.sessions("transferring")).toMatchObject([{ reason: "lost" }]);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "lost" }]);
 });
 
 test("the fallback needs nothing but the configuration", async () => {
-  const rig = await openRig(withHuman({ caller_id: "+15005550006" }));
-  rig.channel.reject(1000);
+  const fixture = await openVoiceFixture(withHuman({ caller_id: "+15005550006" }));
+  fixture.channel.reject(1000);
   const url = "https://bridge.example/channels/line/fallback";
   const { body } = await postSigned({
     url,
-    via: rig.listener.url,
+    via: fixture.listener.url,
     form: { CallSid: "CA1" },
     token: authToken,
   });

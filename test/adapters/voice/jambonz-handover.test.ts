@@ -1,7 +1,7 @@
 // What comes of a call that jambonz gives to a human: the hook of its `dial` tells, over the same connection.
 
 import { describe, expect, it } from "vitest";
-import { type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
+import { type Switchboard, sessionHistory, switchboard } from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
 
 const block = {
@@ -41,8 +41,8 @@ describe("humans whom jambonz rings", () => {
     const { board, phone } = await ringing("voicemail");
     expect(phone.done[0]).toMatchObject({ actionHook: "/dialed" });
     phone.dialed(status);
-    await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "transferring asked", "closed no-answer"]);
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 3);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring asked", "closed no-answer"]);
     expect(missed(board)).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
     await expect.poll(() => phone.done.at(-1)?.["verb"] as string).toBe("hangup");
     expect(phone.played.join(" ")).toMatch(/sorry/i);
@@ -52,14 +52,14 @@ describe("humans whom jambonz rings", () => {
   it("do not answer, and the agent has the call again", async () => {
     const { board, phone } = await ringing("agent");
     phone.dialed("busy");
-    await board.channel.until("the return", (channel) => story(channel).length === 3);
+    await board.channel.until("the return", (channel) => sessionHistory(channel).length === 3);
     await expect.poll(() => phone.listening).toBe(true);
     expect(missed(board)).toHaveLength(1);
     phone.speak("Then you help me.");
     expect(await board.heard(1)).toBe("Then you help me.");
     expect(await board.answer("I will.")).toMatchObject({ kind: "sent" });
     await expect.poll(() => phone.played.at(-1)).toBe("I will.");
-    expect(story(board.channel)).toEqual(["opened", "transferring asked", "opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring asked", "opened"]);
   });
 
   it("are rung after an answer that escalates, and when none answers the agent has the call again", async () => {
@@ -71,7 +71,7 @@ describe("humans whom jambonz rings", () => {
     expect(await board.answer(answer, undefined, { transfer: true })).toMatchObject({ kind: "sent" });
     await rings(call);
     expect(phone.played).toEqual(["Hello, this is Ava.", answer]);
-    expect(story(board.channel)).toEqual(["opened", "transferring escalated"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring escalated"]);
     phone.dialed("no-answer");
     await expect.poll(() => phone.listening).toBe(true);
     phone.speak("Nobody there?");
@@ -82,8 +82,8 @@ describe("humans whom jambonz rings", () => {
   it("answer: no responder is notified, and the call ends", async () => {
     const { board, phone } = await ringing("voicemail");
     phone.dialed("completed");
-    await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel).at(-1)).toBe("closed transferred");
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 3);
+    expect(sessionHistory(board.channel).at(-1)).toBe("closed transferred");
     await expect.poll(() => phone.done.at(-1)?.["verb"] as string).toBe("hangup");
     expect(missed(board)).toEqual([]);
   });
@@ -91,15 +91,15 @@ describe("humans whom jambonz rings", () => {
   it("are notified when the caller hangs up before they answer", async () => {
     const { board, phone } = await ringing("voicemail");
     phone.hangUp();
-    await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel).at(-1)).toBe("closed hung-up");
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 3);
+    expect(sessionHistory(board.channel).at(-1)).toBe("closed hung-up");
     expect(missed(board)).toHaveLength(1);
   });
 
   it("are rung by the next connection when one was cut meanwhile, and it tells what came of that", async () => {
     const { board, phone, line, connect } = await ringing("voicemail");
     line.cut();
-    await board.channel.until("lost", (channel) => story(channel).length === 3);
+    await board.channel.until("lost", (channel) => sessionHistory(channel).length === 3);
     const again = await connect();
     const resumed = jambonzCall(again, { callSid: "call-1" });
     resumed.begin("session:reconnect");
@@ -107,7 +107,7 @@ describe("humans whom jambonz rings", () => {
     await expect.poll(() => resumed.done.length).toBe(1);
     expect(resumed.played).toEqual([]);
     resumed.dialed("no-answer");
-    await board.channel.until("the end", (channel) => story(channel).at(-1) === "closed no-answer");
+    await board.channel.until("the end", (channel) => sessionHistory(channel).at(-1) === "closed no-answer");
     expect(missed(board)).toHaveLength(1);
     expect([...phone.done, ...resumed.done].filter(({ verb }) => verb === "dial")).toHaveLength(2);
   });

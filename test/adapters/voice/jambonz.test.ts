@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { createEndpoint, type Session } from "@jambonz/node-client-ws";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
-import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
+import { type Frame, type Line, type Switchboard, sessionHistory, switchboard } from "../../support/voice/adapter.ts";
 import { type CallOptions, jambonzCall } from "../../support/voice/jambonz.ts";
 
 const block = {
@@ -52,8 +52,8 @@ describe("a call through jambonz", () => {
     expect(phone.unanswered).toBe(0);
     expect(phone.strays).toEqual([]);
     phone.hangUp();
-    await board.channel.until("the end", (channel) => story(channel).length === 2);
-    expect(story(board.channel)).toEqual(["opened", "closed hung-up"]);
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 2);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "closed hung-up"]);
     expect(board.channel.messages[0]).toMatchObject({
       from: { address: "+15005550001" },
       to: [{ address: "+15005550006" }],
@@ -136,7 +136,7 @@ describe("a call through jambonz", () => {
     expect(phone.cut).toEqual(["Hello, this is Ava."]);
     expect(await board.answer("Yes?")).toMatchObject({ kind: "sent" });
     await line.until("the answer", says("Yes?"));
-    expect(story(board.channel)).toEqual(["opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened"]);
   });
 
   it("takes partial words as a sign of life only", async () => {
@@ -171,8 +171,8 @@ describe("a call through jambonz", () => {
     const transfer = { dial: numbers, caller_id: "+15005550006", timeout: "20s" };
     const { board, phone } = await call({ transfer });
     phone.press("0");
-    await board.channel.until("the transfer", (channel) => story(channel).length === 2);
-    expect(story(board.channel)).toEqual(["opened", "transferring asked"]);
+    await board.channel.until("the transfer", (channel) => sessionHistory(channel).length === 2);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring asked"]);
     await until("the dial", () => phone.done.length > 0);
     expect(phone.done[0]).toEqual({
       verb: "dial",
@@ -189,11 +189,11 @@ describe("a call through jambonz", () => {
 
   it("asks a silent caller, then says goodbye and hangs up", async () => {
     const { board, phone } = await call({ silence: { after: "30ms" } });
-    await board.channel.until("the end", (channel) => story(channel).length === 2);
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 2);
     await until("the line is down", () => phone.done.some(({ verb }) => verb === "hangup"));
     expect(phone.played).toHaveLength(4);
     expect(new Set(phone.played).size).toBe(4);
-    expect(story(board.channel)).toEqual(["opened", "closed silent"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "closed silent"]);
   });
 
   it("changes the language of voice and ear", async () => {
@@ -214,7 +214,7 @@ describe("a call through jambonz", () => {
     phone.speak("When do you open?");
     await board.heard();
     line.cut();
-    await board.channel.until("lost", (channel) => story(channel).length === 2);
+    await board.channel.until("lost", (channel) => sessionHistory(channel).length === 2);
     const again = await dial(board);
     const resumed = jambonzCall(again);
     resumed.begin("session:reconnect");
@@ -223,7 +223,7 @@ describe("a call through jambonz", () => {
     expect(await board.answer("At nine.")).toMatchObject({ kind: "sent" });
     await until("the answer", () => resumed.played.includes("At nine."));
     expect(resumed.played).not.toContain("Hello, this is Ava.");
-    expect(story(board.channel)).toEqual(["opened", "lost socket", "opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "lost socket", "opened"]);
   });
 
   it("begins a call whose connection was lost before its beginning was acknowledged", async () => {
@@ -268,7 +268,7 @@ describe("a call through jambonz", () => {
     expect(await board.heard()).toBe("Still there?");
     line.raw("}{");
     expect(await line.closed).toBe(1007);
-    await board.channel.until("lost", (channel) => story(channel).length === 2);
+    await board.channel.until("lost", (channel) => sessionHistory(channel).length === 2);
   });
 });
 

@@ -5,13 +5,24 @@ import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { callToken } from "../../../adapters/voice/proof.ts";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/adapter.ts";
+import {
+  authToken,
+  caller,
+  openVoiceFixture,
+  ours,
+  publicUrl,
+  type VoiceFixture,
+} from "../../support/voice/adapter.ts";
 
 const relay = "wss://bridge.example/channels/line/relay";
 
 /** What a stranger's websocket gets: the status of the refusal, or the close code. */
-async function knock(rig: Rig, headers: Record<string, string>, frames: readonly object[] = []): Promise<number> {
-  const socket = new WebSocket(`${rig.listener.url.replace("http", "ws")}/channels/line/relay`, { headers });
+async function knock(
+  fixture: VoiceFixture,
+  headers: Record<string, string>,
+  frames: readonly object[] = [],
+): Promise<number> {
+  const socket = new WebSocket(`${fixture.listener.url.replace("http", "ws")}/channels/line/relay`, { headers });
   return new Promise((resolve) => {
     socket.once("unexpected-response", (_, response) => resolve(response.statusCode ?? 0));
     socket.once("open", () => {
@@ -32,7 +43,7 @@ const setup = (callSid: string, token: string) => ({
 });
 
 test("an upgrade without the signature of exactly this address is refused", async () => {
-  const rig = await openRig();
+  const fixture = await openVoiceFixture();
   const forged: Record<string, string>[] = [
     {},
     { "x-twilio-signature": "" },
@@ -43,202 +54,202 @@ test("an upgrade without the signature of exactly this address is refused", asyn
     signed(relay.replace("example", "example:443")),
     signed(relay.replace("relay", "call")),
   ];
-  for (const headers of forged) expect(await knock(rig, headers)).toBe(403);
-  expect(rig.channel.calls).toEqual([]);
+  for (const headers of forged) expect(await knock(fixture, headers)).toBe(403);
+  expect(fixture.channel.calls).toEqual([]);
 });
 
-test.each<[string, (rig: Rig) => object]>([
-  ["another call's token", (rig) => setup("CA1", callToken(authToken, "CA2", rig.clock.now()))],
-  ["a token of another key", (rig) => setup("CA1", callToken("another", "CA1", rig.clock.now()))],
+test.each<[string, (fixture: VoiceFixture) => object]>([
+  ["another call's token", (fixture) => setup("CA1", callToken(authToken, "CA2", fixture.clock.now()))],
+  ["a token of another key", (fixture) => setup("CA1", callToken("another", "CA1", fixture.clock.now()))],
   ["no token", () => ({ ...setup("CA1", ""), customParameters: {} })],
-  ["an old token", (rig) => setup("CA1", callToken(authToken, "CA1", rig.clock.now() - 61_000))],
-  ["no call", (rig) => setup("", callToken(authToken, "", rig.clock.now()))],
+  ["an old token", (fixture) => setup("CA1", callToken(authToken, "CA1", fixture.clock.now() - 61_000))],
+  ["no call", (fixture) => setup("", callToken(authToken, "", fixture.clock.now()))],
   ["something before the setup", () => ({ type: "prompt", voicePrompt: "let me in", last: true })],
 ])("a signed socket with %s is closed, and nothing is stored", async (_, frame) => {
-  const rig = await openRig();
-  expect(await knock(rig, signed(), [frame(rig)])).toBe(1008);
-  expect(rig.channel.stored).toEqual([]);
+  const fixture = await openVoiceFixture();
+  expect(await knock(fixture, signed(), [frame(fixture)])).toBe(1008);
+  expect(fixture.channel.stored).toEqual([]);
 });
 
 test("a token works once", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   const first = call.requests[0]?.posted.body ?? "";
   const token = /name="token" value="([^"]+)"/.exec(first)?.[1] ?? "";
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  expect(await knock(rig, signed(), [setup(call.sid, token)])).toBe(1008);
-  expect(rig.sessions("opened")).toHaveLength(1);
-  await rig.says(call, "Still here?");
-  expect(await rig.answer(call, "Yes.")).toMatchObject({ kind: "sent" });
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  expect(await knock(fixture, signed(), [setup(call.sid, token)])).toBe(1008);
+  expect(fixture.sessions("opened")).toHaveLength(1);
+  await fixture.says(call, "Still here?");
+  expect(await fixture.answer(call, "Yes.")).toMatchObject({ kind: "sent" });
 });
 
 test("a socket that says nothing for five seconds is closed", async () => {
-  const rig = await openRig();
-  const closed = knock(rig, signed());
-  await expect.poll(() => rig.listener.sockets()).toBe(1);
-  await rig.clock.passes(5100);
+  const fixture = await openVoiceFixture();
+  const closed = knock(fixture, signed());
+  await expect.poll(() => fixture.listener.sockets()).toBe(1);
+  await fixture.clock.passes(5100);
   expect(await closed).toBe(1008);
 });
 
 test("what is no frame closes the socket with 1007; unknown frames and fields do nothing", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   for (const frame of [{ type: "new-thing" }, { type: 7 }, {}, { type: "prompt", voicePrompt: 7, last: true }])
     call.send(frame);
-  await rig.says(call, "Hello?");
+  await fixture.says(call, "Hello?");
   call.send("{");
   await call.until((one) => one.complaints.some((text) => text.includes("1007")));
 });
 
-type Phase = readonly [string, (rig: Rig, call: Awaited<ReturnType<Rig["dial"]>>) => unknown];
+type Phase = readonly [string, (fixture: VoiceFixture, call: Awaited<ReturnType<VoiceFixture["dial"]>>) => unknown];
 const phases: readonly Phase[] = [
   ["in the greeting", () => undefined],
   ["while words are collected", (_, call) => call.say("Hello?")],
-  ["while the agent thinks", (rig, call) => rig.says(call, "Hello?")],
+  ["while the agent thinks", (fixture, call) => fixture.says(call, "Hello?")],
   [
     "in a filler",
-    async (rig, call) => {
-      await rig.says(call, "Hello?");
-      await rig.clock.passes(1300);
+    async (fixture, call) => {
+      await fixture.says(call, "Hello?");
+      await fixture.clock.passes(1300);
     },
   ],
   [
     "in the answer",
-    async (rig, call) => {
-      await rig.says(call, "Hello?");
-      await rig.answer(call, "A long answer. With a second part.");
+    async (fixture, call) => {
+      await fixture.says(call, "Hello?");
+      await fixture.answer(call, "A long answer. With a second part.");
     },
   ],
-  ["in the caller's silence", (rig) => rig.clock.passes(8000)],
+  ["in the caller's silence", (fixture) => fixture.clock.passes(8000)],
 ];
 
 test.each(phases)("a socket cut %s is lost, and the call goes on over another", async (_, until) => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  await until(rig, call);
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  await until(fixture, call);
   call.cut();
   await call.until((one) => one.connections === 2);
-  await rig.channel.until("opened again", () => rig.sessions("opened").length === 2);
-  await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
+  await fixture.channel.until("opened again", () => fixture.sessions("opened").length === 2);
+  await fixture.channel.until("lost", () => fixture.sessions("lost").length === 1);
   await call.hears("Sorry, I lost you");
-  await rig.says(call, "And now?");
-  expect(await rig.answer(call, "Now it works.")).toMatchObject({ kind: "sent" });
+  await fixture.says(call, "And now?");
+  expect(await fixture.answer(call, "Now it works.")).toMatchObject({ kind: "sent" });
   await call.hears("Now it works.");
   await call.hangUp();
-  await rig.channel.until("closed", () => rig.sessions("closed").length === 1);
+  await fixture.channel.until("closed", () => fixture.sessions("closed").length === 1);
 });
 
 test("what was said just before the line broke is stored", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   call.say("My last words.");
-  await expect.poll(() => rig.channel.calls.length).toBe(1);
-  await rig.clock.passes(50);
+  await expect.poll(() => fixture.channel.calls.length).toBe(1);
+  await fixture.clock.passes(50);
   call.cut();
-  await rig.channel.until("the words", (channel) => channel.messages.length === 1);
-  expect(rig.channel.messages[0]?.text).toBe("My last words.");
+  await fixture.channel.until("the words", (channel) => channel.messages.length === 1);
+  expect(fixture.channel.messages[0]?.text).toBe("My last words.");
 });
 
 test("an answer that waits for the caller's return is spoken over the new connection", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  const asked = await rig.says(call, "Where is my order?");
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  const asked = await fixture.says(call, "Where is my order?");
   call.cut();
-  await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
+  await fixture.channel.until("lost", () => fixture.sessions("lost").length === 1);
   await call.until((one) => one.connections === 2);
-  await rig.channel.until("opened again", () => rig.sessions("opened").length === 2);
-  await rig.clock.passes(6500);
+  await fixture.channel.until("opened again", () => fixture.sessions("opened").length === 2);
+  await fixture.clock.passes(6500);
   await call.hears("One moment");
-  expect(await rig.answer(call, "In Hamburg.", asked)).toMatchObject({ kind: "sent" });
+  expect(await fixture.answer(call, "In Hamburg.", asked)).toMatchObject({ kind: "sent" });
   await call.hears("In Hamburg.");
 });
 
 test("without a line an answer waits; after the end it is refused", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  rig.restart();
-  expect(await rig.answer(call, "Hi.")).toMatchObject({ kind: "deferred", retryAfterMs: 500 });
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  fixture.restart();
+  expect(await fixture.answer(call, "Hi.")).toMatchObject({ kind: "deferred", retryAfterMs: 500 });
   await call.hangUp();
-  await rig.channel.until("closed", () => rig.sessions("closed").length === 1);
-  expect(await rig.answer(call, "Hi.")).toMatchObject({ kind: "refused", code: "ended" });
+  await fixture.channel.until("closed", () => fixture.sessions("closed").length === 1);
+  expect(await fixture.answer(call, "Hi.")).toMatchObject({ kind: "refused", code: "ended" });
 });
 
 test("a call is taken up three times, then it ends with an apology", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   for (let connections = 2; connections <= 4; connections++) {
     call.cut();
     await call.until((one) => one.connections === connections);
-    await rig.channel.until("opened", () => rig.sessions("opened").length === connections);
+    await fixture.channel.until("opened", () => fixture.sessions("opened").length === connections);
   }
   call.cut();
   expect(await call.over).toBe("hangup");
   expect(call.spoken.at(-1)?.text).toBe("I am sorry, I cannot answer that right now.");
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "failed" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "failed" }]);
 });
 
 test("a draining daemon lets the sentence end, and the call finds the next one", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  await rig.answer(call, "A sentence of some length, which takes two seconds or so.");
-  const drained = rig.listener.retire(rig.adapter.routes ?? [], 10_000);
-  await rig.clock.passes(2000);
-  expect(rig.sessions("lost")).toEqual([]);
-  await rig.clock.passes(5000);
-  rig.restart();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.answer(call, "A sentence of some length, which takes two seconds or so.");
+  const drained = fixture.listener.retire(fixture.adapter.routes ?? [], 10_000);
+  await fixture.clock.passes(2000);
+  expect(fixture.sessions("lost")).toEqual([]);
+  await fixture.clock.passes(5000);
+  fixture.restart();
   await drained;
-  expect(rig.sessions("lost")).toMatchObject([{ reason: "restart" }]);
+  expect(fixture.sessions("lost")).toMatchObject([{ reason: "restart" }]);
   await call.until((one) => one.complaints.length > 0);
   expect(call.complaints[0]).toContain("64105");
 });
 
 test("a store that takes nothing ends the connection, and the call is taken up again", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  rig.channel.reject(1);
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  fixture.channel.reject(1);
   call.say("Hello?");
-  await rig.clock.passes(500);
+  await fixture.clock.passes(500);
   await call.until((one) => one.complaints.some((text) => text.includes("1011")));
   await call.until((one) => one.connections === 2);
   await call.hears("Sorry, I lost you");
-  await rig.says(call, "Hello again?");
-  expect(rig.channel.messages.map((one) => one.text)).toEqual(["Hello again?"]);
+  await fixture.says(call, "Hello again?");
+  expect(fixture.channel.messages.map((one) => one.text)).toEqual(["Hello again?"]);
 });
 
 test("callers without a number are people of one call", async () => {
-  const rig = await openRig();
+  const fixture = await openVoiceFixture();
   for (const from of ["anonymous", "+266696687", ""]) {
-    const call = await rig.dial({ from });
-    await rig.channel.until("opened", () => rig.sessions("opened").some((one) => one.session === call.sid));
-    expect(rig.sessions("opened").at(-1)?.from.address).toBe(`anonymous:${call.sid}`);
+    const call = await fixture.dial({ from });
+    await fixture.channel.until("opened", () => fixture.sessions("opened").some((one) => one.session === call.sid));
+    expect(fixture.sessions("opened").at(-1)?.from.address).toBe(`anonymous:${call.sid}`);
   }
 });
 
 test("requests that are not signed are refused", async () => {
-  const rig = await openRig();
+  const fixture = await openVoiceFixture();
   for (const path of ["call", "ended", "dialed", "voicemail", "status", "fallback"]) {
-    const url = `${rig.listener.url}/channels/line/${path}`;
+    const url = `${fixture.listener.url}/channels/line/${path}`;
     const body = new URLSearchParams({ CallSid: "CA1", SessionStatus: "completed" });
     expect((await fetch(url, { method: "POST", body })).status).toBe(403);
     const other = signature("another", `${publicUrl}/channels/line/${path}`, Object.fromEntries(body));
     expect((await fetch(url, { method: "POST", body, headers: { "x-twilio-signature": other } })).status).toBe(403);
   }
-  expect(rig.channel.calls).toEqual([]);
+  expect(fixture.channel.calls).toEqual([]);
 });
 
 test("a connection that another one replaced does not report the call as lost", async () => {
-  const rig = await openRig();
+  const fixture = await openVoiceFixture();
   const connect = async (): Promise<{ readonly socket: WebSocket; readonly heard: string[] }> => {
     const url = `${publicUrl}/channels/line/call`;
     const form = { CallSid: "CA1" };
-    const { body } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+    const { body } = await postSigned({ url, via: fixture.listener.url, form, token: authToken });
     const token = /name="token" value="([^"]+)"/.exec(body)?.[1] ?? "";
     const heard: string[] = [];
-    const address = `${rig.listener.url.replace("http", "ws")}/channels/line/relay`;
+    const address = `${fixture.listener.url.replace("http", "ws")}/channels/line/relay`;
     const socket = new WebSocket(address, { headers: signed() });
     socket.on("message", (data: Buffer) => heard.push(String(JSON.parse(data.toString()).token)));
     socket.on("open", () => socket.send(JSON.stringify(setup("CA1", token))));
@@ -246,15 +257,15 @@ test("a connection that another one replaced does not report the call as lost", 
   };
   const first = await connect();
   const closed = new Promise((resolve) => first.socket.once("close", resolve));
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   const second = await connect();
   expect(await closed).toBe(1000);
-  expect(rig.sessions("opened")).toHaveLength(2);
-  expect(rig.sessions("lost")).toEqual([]);
-  const call = { sid: "CA1" } as Parameters<Rig["answer"]>[0];
-  expect(await rig.answer(call, "Here.", null)).toMatchObject({ kind: "sent" });
+  expect(fixture.sessions("opened")).toHaveLength(2);
+  expect(fixture.sessions("lost")).toEqual([]);
+  const call = { sid: "CA1" } as Parameters<VoiceFixture["answer"]>[0];
+  expect(await fixture.answer(call, "Here.", null)).toMatchObject({ kind: "sent" });
   await expect.poll(() => second.heard).toEqual(["Here."]);
   expect(first.heard).toEqual([]);
   second.socket.terminate();
-  await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
+  await fixture.channel.until("lost", () => fixture.sessions("lost").length === 1);
 });

@@ -2,7 +2,7 @@
 
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
+import { type Line, type Switchboard, sessionHistory, switchboard } from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
 
 const common = {
@@ -124,7 +124,7 @@ const jambonz: Provider = {
 };
 
 const opened = async (board: Switchboard, peer: Peer) => {
-  await board.channel.until("opened", (channel) => story(channel).includes("opened"));
+  await board.channel.until("opened", (channel) => sessionHistory(channel).includes("opened"));
   if (peer.listens) await expect.poll(() => peer.listens?.()).toBe(true);
 };
 const asked = async (board: Switchboard, peer: Peer) => {
@@ -147,7 +147,7 @@ const phases: readonly (readonly [string, (board: Switchboard, peer: Peer) => Pr
     async (board, peer) => {
       await opened(board, peer);
       peer.askForHuman();
-      await board.channel.until("the transfer", (channel) => story(channel).includes("transferring asked"));
+      await board.channel.until("the transfer", (channel) => sessionHistory(channel).includes("transferring asked"));
       await peer.line.until("the transfer", (frame) =>
         /"type":"end"|transfer_number|"dial"/.test(JSON.stringify(frame)),
       );
@@ -184,7 +184,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     peer.line.cut();
     expect(await done(board)).toBe("done");
     const end = phase.includes("transfer") ? provider.transferred : "lost socket";
-    expect(story(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([end]);
+    expect(sessionHistory(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([end]);
     if (board.channel.messages.length > 0) {
       expect((await board.answer("Late.")).kind).toMatch(/deferred|refused/);
     }
@@ -192,7 +192,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     if (phase.includes("transfer")) return;
     const again = await provider.connect(board, true);
     again.begin();
-    await expect.poll(() => story(board.channel).filter((one) => one === "opened").length).toBe(2);
+    await expect.poll(() => sessionHistory(board.channel).filter((one) => one === "opened").length).toBe(2);
     const already = board.channel.messages.length;
     again.speak("Here I am again.");
     expect(await board.heard(already)).toContain("Here I am again.");
@@ -215,7 +215,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     expect(await board.answer("As you like.")).toMatchObject({ kind: "sent" });
     await peer.line.until("the answer", (frame) => JSON.stringify(frame).includes("As you like."));
     expect(JSON.stringify(peer.line.frames)).not.toContain("Late.");
-    expect(story(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([]);
+    expect(sessionHistory(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([]);
   });
 
   it("transfers although the caller speaks meanwhile", async () => {
@@ -226,8 +226,8 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     peer.askForHuman();
     await peer.line.until("the sentence", (frame) => JSON.stringify(frame).includes("colleague"));
     peer.speak("Hurry up.");
-    await board.channel.until("the transfer", (channel) => story(channel).includes("transferring asked"));
-    expect(story(board.channel).filter((one) => one.startsWith("transferring"))).toHaveLength(1);
+    await board.channel.until("the transfer", (channel) => sessionHistory(channel).includes("transferring asked"));
+    expect(sessionHistory(board.channel).filter((one) => one.startsWith("transferring"))).toHaveLength(1);
     expect(board.channel.messages).toEqual([]);
   });
 });

@@ -5,11 +5,11 @@ import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, type Rig, reply } from "../../support/voice/adapter.ts";
+import { authToken, caller, openVoiceFixture, ours, reply, type VoiceFixture } from "../../support/voice/adapter.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };
 
-interface Placing extends Rig {
+interface Placing extends VoiceFixture {
   readonly api: SmsApi;
   place(to: string, text: string, key?: string, crossing?: () => void): Promise<SendOutcome>;
   draft(to: string, text: string): Json;
@@ -18,12 +18,12 @@ interface Placing extends Rig {
 async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing> {
   const api = await SmsApi.start({ ...account, progress: [] });
   onTestFinished(() => api.close());
-  const rig = await openRig({ config: { account_sid: account.accountSid, api_url: api.url, ...over } });
+  const fixture = await openVoiceFixture({ config: { account_sid: account.accountSid, api_url: api.url, ...over } });
   const draft = (to: string, text: string) => {
-    const [made] = rig.adapter.outbound?.compose(reply({ kind: "opening", to: [{ address: to }], text })) ?? [];
+    const [made] = fixture.adapter.outbound?.compose(reply({ kind: "opening", to: [{ address: to }], text })) ?? [];
     return JSON.parse(JSON.stringify(made)) as Json;
   };
-  return Object.assign(rig, {
+  return Object.assign(fixture, {
     api,
     draft,
     place(to: string, text: string, key = "k1", crossing = () => {}) {
@@ -34,7 +34,7 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
         crossing: async () => crossing(),
         read: noFiles,
       };
-      const sent = rig.adapter.outbound?.send(draft(to, text), attempt);
+      const sent = fixture.adapter.outbound?.send(draft(to, text), attempt);
       return (sent ?? Promise.reject(new Error("no outbound"))).catch(
         (error: unknown): SendOutcome => ({ kind: "unknown", reason: String(error) }),
       );
@@ -43,13 +43,13 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
 }
 
 test("a placed call greets with the introduction, and the person is who was called", async () => {
-  const rig = await openPlacing();
-  const outcome = await rig.place(caller, "Good day, this is **Ada**. Your parcel is here & waits.");
-  const [placed] = rig.api.calls;
+  const fixture = await openPlacing();
+  const outcome = await fixture.place(caller, "Good day, this is **Ada**. Your parcel is here & waits.");
+  const [placed] = fixture.api.calls;
   expect(outcome).toEqual({ kind: "sent", id: placed?.sid, detail: "201" });
   expect(placed).toMatchObject({ to: caller, from: ours, method: "POST" });
   expect(placed?.statusCallback).toBe("https://bridge.example/channels/line/status?key=k1");
-  const call = await rig.dial({
+  const call = await fixture.dial({
     url: placed?.url ?? "",
     callSid: placed?.sid ?? "",
     from: ours,
@@ -57,9 +57,9 @@ test("a placed call greets with the introduction, and the person is who was call
     direction: "outbound-api",
   });
   expect(call.spoken[0]?.text).toBe("Good day, this is Ada. Your parcel is here & waits.");
-  await rig.says(call, "Who is there?");
-  expect(rig.sessions("opened")).toMatchObject([{ from: { address: caller }, session: placed?.sid }]);
-  expect(rig.channel.messages[0]).toMatchObject({ from: { address: caller }, to: [{ address: ours }] });
+  await fixture.says(call, "Who is there?");
+  expect(fixture.sessions("opened")).toMatchObject([{ from: { address: caller }, session: placed?.sid }]);
+  expect(fixture.channel.messages[0]).toMatchObject({ from: { address: caller }, to: [{ address: ours }] });
 });
 
 test.each<[string, string, object]>([
@@ -72,53 +72,53 @@ test.each<[string, string, object]>([
   ["no number", "someone@example.com", { kind: "refused", code: "no-number", scope: "recipient" }],
   ["an anonymous caller", "anonymous:CA1", { kind: "refused", code: "no-number" }],
 ])("%s", async (_, to, outcome) => {
-  const rig = await openPlacing();
-  expect(await rig.place(to, "Hello.")).toMatchObject(outcome);
+  const fixture = await openPlacing();
+  expect(await fixture.place(to, "Hello.")).toMatchObject(outcome);
 });
 
 test("silence of half a minute", async () => {
-  const rig = await openPlacing();
+  const fixture = await openPlacing();
   const crossed = Promise.withResolvers<void>();
-  const placed = rig.place("+19990000101", "Hello.", "k1", crossed.resolve);
+  const placed = fixture.place("+19990000101", "Hello.", "k1", crossed.resolve);
   await crossed.promise;
-  await rig.clock.passes(30_000);
+  await fixture.clock.passes(30_000);
   expect(await placed).toMatchObject({ kind: "unknown" });
 });
 
 test("a refused login is the channel's state until a call goes out", async () => {
-  const rig = await openPlacing();
-  await rig.place("+19992000301", "Hello.");
-  expect(rig.channel.statuses.at(-1)?.state).toBe("unauthorized");
-  await rig.place(caller, "Hello.");
-  expect(rig.channel.statuses.at(-1)?.state).toBe("ready");
+  const fixture = await openPlacing();
+  await fixture.place("+19992000301", "Hello.");
+  expect(fixture.channel.statuses.at(-1)?.state).toBe("unauthorized");
+  await fixture.place(caller, "Hello.");
+  expect(fixture.channel.statuses.at(-1)?.state).toBe("ready");
 });
 
 test("an uncertain call is found in the list, or missing there after a minute", async () => {
-  const rig = await openPlacing();
+  const fixture = await openPlacing();
   const look = (to: string, startedAt: Date) =>
-    rig.adapter.outbound?.reconcile?.(
-      rig.draft(to, "Hello."),
+    fixture.adapter.outbound?.reconcile?.(
+      fixture.draft(to, "Hello."),
       { key: sendKey("k9"), number: 1, startedAt },
       AbortSignal.timeout(60_000),
     );
   const taken = "+19990000301";
-  await rig.place(taken, "Hello.", "k9");
-  expect(await look(taken, new Date())).toEqual({ kind: "sent", id: rig.api.calls[0]?.sid });
+  await fixture.place(taken, "Hello.", "k9");
+  expect(await look(taken, new Date())).toEqual({ kind: "sent", id: fixture.api.calls[0]?.sid });
   // A call of another time is not this one.
   expect(await look(taken, new Date(Date.now() + 60_000))).toMatchObject({ kind: "unsure" });
-  expect(await look("+15005550055", new Date(rig.clock.now() - 30_000))).toMatchObject({ kind: "unsure" });
-  expect(await look("+15005550055", new Date(rig.clock.now() - 61_000))).toEqual({ kind: "not-sent" });
+  expect(await look("+15005550055", new Date(fixture.clock.now() - 30_000))).toMatchObject({ kind: "unsure" });
+  expect(await look("+15005550055", new Date(fixture.clock.now() - 61_000))).toEqual({ kind: "not-sent" });
 });
 
 test("status callbacks settle the draft by its key, and end the call", async () => {
-  const rig = await openPlacing();
+  const fixture = await openPlacing();
   const url = "https://bridge.example/channels/line/status?key=k1";
   for (const CallStatus of ["initiated", "in-progress", "in-progress", "completed", "no-answer"]) {
     const form = { CallSid: "CA1", CallStatus };
-    const { status } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+    const { status } = await postSigned({ url, via: fixture.listener.url, form, token: authToken });
     expect(status).toBe(204);
   }
-  expect(rig.channel.stored).toMatchObject([
+  expect(fixture.channel.stored).toMatchObject([
     { kind: "delivery", state: "accepted", about: { key: "k1", sent: ["CA1"] } },
     { kind: "delivery", state: "delivered" },
     { kind: "delivery", state: "delivered", detail: "completed" },
@@ -127,8 +127,8 @@ test("status callbacks settle the draft by its key, and end the call", async () 
 });
 
 test("nobody is called for an answer without a call, nor without an account", async () => {
-  const rig = await openPlacing();
-  const [draft] = rig.adapter.outbound?.compose(reply({ text: "An answer." })) ?? [];
+  const fixture = await openPlacing();
+  const [draft] = fixture.adapter.outbound?.compose(reply({ text: "An answer." })) ?? [];
   const attempt = {
     key: sendKey("k1"),
     number: 1,
@@ -136,8 +136,8 @@ test("nobody is called for an answer without a call, nor without an account", as
     crossing: () => Promise.resolve(),
     read: noFiles,
   };
-  expect(await rig.adapter.outbound?.send(draft as Json, attempt)).toMatchObject({ code: "no-call" });
-  expect(rig.api.calls).toEqual([]);
+  expect(await fixture.adapter.outbound?.send(draft as Json, attempt)).toMatchObject({ code: "no-call" });
+  expect(fixture.api.calls).toEqual([]);
   const bare = await openPlacing({ account_sid: undefined });
   expect(await bare.place(caller, "Hello.")).toMatchObject({ kind: "refused", code: "no-account" });
 });

@@ -2,7 +2,7 @@
 
 import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
+import { type Line, type Switchboard, sessionHistory, switchboard } from "../../support/voice/adapter.ts";
 
 const secret = "a-secret-of-some-length";
 const apiKey = "key_0123456789";
@@ -115,7 +115,7 @@ describe("a call through Retell", () => {
         })
       ).status,
     ).toBe(204);
-    expect(story(board.channel)).toEqual(["opened", "lost socket", "closed hung-up"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "lost socket", "closed hung-up"]);
   });
 
   it("answers the newest number only", async () => {
@@ -179,7 +179,7 @@ describe("a call through Retell", () => {
     expect(line.frames.filter((frame) => frame["response_id"] === 2)[0]).toMatchObject({
       content_complete: false,
     });
-    expect(story(board.channel)).toEqual(["opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened"]);
   });
 
   it("asks a silent caller, twice, then ends", async () => {
@@ -194,7 +194,7 @@ describe("a call through Retell", () => {
     await line.until("goodbye", (frame) => frame["response_id"] === 3);
     await line.until("the end", (frame) => frame["end_call"] === true);
     expect(board.channel.messages).toEqual([]);
-    expect(story(board.channel)).toEqual(["opened", "closed silent"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "closed silent"]);
   });
 
   it("transfers to a number", async () => {
@@ -211,8 +211,8 @@ describe("a call through Retell", () => {
       transfer_number: "+15005550009",
       content_complete: true,
     });
-    await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "transferring asked", "closed transferred"]);
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 3);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring asked", "closed transferred"]);
   });
 
   it("transfers after a reply that escalates, and continues where it cannot", async () => {
@@ -226,8 +226,8 @@ describe("a call through Retell", () => {
     const transfer = await line.until("the transfer", (frame) => "transfer_number" in frame);
     expect(transfer).toMatchObject({ transfer_number: "+15005550009" });
     expect(spoken(line, 1)).toBe("Somebody else helps.");
-    await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "transferring escalated", "closed transferred"]);
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 3);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring escalated", "closed transferred"]);
 
     const other = await call();
     other.line.say(ask);
@@ -236,7 +236,7 @@ describe("a call through Retell", () => {
     other.line.say(required(2, [greeting, ["user", "I want a refund."], ["user", "Who?"]]));
     expect(await other.board.heard(1)).toContain("Who?");
     expect(await other.board.answer("Dora.")).toMatchObject({ kind: "sent" });
-    expect(story(other.board.channel).filter((one) => one.startsWith("transferring"))).toEqual([]);
+    expect(sessionHistory(other.board.channel).filter((one) => one.startsWith("transferring"))).toEqual([]);
   });
 
   it("collects keys without the same key twice", async () => {
@@ -289,7 +289,7 @@ describe("a call through Retell", () => {
     expect(first["content"]).not.toContain("Ava");
     expect(await board.answer("Yes, we are.")).toMatchObject({ kind: "sent" });
     await again.until("the answer", (frame) => String(frame["content"]).includes("Yes, we are."));
-    expect(story(board.channel)).toEqual(["opened", "lost socket", "opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "lost socket", "opened"]);
   });
 
   it("calls a person without number anonymous, and a called one by the number we called", async () => {
@@ -344,7 +344,7 @@ describe("Retell's webhook", () => {
     const { board } = await call();
     const response = await post(board, { event: "call_ended", call: { call_id: "call_1" } }, key);
     expect(response.status).toBe(403);
-    expect(story(board.channel)).toEqual(["opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened"]);
   });
 
   it("is refused when it is old, from the future, or changed", async () => {
@@ -359,7 +359,7 @@ describe("Retell's webhook", () => {
       body: JSON.stringify({ ...body, more: 1 }),
     });
     expect(changed.status).toBe(403);
-    expect(story(board.channel)).toEqual(["opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened"]);
   });
 
   it("notifies responders once of an unanswered transfer, and of no other", async () => {
@@ -374,7 +374,7 @@ describe("Retell's webhook", () => {
       transcript: transcript([greeting]),
       transcript_with_tool_calls: [{ role: "dtmf", digit: "0" }],
     });
-    await board.channel.until("the end", (channel) => story(channel).length === 3);
+    await board.channel.until("the end", (channel) => sessionHistory(channel).length === 3);
     await post(board, { ...failed, event: "transfer_bridged" });
     expect(board.channel.messages).toEqual([]);
     await post(board, failed);
@@ -391,7 +391,7 @@ describe("Retell's webhook", () => {
     expect((await post(board, { ...end, call: { call_id: "call_7" } })).status).toBe(204);
     expect((await post(board, end)).status).toBe(204);
     expect((await post(board, end)).status).toBe(204);
-    expect(story(board.channel).filter((one) => one.startsWith("closed"))).toEqual(["closed inactivity"]);
+    expect(sessionHistory(board.channel).filter((one) => one.startsWith("closed"))).toEqual(["closed inactivity"]);
   });
 });
 

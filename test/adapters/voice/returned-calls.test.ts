@@ -3,22 +3,29 @@
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/adapter.ts";
+import {
+  authToken,
+  caller,
+  openVoiceFixture,
+  ours,
+  publicUrl,
+  type VoiceFixture,
+} from "../../support/voice/adapter.ts";
 
 const base = `${publicUrl}/channels/line`;
 const human = { dial: ["+15005550009"] };
 
 /** What the provider is answered at an address of ours. */
-async function posted(rig: Rig, path: string, form: Record<string, string>): Promise<string> {
+async function posted(fixture: VoiceFixture, path: string, form: Record<string, string>): Promise<string> {
   const all = { CallSid: "CA1", From: caller, To: ours, Direction: "inbound", ...form };
-  return (await postSigned({ url: base + path, via: rig.listener.url, form: all, token: authToken })).body;
+  return (await postSigned({ url: base + path, via: fixture.listener.url, form: all, token: authToken })).body;
 }
 
 /** Another connection of the call `CA1`. */
-async function connects(rig: Rig): Promise<WebSocket> {
-  const token = /name="token" value="([^"]+)"/.exec(await posted(rig, "/call", {}))?.[1] ?? "";
+async function connects(fixture: VoiceFixture): Promise<WebSocket> {
+  const token = /name="token" value="([^"]+)"/.exec(await posted(fixture, "/call", {}))?.[1] ?? "";
   const headers = { "x-twilio-signature": signature(authToken, `${base.replace("https", "wss")}/relay`) };
-  const socket = new WebSocket(`${rig.listener.url.replace("http", "ws")}/channels/line/relay`, { headers });
+  const socket = new WebSocket(`${fixture.listener.url.replace("http", "ws")}/channels/line/relay`, { headers });
   const setup = { type: "setup", callSid: "CA1", from: caller, to: ours, customParameters: { token } };
   socket.on("error", () => undefined);
   socket.on("open", () => socket.send(JSON.stringify(setup)));
@@ -27,104 +34,106 @@ async function connects(rig: Rig): Promise<WebSocket> {
 
 test("words after a transfer that nobody took are new words, also turn by turn", async () => {
   const config = { dialect: "gather", transfer: { ...human, no_answer: "agent" } };
-  const rig = await openRig({ config, phone: { pace: 1, dialed: () => "no-answer" } });
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture({ config, phone: { pace: 1, dialed: () => "no-answer" } });
+  const call = await fixture.dial();
   await call.until((one) => one.state === "gathering");
   call.say("Where is it?");
-  await rig.channel.until("the first words", ({ messages }) => messages.length === 1);
-  await expect.poll(async () => (await rig.answer(call, "In Hamburg.")).kind).toBe("sent");
+  await fixture.channel.until("the first words", ({ messages }) => messages.length === 1);
+  await expect.poll(async () => (await fixture.answer(call, "In Hamburg.")).kind).toBe("sent");
   await call.hears("In Hamburg.");
   await call.until((one) => one.state === "gathering");
   call.digit("0");
   await call.hears("I am sorry");
   await call.until((one) => one.state === "gathering");
   call.say("Then you help me.");
-  await rig.channel.until("the new words", ({ messages }) => messages.some(({ text }) => text === "Then you help me."));
-  await expect.poll(async () => (await rig.answer(call, "I will.")).kind).toBe("sent");
+  await fixture.channel.until("the new words", ({ messages }) =>
+    messages.some(({ text }) => text === "Then you help me."),
+  );
+  await expect.poll(async () => (await fixture.answer(call, "I will.")).kind).toBe("sent");
   await call.hears("I will.");
-  expect(rig.sessions("opened")).toHaveLength(2);
+  expect(fixture.sessions("opened")).toHaveLength(2);
   await call.hangUp();
 });
 
 test("turn by turn: a call is not over because nothing is heard of it while humans talk", async () => {
-  const rig = await openRig({ config: { dialect: "gather", transfer: human } });
-  await posted(rig, "/gather", {});
-  expect(await posted(rig, "/gather?n=1&q=0", { Digits: "0" })).toContain("<Dial ");
-  await rig.clock.passes(200_000);
-  expect(rig.sessions("closed")).toEqual([]);
-  await posted(rig, "/dialed?r=asked", { DialCallStatus: "completed" });
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
+  const fixture = await openVoiceFixture({ config: { dialect: "gather", transfer: human } });
+  await posted(fixture, "/gather", {});
+  expect(await posted(fixture, "/gather?n=1&q=0", { Digits: "0" })).toContain("<Dial ");
+  await fixture.clock.passes(200_000);
+  expect(fixture.sessions("closed")).toEqual([]);
+  await posted(fixture, "/dialed?r=asked", { DialCallStatus: "completed" });
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("turn by turn: a clock that was set back does not silence a waiting call", async () => {
-  const rig = await openRig({ config: { dialect: "gather" } });
-  await posted(rig, "/gather", {});
-  void posted(rig, "/gather?n=1", { SpeechResult: "Where is it?" });
-  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
-  rig.restart();
+  const fixture = await openVoiceFixture({ config: { dialect: "gather" } });
+  await posted(fixture, "/gather", {});
+  void posted(fixture, "/gather?n=1", { SpeechResult: "Where is it?" });
+  await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
+  fixture.restart();
   // Asked an hour after now, in another process.
-  const since = (rig.clock.now() + 3_600_000).toString(36);
-  const waits = posted(rig, `/gather?n=2&t=${since}`, {});
-  await rig.clock.passes(2000);
+  const since = (fixture.clock.now() + 3_600_000).toString(36);
+  const waits = posted(fixture, `/gather?n=2&t=${since}`, {});
+  await fixture.clock.passes(2000);
   expect(await waits).toContain("One moment, please.");
 });
 
 test("a transfer whose frame never left leads to the human all the same", async () => {
-  const rig = await openRig({ config: { transfer: human } });
-  const line = await connects(rig);
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
+  const fixture = await openVoiceFixture({ config: { transfer: human } });
+  const line = await connects(fixture);
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   line.send(JSON.stringify({ type: "dtmf", digit: "0" }));
-  rig.channel.hold();
-  const under = () => rig.channel.calls.length > 1;
-  for (let n = 0; n < 200 && !under(); n++) await rig.clock.passes(100);
+  fixture.channel.hold();
+  const under = () => fixture.channel.calls.length > 1;
+  for (let n = 0; n < 200 && !under(); n++) await fixture.clock.passes(100);
   line.terminate();
-  await rig.clock.passes(100);
-  rig.channel.release();
-  await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
-  expect(rig.sessions("transferring")).toMatchObject([{ reason: "asked" }]);
-  const body = await posted(rig, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
+  await fixture.clock.passes(100);
+  fixture.channel.release();
+  await fixture.channel.until("lost", () => fixture.sessions("lost").length === 1);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "asked" }]);
+  const body = await posted(fixture, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
   expect(body).toContain("<Number>+15005550009</Number>");
 });
 
 test("a goodbye that was stored is one, although the line broke before the provider heard of it", async () => {
-  const rig = await openRig({});
-  await connects(rig);
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  await posted(rig, "/status", { CallStatus: "completed" });
-  const body = await posted(rig, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
+  const fixture = await openVoiceFixture({});
+  await connects(fixture);
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  await posted(fixture, "/status", { CallStatus: "completed" });
+  const body = await posted(fixture, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
   expect(body).toContain("<Response><Hangup/></Response>");
 });
 
 test("a call that goes on after its end was stored ends again", async () => {
-  const rig = await openRig({});
-  await connects(rig);
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  await posted(rig, "/status", { CallStatus: "completed" });
-  await posted(rig, "/status", { CallStatus: "completed" });
-  expect(rig.sessions("closed")).toHaveLength(1);
-  await connects(rig);
-  await rig.channel.until("opened again", () => rig.sessions("opened").length === 2);
-  await posted(rig, "/status", { CallStatus: "completed" });
-  expect(rig.sessions("closed")).toHaveLength(2);
+  const fixture = await openVoiceFixture({});
+  await connects(fixture);
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  await posted(fixture, "/status", { CallStatus: "completed" });
+  await posted(fixture, "/status", { CallStatus: "completed" });
+  expect(fixture.sessions("closed")).toHaveLength(1);
+  await connects(fixture);
+  await fixture.channel.until("opened again", () => fixture.sessions("opened").length === 2);
+  await posted(fixture, "/status", { CallStatus: "completed" });
+  expect(fixture.sessions("closed")).toHaveLength(2);
 });
 
 test("tries to reach a door that is closed are not spent at once", async () => {
-  const rig = await openRig({});
+  const fixture = await openVoiceFixture({});
   const form = { SessionStatus: "failed", ErrorCode: "64102" };
-  const first = await posted(rig, "/ended?n=0", form);
+  const first = await posted(fixture, "/ended?n=0", form);
   expect(first).toMatch(/<Response><Say [^>]*>One moment, please.<\/Say><Pause length="3"\/><Connect /);
-  expect(await posted(rig, "/ended?n=1", form)).toContain('<Pause length="6"/><Connect ');
-  expect(await posted(rig, "/ended?n=1", { ...form, ErrorCode: "64105" })).not.toContain("Pause");
+  expect(await posted(fixture, "/ended?n=1", form)).toContain('<Pause length="6"/><Connect ');
+  expect(await posted(fixture, "/ended?n=1", { ...form, ErrorCode: "64105" })).not.toContain("Pause");
 });
 
 test("a connection that breaks while the next one arrives does not report the call as lost", async () => {
-  const rig = await openRig({});
-  const first = await connects(rig);
-  await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
-  const read = rig.channel.session.bind(rig.channel);
+  const fixture = await openVoiceFixture({});
+  const first = await connects(fixture);
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  const read = fixture.channel.session.bind(fixture.channel);
   const gate = Promise.withResolvers<void>();
   let waiting = 0;
-  Object.assign(rig.channel, {
+  Object.assign(fixture.channel, {
     session: async (id: Parameters<typeof read>[0]) => {
       const facts = await read(id);
       if (facts && facts.openings > 1) waiting += 1;
@@ -132,16 +141,16 @@ test("a connection that breaks while the next one arrives does not report the ca
       return facts;
     },
   });
-  const second = await connects(rig);
+  const second = await connects(fixture);
   await expect.poll(() => waiting).toBe(1);
   const closed = new Promise((resolve) => first.once("close", resolve));
   first.terminate();
   await closed;
-  await rig.clock.passes(500);
-  expect(rig.sessions("lost")).toEqual([]);
+  await fixture.clock.passes(500);
+  expect(fixture.sessions("lost")).toEqual([]);
   gate.resolve();
   const heard = new Promise((resolve) => second.once("message", (data: Buffer) => resolve(data.toString())));
-  const call = { sid: "CA1" } as Parameters<Rig["answer"]>[0];
-  await expect.poll(async () => (await rig.answer(call, "Here.", null)).kind).toBe("sent");
+  const call = { sid: "CA1" } as Parameters<VoiceFixture["answer"]>[0];
+  await expect.poll(async () => (await fixture.answer(call, "Here.", null)).kind).toBe("sent");
   expect(await heard).toContain("Here.");
 });

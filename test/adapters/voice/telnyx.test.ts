@@ -4,7 +4,7 @@ import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { wallClock } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import voice from "../../../adapters/voice/index.ts";
-import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
+import { type Frame, type Line, type Switchboard, sessionHistory, switchboard } from "../../support/voice/adapter.ts";
 
 const { publicKey, privateKey } = generateKeyPairSync("ed25519");
 const rsaKey = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey;
@@ -169,12 +169,12 @@ describe("a call through Telnyx", () => {
     line.say({ type: "dtmf", digit: "0" });
     expect(await line.until("the end", ({ type }) => type === "end")).toEqual({ type: "end" });
     expect(spoken(line.frames)).toMatch(/colleague/);
-    expect(story(board.channel)).toEqual(["opened", "transferring asked"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring asked"]);
     const xml = await (await post(board, "/ended?n=0", form())).text();
     expect(xml).toContain(`<Dial action="${board.base}/dialed`);
     expect(xml).toContain("<Number>+15005550009</Number></Dial>");
     expect(await (await post(board, "/dialed", form({ DialCallStatus: "completed" }))).text()).toContain("<Hangup/>");
-    expect(story(board.channel).at(-1)).toBe("closed transferred");
+    expect(sessionHistory(board.channel).at(-1)).toBe("closed transferred");
   });
 
   it("reaches a human after an answer that escalates", async () => {
@@ -186,7 +186,7 @@ describe("a call through Telnyx", () => {
     });
     await line.until("the end", ({ type }) => type === "end");
     expect(spoken(line.frames)).toBe("Somebody else helps.");
-    expect(story(board.channel)).toEqual(["opened", "transferring escalated"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "transferring escalated"]);
     expect(await (await post(board, "/ended?n=0", form())).text()).toContain("<Number>+15005550009</Number>");
   });
 
@@ -196,24 +196,24 @@ describe("a call through Telnyx", () => {
   ])("is taken up again after %s, over a new address", async (_, more) => {
     const { board, line, xml } = await live();
     line.cut();
-    await board.channel.until("lost", (channel) => story(channel).length === 2);
+    await board.channel.until("lost", (channel) => sessionHistory(channel).length === 2);
     const again = await (await post(board, "/ended?n=0", form(more))).text();
     expect(attribute(again, "welcomeGreeting")).not.toContain("welcome");
     expect(attribute(again, "action")).toBe(`${board.base}/ended?n=1`);
     expect(attribute(again, "url")).not.toBe(attribute(xml, "url"));
     const resumed = await board.dial(attribute(again, "url"));
     resumed.say(setup);
-    await board.channel.until("opened again", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "lost socket", "opened"]);
+    await board.channel.until("opened again", (channel) => sessionHistory(channel).length === 3);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "lost socket", "opened"]);
   });
 
   it("is over when the caller hung up", async () => {
     const { board, line } = await live();
     line.hangUp();
-    await board.channel.until("lost", (channel) => story(channel).length === 2);
+    await board.channel.until("lost", (channel) => sessionHistory(channel).length === 2);
     const xml = await (await post(board, "/ended?n=0", form({ CallStatus: "completed" }))).text();
     expect(xml).toBe('<?xml version="1.0" encoding="UTF-8"?><Response></Response>');
-    expect(story(board.channel)).toEqual(["opened", "lost socket", "closed hung-up"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened", "lost socket", "closed hung-up"]);
   });
 });
 
@@ -223,7 +223,7 @@ describe("the address of the socket", () => {
     const again = await board.dial(attribute(xml, "url"));
     again.say(setup);
     expect(await again.closed).toBe(1008);
-    expect(story(board.channel)).toEqual(["opened"]);
+    expect(sessionHistory(board.channel)).toEqual(["opened"]);
   });
 
   it("holds for its call, its channel and a minute", async () => {

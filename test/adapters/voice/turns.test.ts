@@ -1,18 +1,18 @@
 // Turns of a call over a real websocket: what is asked, what is spoken, and what never is.
 
 import { expect, test } from "vitest";
-import { caller, openRig, ours } from "../../support/voice/adapter.ts";
+import { caller, openVoiceFixture, ours } from "../../support/voice/adapter.ts";
 
 const texts = (call: { spoken: readonly { text: string }[] }) => call.spoken.map((one) => one.text.trim());
 
 test("a call is opened, asked, answered sentence by sentence, and closed", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   expect(texts(call)).toEqual(["Hello there."]);
-  await rig.says(call, "When do you open?");
-  const [opened] = rig.sessions("opened");
+  await fixture.says(call, "When do you open?");
+  const [opened] = fixture.sessions("opened");
   expect(opened).toMatchObject({ session: call.sid, from: { address: caller } });
-  expect(rig.channel.messages).toMatchObject([
+  expect(fixture.channel.messages).toMatchObject([
     {
       text: "When do you open?",
       thread: { session: call.sid },
@@ -20,118 +20,118 @@ test("a call is opened, asked, answered sentence by sentence, and closed", async
       to: [{ address: ours }],
     },
   ]);
-  const outcome = await rig.answer(call, "We open at **nine**. See [our page](https://example.com/hours).");
+  const outcome = await fixture.answer(call, "We open at **nine**. See [our page](https://example.com/hours).");
   expect(outcome.kind).toBe("sent");
   const spoken = await call.hears("nine");
   expect(spoken.tokens.map((token) => token.text)).toEqual(["We open at nine. ", "See our page."]);
   expect(spoken.done).toBe(true);
-  await rig.clock.passes(5000);
+  await fixture.clock.passes(5000);
   await call.hangUp();
-  await rig.channel.until("closed", () => rig.sessions("closed").length > 0);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "hung-up", session: call.sid }]);
-  expect(rig.sessions("closed")[0]?.durationMs).toBeGreaterThanOrEqual(5000);
+  await fixture.channel.until("closed", () => fixture.sessions("closed").length > 0);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "hung-up", session: call.sid }]);
+  expect(fixture.sessions("closed")[0]?.durationMs).toBeGreaterThanOrEqual(5000);
   expect(call.complaints).toEqual([]);
 });
 
 test("neither signature nor introduction is spoken", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  await rig.answer(call, "Good day.");
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.answer(call, "Good day.");
   await call.hears("Good day");
   expect(texts(call).join(" ")).not.toContain("Kind regards");
 });
 
 test("prompts in quick succession are one message; empty ones are none", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   for (const text of ["I want", "...", "  ", "to cancel my order."]) call.say(text);
   await expect.poll(() => call.frames.length).toBe(0);
-  await rig.clock.passes(100);
-  expect(rig.channel.messages).toEqual([]);
-  await rig.clock.passes(400);
-  expect(rig.channel.messages.map((one) => one.text)).toEqual(["I want to cancel my order."]);
+  await fixture.clock.passes(100);
+  expect(fixture.channel.messages).toEqual([]);
+  await fixture.clock.passes(400);
+  expect(fixture.channel.messages.map((one) => one.text)).toEqual(["I want to cancel my order."]);
 });
 
 test("partial prompts ask nothing, and a giant one is cut", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   call.say("When do", { partial: true });
-  await rig.clock.passes(1000);
-  expect(rig.channel.messages).toEqual([]);
-  await rig.says(call, "word ".repeat(5000));
-  expect(rig.channel.messages[0]?.text.length).toBeLessThanOrEqual(2048);
+  await fixture.clock.passes(1000);
+  expect(fixture.channel.messages).toEqual([]);
+  await fixture.says(call, "word ".repeat(5000));
+  expect(fixture.channel.messages[0]?.text.length).toBeLessThanOrEqual(2048);
 });
 
 test("the answer to an older message is refused, also while the newer one is still being collected", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  const first = await rig.says(call, "Where is my order?");
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  const first = await fixture.says(call, "Where is my order?");
   call.say("No, wait.");
-  await rig.clock.passes(50);
-  const early = await rig.answer(call, "It is in Hamburg.", first);
+  await fixture.clock.passes(50);
+  const early = await fixture.answer(call, "It is in Hamburg.", first);
   expect(early).toMatchObject({ kind: "refused", code: "superseded" });
-  await rig.clock.passes(300);
-  expect(rig.channel.messages).toHaveLength(2);
-  expect(await rig.answer(call, "It is in Hamburg.", first)).toMatchObject({ code: "superseded" });
-  expect(await rig.answer(call, "I am waiting.")).toMatchObject({ kind: "sent" });
+  await fixture.clock.passes(300);
+  expect(fixture.channel.messages).toHaveLength(2);
+  expect(await fixture.answer(call, "It is in Hamburg.", first)).toMatchObject({ code: "superseded" });
+  expect(await fixture.answer(call, "I am waiting.")).toMatchObject({ kind: "sent" });
   await call.hears("I am waiting");
   expect(texts(call).join(" ")).not.toContain("Hamburg");
 });
 
 test("a message has an id that no other connection of the call gives", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  const ids = [await rig.says(call, "one")];
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  const ids = [await fixture.says(call, "one")];
   call.cut();
   await call.until((one) => one.connections === 2);
-  ids.push(await rig.says(call, "two"), await rig.says(call, "three"));
+  ids.push(await fixture.says(call, "two"), await fixture.says(call, "three"));
   expect(new Set(ids).size).toBe(3);
 });
 
 test("a long answer is spoken in part, and the rest is offered", async () => {
-  const rig = await openRig({ config: { max_sentences: 2 } });
-  const call = await rig.dial();
-  await rig.says(call, "Tell me everything.");
-  await rig.answer(call, "One is first. Two is second. Three is third. Four is fourth.");
+  const fixture = await openVoiceFixture({ config: { max_sentences: 2 } });
+  const call = await fixture.dial();
+  await fixture.says(call, "Tell me everything.");
+  await fixture.answer(call, "One is first. Two is second. Three is third. Four is fourth.");
   const spoken = await call.hears("One is first");
   expect(spoken.text).toBe("One is first. Two is second. There is more to say about it. Shall I go on?");
 });
 
 test("an interrupt is stored with what was heard and with the message whose answer was cut", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
-  const asked = await rig.says(call, "Tell me about it.");
-  await rig.answer(call, "It begins here. Then it goes on for long.");
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  const asked = await fixture.says(call, "Tell me about it.");
+  await fixture.answer(call, "It begins here. Then it goes on for long.");
   await call.hears("It begins");
   call.interrupt("It begins");
-  await rig.channel.until("interrupted", () => rig.sessions("interrupted").length > 0);
-  expect(rig.sessions("interrupted")).toMatchObject([{ heard: "It begins", about: asked }]);
+  await fixture.channel.until("interrupted", () => fixture.sessions("interrupted").length > 0);
+  expect(fixture.sessions("interrupted")).toMatchObject([{ heard: "It begins", about: asked }]);
 });
 
 test("an interrupted greeting or filler concerns no message", async () => {
-  const rig = await openRig();
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
   call.interrupt("Hel");
-  await rig.says(call, "Hello?");
-  await rig.clock.passes(1300);
+  await fixture.says(call, "Hello?");
+  await fixture.clock.passes(1300);
   await call.hears("One moment");
   call.interrupt("One");
-  await rig.clock.passes(100);
-  expect(rig.sessions("interrupted")).toEqual([]);
+  await fixture.clock.passes(100);
+  expect(fixture.sessions("interrupted")).toEqual([]);
   // The filler's cycle was open and is closed, with an empty token; the next words are a cycle of their own.
   expect(call.spoken.find((one) => one.text.startsWith("One moment"))?.done).toBe(true);
-  expect(await rig.answer(call, "Here I am.")).toMatchObject({ kind: "sent" });
+  expect(await fixture.answer(call, "Here I am.")).toMatchObject({ kind: "sent" });
   expect((await call.hears("Here I am")).text).toBe("Here I am.");
 });
 
 test("the language of the caller is answered in", async () => {
-  const rig = await openRig({ config: { languages: [{ code: "de-DE" }] } });
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture({ config: { languages: [{ code: "de-DE" }] } });
+  const call = await fixture.dial();
   call.say("Guten Tag", { lang: "de" });
-  await rig.clock.passes(1600);
+  await fixture.clock.passes(1600);
   await call.hears("Einen Moment");
-  await rig.answer(call, "Hallo.");
+  await fixture.answer(call, "Hallo.");
   await call.hears("Hallo");
   const frames = call.frames.map(({ frame }) => frame);
   expect(frames.filter((frame) => frame["type"] === "language")).toEqual([{ type: "language", ttsLanguage: "de-DE" }]);

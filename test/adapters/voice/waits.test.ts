@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig } from "../../support/voice/adapter.ts";
+import { openVoiceFixture } from "../../support/voice/adapter.ts";
 
 const said = (call: PhoneCall): string[] =>
   call.frames.filter(({ frame }) => frame["type"] === "text").map(({ frame }) => String(frame["token"]).trim());
@@ -20,23 +20,23 @@ const config = {
 const human = { dial: ["+15005550009"] };
 
 test("an agent that answers within the first second is heard without a filler", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  await rig.clock.passes(1100);
-  await rig.answer(call, "Yes.");
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.clock.passes(1100);
+  await fixture.answer(call, "Yes.");
   await call.hears("Yes.");
-  await rig.clock.passes(3000);
+  await fixture.clock.passes(3000);
   expect(said(call)).toEqual(["Yes."]);
 });
 
 test("fillers come at their times, each another, and the answer follows in the same cycle", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
   const heard: (readonly [number, number])[] = [];
   for (let passed = 0; passed < 23_000; passed += 500) {
-    await rig.clock.passes(500);
+    await fixture.clock.passes(500);
     if (said(call).length !== (heard.at(-1)?.[1] ?? 0)) heard.push([passed + 500, said(call).length]);
   }
   expect(heard).toEqual([
@@ -45,57 +45,57 @@ test("fillers come at their times, each another, and the answer follows in the s
     [14_000, 3],
     [22_000, 4],
   ]);
-  await rig.answer(call, "Here is your answer.");
+  await fixture.answer(call, "Here is your answer.");
   const cycle = await call.hears("Here is");
   expect(cycle.text).toBe("Filler A. Filler B. Filler C. Filler A. Here is your answer.");
   expect(cycle.done).toBe(true);
-  await rig.clock.passes(9000);
+  await fixture.clock.passes(9000);
   expect(said(call)).toHaveLength(5);
 });
 
 test("no filler follows the answer, and the next wait begins with another filler", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "One?");
-  await rig.clock.passes(1300);
-  await rig.answer(call, "First.");
-  await rig.says(call, "Two?");
-  await rig.clock.passes(1300);
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "One?");
+  await fixture.clock.passes(1300);
+  await fixture.answer(call, "First.");
+  await fixture.says(call, "Two?");
+  await fixture.clock.passes(1300);
   await call.hears("Filler B");
   expect(said(call)).toEqual(["Filler A.", "First.", "Filler B."]);
 });
 
 test("a newer question begins a new wait and closes the cycle that was open", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "One?");
-  await rig.clock.passes(1300);
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "One?");
+  await fixture.clock.passes(1300);
   await call.hears("Filler A");
-  await rig.says(call, "Two?");
-  await rig.clock.passes(1000);
+  await fixture.says(call, "Two?");
+  await fixture.clock.passes(1000);
   expect(said(call)).toEqual(["Filler A.", ""]);
-  await rig.clock.passes(300);
+  await fixture.clock.passes(300);
   expect(said(call)).toEqual(["Filler A.", "", "Filler B."]);
 });
 
 test.each([500, 5000, 12_000, 24_000])("an answer after %i ms is spoken once", async (ms) => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  await rig.clock.passes(ms);
-  expect(await rig.answer(call, "The answer.")).toMatchObject({ kind: "sent" });
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.clock.passes(ms);
+  expect(await fixture.answer(call, "The answer.")).toMatchObject({ kind: "sent" });
   await call.hears("The answer.");
   expect(said(call).filter((text) => text === "The answer.")).toHaveLength(1);
 });
 
 test.each([30_000, 60_000])("an answer after %i ms comes too late: the caller was told and transferred", async (ms) => {
-  const rig = await openRig({ config: { ...config, transfer: human } });
-  const call = await rig.dial();
-  const asked = await rig.says(call, "Hello?");
-  await rig.clock.passes(ms);
-  expect(await rig.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
-  await rig.clock.passes(6000);
-  expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
+  const fixture = await openVoiceFixture({ config: { ...config, transfer: human } });
+  const call = await fixture.dial();
+  const asked = await fixture.says(call, "Hello?");
+  await fixture.clock.passes(ms);
+  expect(await fixture.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
+  await fixture.clock.passes(6000);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
   await call.until((one) => one.verbs.some((verb) => verb.name === "Dial"));
   await call.over;
   expect(said(call).slice(-2)).toEqual(["So sorry.", "I am putting you through to a colleague. Please hold the line."]);
@@ -103,80 +103,80 @@ test.each([30_000, 60_000])("an answer after %i ms comes too late: the caller wa
 });
 
 test("without a human, giving up ends the call", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  await rig.clock.passes(40_000);
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.clock.passes(40_000);
   expect(await call.over).toBe("hangup");
   expect(said(call).slice(-2)).toEqual(["So sorry.", "Bye."]);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
-  expect(rig.channel.messages.at(-1)).toMatchObject({
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
+  expect(fixture.channel.messages.at(-1)).toMatchObject({
     forHumans: { subject: "Missed call from +15005550001" },
   });
-  expect(rig.sessions("lost")).toEqual([]);
+  expect(fixture.sessions("lost")).toEqual([]);
 });
 
 test("a silent caller is asked twice, then the call ends", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.clock.passes(10_000);
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.clock.passes(10_000);
   expect(said(call)).toEqual([]);
-  await rig.clock.passes(2000);
+  await fixture.clock.passes(2000);
   expect(said(call)).toEqual(["Are you still there?"]);
-  await rig.clock.passes(13_000);
+  await fixture.clock.passes(13_000);
   expect(said(call)).toEqual(["Are you still there?", "I cannot hear you. Are you still on the line?"]);
-  await rig.clock.passes(20_000);
+  await fixture.clock.passes(20_000);
   expect(await call.over).toBe("hangup");
   expect(said(call).at(-1)).toBe("Bye.");
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "silent" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "silent" }]);
 });
 
 test("any sign of life begins the silence anew", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
   for (let n = 0; n < 4; n++) {
-    await rig.clock.passes(9000);
+    await fixture.clock.passes(9000);
     call.send({ type: "info", name: "clientSpeaking", value: "on" });
     await call.until(() => true);
-    await rig.clock.passes(100);
+    await fixture.clock.passes(100);
   }
   expect(said(call)).toEqual([]);
 });
 
 test("who speaks into the goodbye may stay", async () => {
-  const rig = await openRig({ config: { ...config, silence: { asks: 0 } } });
-  const call = await rig.dial();
-  await rig.clock.passes(11_300);
+  const fixture = await openVoiceFixture({ config: { ...config, silence: { asks: 0 } } });
+  const call = await fixture.dial();
+  await fixture.clock.passes(11_300);
   await call.hears("Bye.");
   call.interrupt("By");
-  await rig.says(call, "I am here!");
-  expect(await rig.answer(call, "Good.")).toMatchObject({ kind: "sent" });
+  await fixture.says(call, "I am here!");
+  expect(await fixture.answer(call, "Good.")).toMatchObject({ kind: "sent" });
   await call.hears("Good.");
   expect(call.state).toBe("talking");
-  expect(rig.sessions("closed")).toEqual([]);
+  expect(fixture.sessions("closed")).toEqual([]);
 });
 
 test("silence is measured from the end of what we say, as the provider reports it", async () => {
-  const rig = await openRig({ config });
-  const call = await rig.dial();
-  await rig.says(call, "Hello?");
-  await rig.answer(call, "Short.");
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.answer(call, "Short.");
   call.send({ type: "info", name: "agentSpeaking", value: "on" });
-  await rig.clock.passes(5000);
+  await fixture.clock.passes(5000);
   call.send({ type: "info", name: "agentSpeaking", value: "off" });
-  await rig.clock.passes(9500);
+  await fixture.clock.passes(9500);
   expect(said(call)).toEqual(["Short."]);
-  await rig.clock.passes(1500);
+  await fixture.clock.passes(1500);
   expect(said(call)).toEqual(["Short.", "Are you still there?"]);
 });
 
 test("a call is not longer than it may be, over all its connections", async () => {
-  const rig = await openRig({ config: { ...config, max_call: "60s", silence: { after: "20s" } } });
-  const call = await rig.dial();
-  await rig.clock.passes(50_000);
+  const fixture = await openVoiceFixture({ config: { ...config, max_call: "60s", silence: { after: "20s" } } });
+  const call = await fixture.dial();
+  await fixture.clock.passes(50_000);
   call.cut();
   await call.until((one) => one.connections === 2);
-  await rig.clock.passes(20_000);
+  await fixture.clock.passes(20_000);
   await call.over;
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "too-long" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "too-long" }]);
 });

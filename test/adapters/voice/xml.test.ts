@@ -5,13 +5,13 @@ import { callToken, readToken } from "../../../adapters/voice/proof.ts";
 import { element, escapeXml } from "../../../adapters/voice/twiml.ts";
 import { readTwiml } from "../../../src/sandbox/call-flow.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, openRig, type RigOptions } from "../../support/voice/adapter.ts";
+import { authToken, openVoiceFixture, type VoiceFixtureOptions } from "../../support/voice/adapter.ts";
 
-async function started(options: RigOptions = {}, query = ""): Promise<string> {
-  const rig = await openRig(options);
+async function started(options: VoiceFixtureOptions = {}, query = ""): Promise<string> {
+  const fixture = await openVoiceFixture(options);
   const url = `https://bridge.example/channels/line/call${query}`;
   const form = { CallSid: "CA1", From: "+15005550001", To: "+15005550006", Direction: "inbound" };
-  const { body, type } = await postSigned({ url, via: rig.listener.url, form, token: authToken });
+  const { body, type } = await postSigned({ url, via: fixture.listener.url, form, token: authToken });
   expect(type).toBe("text/xml; charset=utf-8");
   return body.replace(/(name="token" value=")[^"]+/, "$1TOKEN");
 }
@@ -109,11 +109,11 @@ test("the caller's language is detected, and answered in one of the languages", 
   const languages = [{ code: "es-US" }, { code: "de-DE" }];
   const config = { transcription_language: "multi", languages, tts_provider: "Google" };
   expect(await started({ config })).toContain('ttsLanguage="en-US" transcriptionLanguage="multi"');
-  const rig = await openRig({ config });
-  const call = await rig.dial();
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
   call.say("Hola", { lang: "es" });
-  await rig.clock.passes(1000);
-  await rig.answer(call, "Buenas tardes.");
+  await fixture.clock.passes(1000);
+  await fixture.answer(call, "Buenas tardes.");
   await call.hears("Buenas tardes.");
   const frames = call.frames.map(({ frame }) => frame);
   expect(frames.filter(({ type }) => type === "language")).toEqual([{ type: "language", ttsLanguage: "es-US" }]);

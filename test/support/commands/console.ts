@@ -14,7 +14,7 @@ import { conversation, event, insertEvent, put } from "../store/databases.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-export interface ConsoleRig {
+export interface ConsoleFixture {
   readonly db: Database;
   readonly web: WebConsole;
   readonly url: string;
@@ -47,10 +47,10 @@ export const channel = (id: string, over: Partial<ChannelReport> = {}): ChannelR
   ...over,
 });
 
-export async function consoleRig(
+export async function openConsole(
   db: Database,
   options: { readonly timing?: TimingOverrides; readonly publicUrl?: string } = {},
-): Promise<ConsoleRig> {
+): Promise<ConsoleFixture> {
   const timing = timingWith(options.timing);
   const channels: ChannelReport[] = [channel("support-mail"), channel("support-sms", { adapter: "sms" })];
   const state = { current: { problem: null, warnings: [] } as StoreState };

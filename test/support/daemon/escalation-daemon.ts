@@ -10,11 +10,11 @@ import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import { startSmtpPeer } from "../email/smtp-server.ts";
 import type { Finished } from "./mail-daemon.ts";
-import { type LinesOptions, type LinesWorld, openLines } from "./phone-daemon.ts";
+import { type PhoneDaemon, type PhoneDaemonOptions, startPhoneDaemon } from "./phone-daemon.ts";
 
 type Block = { readonly [key: string]: unknown };
 
-export interface DeskOptions extends Omit<LinesOptions, "channels" | "env" | "skills"> {
+export interface EscalationDaemonOptions extends Omit<PhoneDaemonOptions, "channels" | "env" | "skills"> {
   /** Of the agent's ESCALATION skill; see `topic`. */
   readonly topics?: readonly Block[];
   /** Over the mail channel's block. */
@@ -23,7 +23,7 @@ export interface DeskOptions extends Omit<LinesOptions, "channels" | "env" | "sk
   readonly dovecot?: MailStore;
 }
 
-export interface Desk extends LinesWorld {
+export interface EscalationDaemon extends PhoneDaemon {
   /** Everything that was mailed to people outside, in its order. Only grows. */
   readonly mails: readonly Reply[];
   mailsTo(person: string): Reply[];
@@ -137,7 +137,10 @@ const idleSql = `SELECT CAST(id AS TEXT) AS id FROM events WHERE state = 'stored
   UNION ALL SELECT id FROM escalations WHERE due_at <= now_ms() UNION ALL SELECT id FROM notifications WHERE due_at <= now_ms()
   UNION ALL SELECT conversation FROM polls WHERE due_at < now_ms() + 5000`;
 
-export async function openDesk(finished: Finished, options: DeskOptions = {}): Promise<Desk> {
+export async function startEscalationDaemon(
+  finished: Finished,
+  options: EscalationDaemonOptions = {},
+): Promise<EscalationDaemon> {
   const { topics = [topic("refund")], mail, escalation = policy, ...more } = options;
   const mails: Reply[] = [];
   let unread = 0;
@@ -158,7 +161,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     caps: { sender: [], conversation: [], channel: [] },
     ...mail,
   };
-  const world = await openLines(finished, {
+  const daemon = await startPhoneDaemon(finished, {
     emailSkill: { email: office, responseDelaySeconds: 0, emailSignature: "The Team", ...options.emailSkill },
     ...more,
     escalation,
@@ -169,25 +172,25 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
 
   const mailsTo = (person: string) => mails.filter(({ to }) => to.includes(person));
   const escalations = () =>
-    world.rows<Escalated>("SELECT id, number, state, cause, topic, acknowledged_by FROM escalations ORDER BY number");
+    daemon.rows<Escalated>("SELECT id, number, state, cause, topic, acknowledged_by FROM escalations ORDER BY number");
   const conversationOf = async (person: string): Promise<{ id: string; platform_id: string }> => {
     const sql = "SELECT id, platform_id FROM conversations WHERE person = $1 AND platform_id IS NOT NULL";
-    await eventually(async () => expect(await world.rows(sql, person)).toHaveLength(1));
-    const [row] = await world.rows<{ id: string; platform_id: string }>(sql, person);
+    await eventually(async () => expect(await daemon.rows(sql, person)).toHaveLength(1));
+    const [row] = await daemon.rows<{ id: string; platform_id: string }>(sql, person);
     if (!row) throw new Error("there is no conversation");
     return row;
   };
   const platformId = async (person: string) => (await conversationOf(person)).platform_id;
   async function call(method: string, path: string, body?: Block): Promise<Block> {
-    const answer = await fetch(`${world.front.url}/external/conversations/${path}`, {
+    const answer = await fetch(`${daemon.proxy.url}/external/conversations/${path}`, {
       method,
-      headers: { "agent-secret-key": world.env["AGENT_KEY"] ?? "", "content-type": "application/json" },
+      headers: { "agent-secret-key": daemon.env["AGENT_KEY"] ?? "", "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as Block;
   }
-  async function post(person: string, kind: "escalation" | "message", id: string, more: Block, app = world.app()) {
+  async function post(person: string, kind: "escalation" | "message", id: string, more: Block, app = daemon.app()) {
     const triggerCondition = kind === "message" ? "each_message" : kind;
     const body = JSON.stringify({ triggerCondition, conversationId: await platformId(person), ...more });
     const headers = { "X-Bridgehead-Key": hookKey, "webhook-id": id, "content-type": "application/json" };
@@ -201,20 +204,20 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
   }
 
   return {
-    ...world,
+    ...daemon,
     mails,
     mailsTo,
     mailTo: (person, at = 0) => nth(() => mailsTo(person), at),
-    textTo: (person, at = 0) => nth(() => world.textsTo(person), at),
+    textTo: (person, at = 0) => nth(() => daemon.textsTo(person), at),
     async write(written) {
       const one = letter(office, { from: customer, ...written });
       await mailbox.deliver(one.raw);
       return one;
     },
     async quiet() {
-      await world.app().scheduler.sweep();
+      await daemon.app().scheduler.sweep();
       await eventually(async () =>
-        expect([await world.rows(idleSql), world.app().scheduler.running(), unread]).toEqual([[], 0, 0]),
+        expect([await daemon.rows(idleSql), daemon.app().scheduler.running(), unread]).toEqual([[], 0, 0]),
       );
     },
     escalations,
@@ -238,7 +241,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
       void (await call("POST", `${await platformId(person)}/messages`, { message })),
     async look(person) {
       const { id } = await conversationOf(person);
-      await world.app().scheduler.commit(async (q) => {
+      await daemon.app().scheduler.commit(async (q) => {
         await q.run("UPDATE polls SET due_at = now_ms() WHERE conversation = $1", id);
         touch(q, "polls");
       });

@@ -1,4 +1,4 @@
-// A whole world for one test: a mailbox in a real Dovecot, an SMTP server the replies arrive at, the embedded platform
+// A daemon with a mailbox and its servers, for one test: a mailbox in a real Dovecot, an SMTP server the replies arrive at, the embedded platform
 // over HTTP with a front that may fail, and the daemon's composition root between them.
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -16,11 +16,19 @@ import { eventually } from "../clock.ts";
 import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import { type ReceivedMail, type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../email/smtp-server.ts";
-import { type Echo, type Front, lastLine, platformReader, type Question, startEcho, startFront } from "./platform.ts";
+import {
+  type Echo,
+  lastLine,
+  type PlatformProxy,
+  platformReader,
+  type Question,
+  startEcho,
+  startPlatformProxy,
+} from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 
-export interface WorldOptions {
+export interface MailDaemonOptions {
   readonly dovecot: MailStore;
   /** A user of `dovecot` that no other test uses. */
   readonly user: string;
@@ -48,11 +56,11 @@ export interface Logged {
   readonly fields: LogFields;
 }
 
-export interface World {
+export interface MailDaemon {
   readonly address: string;
   readonly channel: string;
   readonly smtp: SmtpPeer;
-  readonly front: Front;
+  readonly proxy: PlatformProxy;
   readonly model: Echo;
   readonly log: readonly Logged[];
   /** What the configuration refers to. */
@@ -94,7 +102,7 @@ const agentKey = "11111111-2222-4333-8444-555555555555";
 const plenty = { requests: 100_000, perSeconds: 60 };
 let worlds = 0;
 
-export async function openWorld(finished: Finished, options: WorldOptions): Promise<World> {
+export async function startMailDaemon(finished: Finished, options: MailDaemonOptions): Promise<MailDaemon> {
   const { dovecot, user, rate = plenty, clock = systemClock } = options;
   worlds += 1;
   const channel = `mail-${worlds}`;
@@ -111,12 +119,12 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
   const env = { AGENT_KEY: agentKey, MAIL_PASSWORD: dovecot.password, SECRET: "secret", GRANT: "granted" };
   let generation = 0;
   let platform: Platform = await openPlatform();
-  const front = await startFront(() => platform.url);
+  const proxy = await startPlatformProxy(() => platform.url);
   let app: App | null = null;
   finished(async () => {
     await app?.stop(2000);
     model.release();
-    await Promise.all([front.close(), smtp.close(), model.close()]);
+    await Promise.all([proxy.close(), smtp.close(), model.close()]);
     await platform.close();
     await rm(folder, { recursive: true, force: true });
   });
@@ -141,7 +149,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     const server = { host: "127.0.0.1", tls: "none" };
     const text = {
       platform: {
-        url: front.url,
+        url: proxy.url,
         timeout: "20s",
         absent_after: "1s",
         rate: { requests: rate.requests, per: `${rate.perSeconds}s` },
@@ -183,7 +191,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
   const compose = async (given?: Config): Promise<App> =>
     startApp({
       config: given ?? (await config()),
-      platformUrl: front.url,
+      platformUrl: proxy.url,
       clock,
       log: logger,
       publicUrl: () => "http://127.0.0.1",
@@ -211,11 +219,11 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
 
   const read = platformReader(platformFile);
 
-  const world: World = {
+  const daemon: MailDaemon = {
     address,
     channel,
     smtp,
-    front,
+    proxy,
     model,
     log,
     env,
@@ -270,10 +278,10 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
     },
   };
   if (!options.stopped) {
-    await world.start();
-    await world.reports({ state: "ready", not_asking: null });
+    await daemon.start();
+    await daemon.reports({ state: "ready", not_asking: null });
   }
-  return world;
+  return daemon;
 }
 
 const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,4 +1,4 @@
-// A whole world of texts and calls for one test: a phone account with people behind it, the embedded platform with a front
+// A daemon for texts and calls with its servers, for one test: a phone account with people behind it, the embedded platform with a front
 // that may fail, and between them the daemon: its composition root and its real listener.
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -19,11 +19,18 @@ import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { eventually } from "../clock.ts";
 import type { Finished, Logged, Row } from "./mail-daemon.ts";
-import { type Echo, type Front, platformReader, type Question, startEcho, startFront } from "./platform.ts";
+import {
+  type Echo,
+  type PlatformProxy,
+  platformReader,
+  type Question,
+  startEcho,
+  startPlatformProxy,
+} from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 
-export interface LinesOptions {
+export interface PhoneDaemonOptions {
   /** Keys of the channels' blocks, over the defaults below. */
   readonly sms?: Block;
   readonly voice?: Block;
@@ -54,9 +61,9 @@ export interface LinesNode {
   stop(drainMs?: number): Promise<void>;
 }
 
-export interface LinesWorld {
+export interface PhoneDaemon {
   readonly api: SmsApi;
-  readonly front: Front;
+  readonly proxy: PlatformProxy;
   readonly model: Echo;
   readonly log: readonly Logged[];
   /** The configuration file, and what it refers to. */
@@ -67,7 +74,7 @@ export interface LinesWorld {
   start(): Promise<void>;
   /** Time that calls have to finish their speech at a shutdown. */
   stop(drainMs?: number): Promise<void>;
-  /** One more daemon on the same store, which the other need not wait for; stopped with the world. */
+  /** One more daemon on the same store, which the other need not wait for; stopped with this one. */
   another(clock?: Clock): Promise<LinesNode>;
   /** The one that was started first. */
   node(): LinesNode;
@@ -97,7 +104,7 @@ export const anna = "+12025550123";
 const publicUrl = "https://bridge.example.com";
 const token = "auth-token";
 
-export async function openLines(finished: Finished, options: LinesOptions = {}): Promise<LinesWorld> {
+export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonOptions = {}): Promise<PhoneDaemon> {
   const { clock = systemClock } = options;
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-lines-"));
   const file = join(folder, "bridgehead.yaml");
@@ -118,7 +125,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     rate: { requests: 100_000, perSeconds: 60 },
     durability: "normal",
   });
-  const front = await startFront(() => platform.url);
+  const proxy = await startPlatformProxy(() => platform.url);
   let node: LinesNode | null = null;
   const others: LinesNode[] = [];
   /** The URL at which the daemon listens, or listened last. */
@@ -148,7 +155,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
   const read = platformReader(() => platformFile);
 
   async function config(): Promise<Config> {
-    await writeFile(file, configFile(front.url, api.url, options));
+    await writeFile(file, configFile(proxy.url, api.url, options));
     const loaded = await loadConfig(file, { env, adapters: loadAdapter });
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems, null, 1));
     return loaded.config;
@@ -175,7 +182,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     });
     const opened = await startApp({
       config: given,
-      platformUrl: front.url,
+      platformUrl: proxy.url,
       clock: own,
       log: logger,
       publicUrl: () => publicUrl,
@@ -220,7 +227,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
     model.release();
     await phone.close();
     await Promise.all([stop(1000), ...others.map((one) => one.stop(1000))]);
-    await Promise.all([front.close(), api.close(), model.close()]);
+    await Promise.all([proxy.close(), api.close(), model.close()]);
     await platform.close();
     await rm(folder, { recursive: true, force: true });
   });
@@ -236,7 +243,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
   if (!options.stopped) await start();
   return {
     api,
-    front,
+    proxy,
     model,
     log,
     file,
@@ -286,7 +293,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
   };
 }
 
-function configFile(platformUrl: string, apiUrl: string, options: LinesOptions): string {
+function configFile(platformUrl: string, apiUrl: string, options: PhoneDaemonOptions): string {
   const phoneAccount = { account_sid: account, auth_tokens: ["${env:TWILIO_TOKEN}"], api_url: apiUrl };
   // JSON is YAML.
   return JSON.stringify({
@@ -327,7 +334,7 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
   });
 }
 
-function agentsFile(model: string, { smsSkill, emailSkill, skills }: LinesOptions): string {
+function agentsFile(model: string, { smsSkill, emailSkill, skills }: PhoneDaemonOptions): string {
   return JSON.stringify({
     organization: { name: "World", key: "world-organization-key" },
     agents: {

@@ -7,7 +7,7 @@ import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
 import { closeServer, freePort, listen } from "../machine/network.ts";
 
-export interface FrontFault {
+export interface ProxyFault {
   /** `before`: the platform never sees the request. `after`: it has done what was asked. */
   readonly at: "before" | "after";
   readonly how:
@@ -26,7 +26,7 @@ export interface FrontFault {
     | "shape";
 }
 
-export interface FrontCall {
+export interface ProxyCall {
   readonly method: string;
   readonly path: string;
   /** What the daemon was answered; null for nothing. */
@@ -35,12 +35,12 @@ export interface FrontCall {
   readonly faulty: boolean;
 }
 
-export interface Front {
+export interface PlatformProxy {
   readonly url: string;
   /** Every request of the daemon. Only grows. */
-  readonly calls: readonly FrontCall[];
+  readonly calls: readonly ProxyCall[];
   /** Fails the next `times` requests like `POST /messages`: a method and a regular expression for the path. */
-  fail(call: `${"GET" | "POST"} ${string}`, fault: FrontFault, times?: number): void;
+  fail(call: `${"GET" | "POST"} ${string}`, fault: ProxyFault, times?: number): void;
   heal(): void;
   /** Changes the agent's record on its way to the daemon. */
   settings(change: (agent: AgentRecord) => void): void;
@@ -58,17 +58,17 @@ export interface AgentRecord {
 interface Rule {
   readonly method: string;
   readonly path: RegExp;
-  readonly fault: FrontFault;
+  readonly fault: ProxyFault;
   left: number;
 }
 
 /** Listens on a free port of 127.0.0.1. `target`: where the platform is now. */
-export async function startFront(target: () => string): Promise<Front> {
-  const calls: FrontCall[] = [];
+export async function startPlatformProxy(target: () => string): Promise<PlatformProxy> {
+  const calls: ProxyCall[] = [];
   let rules: Rule[] = [];
   let change: (agent: AgentRecord) => void = () => undefined;
 
-  function due(method: string, path: string): FrontFault | null {
+  function due(method: string, path: string): ProxyFault | null {
     const rule = rules.find((one) => one.method === method && one.path.test(path));
     if (rule === undefined) return null;
     rule.left -= 1;
@@ -80,7 +80,7 @@ export async function startFront(target: () => string): Promise<Front> {
     const { method = "", url = "" } = request;
     const body = await bytesOf(request);
     const fault = due(method, url);
-    const call: FrontCall = { method, path: url, status: null, at: Date.now(), faulty: fault !== null };
+    const call: ProxyCall = { method, path: url, status: null, at: Date.now(), faulty: fault !== null };
     calls.push(call);
     if (fault?.at === "before") return misbehave(fault.how, "", call, request, response);
     const answer = await fetch(target() + url, {
@@ -130,9 +130,9 @@ export async function startFront(target: () => string): Promise<Front> {
 }
 
 function misbehave(
-  how: FrontFault["how"],
+  how: ProxyFault["how"],
   text: string,
-  call: FrontCall,
+  call: ProxyCall,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {

@@ -22,7 +22,7 @@ export function settingsFor(imapPort: number, smtpPort: number, more: Partial<Se
   });
 }
 
-/** The adapter on a fresh channel, or on one that an earlier life has used. */
+/** The adapter on a fresh channel, or on one that an earlier process has used. */
 export function adapterFor(settings: EmailConfig, channel: RecordingChannel = recordingChannel()) {
   return { channel, adapter: email.create(channel, settings) };
 }
@@ -181,9 +181,8 @@ export async function startMailboxes<Server extends MailStore>(
 /** The `since` of a channel that has been configured for a while. For mailboxes without older mail. */
 export const before = () => recordingChannel({ since: new Date(Date.now() - 30_000) });
 
-/** Arrival times are whole seconds: what a test delivered just before must not count as new. A mail delivered
- *  within this second counts as old in a rescan, so tests that change UIDVALIDITY open the channel with
- *  `before`. */
+/** Arrival times are whole seconds: what a test delivered just before must not count as new. A mail delivered within
+ *  this second counts as old in a rescan, so tests that change UIDVALIDITY open the channel with `before`. */
 const nextSecond = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 1000);
 
 export const ready = (channel: RecordingChannel) => channel.until("ready", (c) => c.statuses.at(-1)?.state === "ready");

@@ -37,7 +37,7 @@ import { type EscalationRow, liveEscalation } from "../../../src/store/tables/es
 import { addTargets, giveLinks } from "../../../src/store/tables/responders.ts";
 import { certificate } from "../machine/network.ts";
 import { clock, lineOf, listen } from "../pipeline/stage.ts";
-import { addNotification, conversation, fresh, insertEscalation, sqlitePlace } from "../store/databases.ts";
+import { addNotification, conversation, fresh, insertEscalation, sqliteDatabase } from "../store/databases.ts";
 
 /** One responder, notified by mail over channel `c`. */
 export const policyOf = (over: Partial<Policy> = {}): Policy => ({
@@ -155,7 +155,7 @@ export function chiefPolicy(over: Partial<Policy> = {}): Policy {
   });
 }
 
-export interface FrontDoor {
+export interface WebhookFixture {
   readonly url: string;
   readonly db: Database;
   readonly scheduler: Scheduler;
@@ -177,10 +177,10 @@ export interface FrontDoor {
   escalated(conversation: string, token: string, name?: string): Promise<EscalationRow>;
 }
 
-export async function openFrontDoor(
+export async function openPlatformWebhooks(
   policy: Policy | null = chiefPolicy(),
   faulty: (db: Database) => Database = (db) => db,
-): Promise<FrontDoor> {
+): Promise<WebhookFixture> {
   let offset = 0;
   const now = () => Date.now() + offset;
   const clock: Clock = {
@@ -191,7 +191,7 @@ export async function openFrontDoor(
   const logged: { message: string }[] = [];
   const note = (fields: object, message: string) => void logged.push({ ...fields, message });
   const log = { debug: note, info: note, warn: note, error: note };
-  const db = faulty(await fresh(() => sqlitePlace(now)));
+  const db = faulty(await fresh(() => sqliteDatabase(now)));
   const deps = {
     policy: () => policy,
     lines: () => new Map([["c", lineOf()]]),

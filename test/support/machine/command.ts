@@ -18,7 +18,7 @@ import { promisify, stripVTControlCharacters } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { exitCodes, type Io, packageVersion } from "../../../src/commands/io.ts";
 import { eventually } from "../clock.ts";
-import type { Finished, World } from "../daemon/mail-daemon.ts";
+import type { Finished, MailDaemon } from "../daemon/mail-daemon.ts";
 
 export const root = fileURLToPath(new URL("../../..", import.meta.url));
 export const launcher = `${root}bin/bridgehead.cjs`;
@@ -136,7 +136,7 @@ export const phoneConfig = (listen: string, admin: string) => ({
 });
 export const phoneSecrets = { KEY: "key", TOKEN: "0123456789abcdef0123456789abcdef" };
 
-// The real daemon of a world, as its own process, and the lines of its log.
+// The real daemon of a test, as its own process, and the lines of its log.
 
 export interface Line {
   readonly level: string;
@@ -151,19 +151,19 @@ export interface LoggedDaemon {
   text(): string;
 }
 
-/** Starts the program on the configuration of the world, with its log in a file. `keys` are added to the configuration,
+/** Starts the program on the configuration of the test, with its log in a file. `keys` are added to the configuration,
  *  `node` to the options of Node.js. */
 export async function startDaemon(
-  world: World,
+  daemon: MailDaemon,
   finish: Finished,
   { keys = {}, node = [] }: { readonly keys?: object; readonly node?: readonly string[] } = {},
 ): Promise<LoggedDaemon> {
-  const { file } = await world.config();
+  const { file } = await daemon.config();
   writeFileSync(file, JSON.stringify({ ...(JSON.parse(readFileSync(file, "utf8")) as object), ...keys }));
   const child = spawn(
     process.execPath,
     [...node, "--conditions=source", `${root}src/main.ts`, "run", "--config", file],
-    { env: { ...childEnv, ...world.env }, stdio: ["ignore", "ignore", "pipe"] },
+    { env: { ...childEnv, ...daemon.env }, stdio: ["ignore", "ignore", "pipe"] },
   );
   const logFile = `${file}.log`;
   const written = createWriteStream(logFile);

@@ -37,7 +37,7 @@ import type { Rate, RateReserve } from "../../../src/store/rates.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { readSession, sessionParty } from "../../../src/store/tables/sessions.ts";
 import { sleepersOn } from "../clock.ts";
-import { sqlitePlace } from "../store/databases.ts";
+import { sqliteDatabase } from "../store/databases.ts";
 import { activeSettings, lineOf, listen, reserveOf, type ScriptedPlatform, startPlatform, watched } from "./stage.ts";
 
 export interface TestClock extends Clock {
@@ -69,7 +69,7 @@ export function testClock(still = false): TestClock {
   };
 }
 
-export interface HouseOptions {
+export interface TestPipelineOptions {
   readonly channels?: readonly string[];
   readonly rules?: Partial<ChannelRules>;
   readonly outbound?: Partial<Outbound>;
@@ -90,7 +90,7 @@ export interface HouseOptions {
   readonly deaf?: boolean;
 }
 
-export interface House {
+export interface TestPipeline {
   readonly platform: ScriptedPlatform;
   readonly clock: TestClock;
   readonly db: Database;
@@ -131,11 +131,11 @@ export function mail(over: Partial<MessageEvent> & { readonly text: string }): M
   };
 }
 
-export async function openHouse(options: HouseOptions = {}): Promise<House> {
+export async function openPipeline(options: TestPipelineOptions = {}): Promise<TestPipeline> {
   const channels = options.channels ?? ["c"];
   const clock = options.clock ?? testClock();
   const platform = options.platform ?? (await startPlatform());
-  const db = options.db ?? (await watched(() => sqlitePlace(steadyNow(clock))));
+  const db = options.db ?? (await watched(() => sqliteDatabase(steadyNow(clock))));
   for (const channel of channels) await db.tx((q) => ensureChannel(q, channel));
   const { log, lines: heard } = listen();
   const timeout = options.timeout ?? 60_000;
@@ -254,9 +254,9 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   };
 }
 
-// A house that texts: one conversation a person, and every reply noted as it was composed.
+// A pipeline for texts: one conversation for each person, and every reply recorded as it was composed.
 
-export interface Texts extends House {
+export interface Texts extends TestPipeline {
   /** What compose was given, in order, as often as it was. A text is cut into parts at each `|`. */
   readonly replies: Reply[];
   /** `address: text` of what went out. */
@@ -270,7 +270,7 @@ export interface Texts extends House {
   state(event?: number): Promise<{ state: string; code: string | null; conversation: string | null }>;
 }
 
-export interface TextOptions extends HouseOptions {
+export interface TextOptions extends TestPipelineOptions {
   /** Seconds until a reply may go out. */
   readonly delay?: number;
   readonly skill?: Partial<ChannelSettings>;
@@ -313,33 +313,33 @@ export async function openTexts(options: TextOptions = {}): Promise<Texts> {
       settings: () => settings,
       traits: { ...given.traits, platform: "sms", conversations: "person" },
     });
-  const house = await openHouse({ ...options, outbound, line });
+  const pipeline = await openPipeline({ ...options, outbound, line });
   const text = (over: Partial<MessageEvent>): MessageEvent =>
     mail({
       text: "",
       from: { address: ann },
       to: [{ address: "+15550100" }],
-      sentAt: new Date(house.clock.now()),
+      sentAt: new Date(pipeline.clock.now()),
       ...over,
     });
   const say = async (...said: readonly Partial<MessageEvent>[]) => {
-    await house.accepts("c", ...said.map(text));
-    await house.settles();
+    await pipeline.accepts("c", ...said.map(text));
+    await pipeline.settles();
   };
   return {
-    ...house,
+    ...pipeline,
     replies,
     texts,
     say,
     says: (words, over) => say({ text: words, ...over }),
     async reborn() {
-      await house.scheduler.drain(0);
-      await house.db.tx(endLeases);
-      const { clock, db, platform } = house;
+      await pipeline.scheduler.drain(0);
+      await pipeline.db.tx(endLeases);
+      const { clock, db, platform } = pipeline;
       return openTexts({ ...options, clock, db, platform });
     },
     async state(event = 1) {
-      const row = await house.db.read((q) =>
+      const row = await pipeline.db.read((q) =>
         q.one<{ state: string; code: string | null; conversation: string | null }>(
           "SELECT state, code, conversation FROM events WHERE id = $1",
           event,
@@ -361,7 +361,7 @@ export interface Said {
   readonly kind: string;
 }
 
-export interface CallHouse extends House {
+export interface CallPipeline extends TestPipeline {
   readonly said: readonly Said[];
   /** The outcomes of the next attempts to speak; later ones succeed. */
   readonly outcomes: SendOutcome[];
@@ -373,9 +373,9 @@ export interface CallHouse extends House {
 }
 
 /** A channel of calls. A person is a mailbox here: the scripted platform knows them by it. */
-export async function callHouse(
-  options: HouseOptions & { readonly delay?: number; readonly status?: () => "active" | "inactive" } = {},
-): Promise<CallHouse> {
+export async function openCallPipeline(
+  options: TestPipelineOptions & { readonly delay?: number; readonly status?: () => "active" | "inactive" } = {},
+): Promise<CallPipeline> {
   const said: Said[] = [];
   const outcomes: SendOutcome[] = [];
   const outbound: Outbound = {
@@ -388,7 +388,7 @@ export async function callHouse(
     },
   };
   const settings = activeSettings({ delay: options.delay ?? 0 });
-  const house = await openHouse({
+  const pipeline = await openPipeline({
     ...options,
     outbound: { ...outbound, ...options.outbound },
     line: (line): ChannelRuntime => ({
@@ -398,15 +398,15 @@ export async function callHouse(
     }),
   });
   return {
-    ...house,
+    ...pipeline,
     said,
     outcomes,
     asked: () =>
-      house.platform.calls.filter((call) => call.startsWith("ask ")).map((call) => call.slice("ask ".length)),
-    called: (begin, times) => expect.poll(() => house.platform.count(begin), { interval: 2 }).toBe(times),
+      pipeline.platform.calls.filter((call) => call.startsWith("ask ")).map((call) => call.slice("ask ".length)),
+    called: (begin, times) => expect.poll(() => pipeline.platform.count(begin), { interval: 2 }).toBe(times),
     state: async () => {
-      const turns = await house.turns();
-      return { turns: turns.map(({ state }) => state), drafts: await house.drafts() };
+      const turns = await pipeline.turns();
+      return { turns: turns.map(({ state }) => state), drafts: await pipeline.drafts() };
     },
   };
 }
@@ -414,7 +414,11 @@ export async function callHouse(
 let events = 0;
 
 /** One call as its adapter tells of it. `tells` and `says` wait for nothing. */
-export function callOf(house: Pick<House, "accepts" | "settles" | "db">, name = "call", from = "ada@example.org") {
+export function callOf(
+  pipeline: Pick<TestPipeline, "accepts" | "settles" | "db">,
+  name = "call",
+  from = "ada@example.org",
+) {
   const session = sessionId(name);
   const event = (state: SessionEvent["state"], over: Partial<SessionEvent> = {}): SessionEvent => ({
     kind: "session",
@@ -425,7 +429,7 @@ export function callOf(house: Pick<House, "accepts" | "settles" | "db">, name = 
     ...over,
   });
   const tells = (state: SessionEvent["state"], over: Partial<SessionEvent> = {}) =>
-    house.accepts("c", event(state, over));
+    pipeline.accepts("c", event(state, over));
   const words = (text: string, over: Partial<MessageEvent> = {}): MessageEvent =>
     mail({ text, from: { address: from }, thread: { session }, ...over });
   return {
@@ -435,15 +439,15 @@ export function callOf(house: Pick<House, "accepts" | "settles" | "db">, name = 
     /** The id of the spoken message. */
     async says(text: string, over: Partial<MessageEvent> = {}) {
       const message = words(text, over);
-      await house.accepts("c", message);
+      await pipeline.accepts("c", message);
       return message.id;
     },
     async opens() {
       await tells("opened");
-      await house.settles();
+      await pipeline.settles();
     },
     facts: () =>
-      house.db.read(async (q) => {
+      pipeline.db.read(async (q) => {
         const row = await readSession(q, "c", name);
         return row && { ...row, ...(await sessionParty(q, row)) };
       }),
@@ -451,8 +455,8 @@ export function callOf(house: Pick<House, "accepts" | "settles" | "db">, name = 
 }
 
 /** What a start does on a store that only one process may use. */
-export async function restart(house: Pick<House, "db">): Promise<void> {
-  await house.db.tx(async (q) => {
+export async function restart(pipeline: Pick<TestPipeline, "db">): Promise<void> {
+  await pipeline.db.tx(async (q) => {
     await endLeases(q);
     await loseSessions(q);
   });

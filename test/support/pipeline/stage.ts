@@ -15,11 +15,11 @@ import { type Rate, RateReserve, rateOf } from "../../../src/store/rates.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
-import { fresh, type NewPlace, sqlitePlace } from "../store/databases.ts";
+import { fresh, type NewDatabase, sqliteDatabase } from "../store/databases.ts";
 
 /** A store whose transitions are checked when the test ends. SQLite: its triggers are short. */
-export async function watched(place: NewPlace = sqlitePlace): Promise<Database> {
-  const db = await fresh(place);
+export async function watched(newDatabase: NewDatabase = sqliteDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     await q.run("CREATE TABLE moves (what TEXT, before TEXT, after TEXT)");
     for (const table of Object.keys(machines)) {

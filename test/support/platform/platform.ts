@@ -43,14 +43,14 @@ agents: { support: { key: ${keys.other} } }
 
 const quiet = () => {};
 
-export function startRig(over: Partial<PlatformOptions> = {}): Promise<Rig> {
+export function startTestPlatform(over: Partial<PlatformOptions> = {}): Promise<TestPlatform> {
   return startWith({
     agents: [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")],
     ...over,
   });
 }
 
-export interface Rig {
+export interface TestPlatform {
   readonly platform: Platform;
   readonly errors: unknown[];
   /** One request under a key; `body` is sent as JSON, or as it is when it is a string. */
@@ -66,7 +66,9 @@ interface Answered {
   readonly body: any;
 }
 
-export async function startWith(options: Partial<PlatformOptions> & Pick<PlatformOptions, "agents">): Promise<Rig> {
+export async function startWith(
+  options: Partial<PlatformOptions> & Pick<PlatformOptions, "agents">,
+): Promise<TestPlatform> {
   const errors: unknown[] = [];
   const note = (fields: object) => void errors.push({ ...fields });
   const platform = await startPlatform({
@@ -78,7 +80,7 @@ export async function startWith(options: Partial<PlatformOptions> & Pick<Platfor
     ...options,
   });
   onTestFinished(() => platform.close());
-  const call: Rig["call"] = async (method, path, body, key = keys.support) => {
+  const call: TestPlatform["call"] = async (method, path, body, key = keys.support) => {
     const response = await fetch(`${platform.url}/external/${path}`, {
       method,
       headers: { ...(key ? { "Agent-Secret-Key": key } : {}), "content-type": "application/json" },

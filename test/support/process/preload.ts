@@ -6,7 +6,7 @@
 // been done in peace. Each thread counts for itself.
 //
 // SAY_PORT=1 says in a line of the log where the process listens, so that a daemon may take any free port, another one in
-// each life.
+// each process.
 
 import { subscribe } from "node:diagnostics_channel";
 import { writeSync } from "node:fs";

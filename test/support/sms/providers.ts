@@ -1,4 +1,4 @@
-// A desk that answers texts through the sandbox's Twilio: the adapter on a channel in memory, requests as Twilio posts
+// The SMS adapter at the sandbox's Twilio: the adapter on a channel in memory, requests as Twilio posts
 // them, attempts that remember their crossing. And Telnyx.
 
 import { generateKeyPairSync, randomUUID, sign } from "node:crypto";
@@ -39,8 +39,8 @@ export function startApi(more: Partial<Parameters<typeof SmsApi.start>[0]> = {})
   return SmsApi.start({ accountSid: account, authToken: token, number: ours, progress: [], ...more });
 }
 
-/** The adapter on a fresh channel, or on one that an earlier life has used. */
-export function desk(apiUrl: string, more: Settings = {}, channel: RecordingChannel = recordingChannel()) {
+/** The adapter on a fresh channel, or on one that an earlier process has used. */
+export function openTwilio(apiUrl: string, more: Settings = {}, channel: RecordingChannel = recordingChannel()) {
   const adapter = sms.create(channel, sms.config.parse(settings(apiUrl, more)));
   const post = async (path: string, request: Request): Promise<Response> => {
     const route = adapter.routes?.find((one): one is HttpRoute => one.kind === "http" && one.path === path);
@@ -141,7 +141,12 @@ export function replyTo(to: string, text: string, more: Partial<Reply> = {}): Re
 }
 
 /** Composes and sends one text; what came of it. */
-export async function sendText({ adapter }: ReturnType<typeof desk>, to: string, text: string, tried: Try = attempt()) {
+export async function sendText(
+  { adapter }: ReturnType<typeof openTwilio>,
+  to: string,
+  text: string,
+  tried: Try = attempt(),
+) {
   const [draft] = adapter.outbound?.compose(replyTo(to, text)) ?? [];
   if (!adapter.outbound || draft === undefined) throw new Error("nothing to send");
   const stored = JSON.parse(JSON.stringify(draft)) as typeof draft;
@@ -149,8 +154,7 @@ export async function sendText({ adapter }: ReturnType<typeof desk>, to: string,
   return { outcome, draft: stored satisfies Json, crossed: tried.crossed };
 }
 
-// Telnyx: its interface over real HTTPS, and webhooks signed with a real Ed25519 key, repeated until they are
-// taken.
+// Telnyx: its interface over real HTTPS, and webhooks signed with a real Ed25519 key, repeated until they are taken.
 
 export const apiKey = "KEY-of-the-desk";
 

@@ -189,7 +189,7 @@ export function spoken(text: string, more: object = {}): object {
 const ours = "+15550100";
 const person = "+15550177";
 
-export interface Desk extends AsyncDisposable {
+export interface SmppFixture extends AsyncDisposable {
   readonly channel: RecordingChannel;
   /** How `run` ended so far. */
   readonly ends: readonly unknown[];
@@ -204,11 +204,11 @@ export interface Desk extends AsyncDisposable {
 
 let keys = 0;
 
-/** With `run: false` nothing is received. `channel`: what an earlier life has left. */
-export function openDesk(
+/** With `run: false` nothing is received. `channel`: what an earlier process has left. */
+export function openSmpp(
   smpp: Record<string, unknown>,
   options: { readonly run?: boolean; readonly channel?: RecordingChannel; readonly block?: object } = {},
-): Desk {
+): SmppFixture {
   const channel = options.channel ?? recordingChannel();
   const config = sms.config.parse({
     provider: "smpp",
@@ -268,7 +268,7 @@ export function openDesk(
   }
 }
 
-/** Resolves when the desk receives. */
-export function bound(desk: Desk): Promise<void> {
-  return desk.channel.until("ready", ({ statuses }) => statuses.at(-1)?.state === "ready");
+/** Resolves when the adapter receives. */
+export function bound(fixture: SmppFixture): Promise<void> {
+  return fixture.channel.until("ready", ({ statuses }) => statuses.at(-1)?.state === "ready");
 }

@@ -44,7 +44,7 @@ import type { Table } from "../../../src/store/transitions.ts";
 import { describeReal } from "../machine/debian.ts";
 import { needPostgres, type Postgres, type SharedPostgres, sharedPostgres } from "./postgres.ts";
 
-export interface Place {
+export interface TestDatabase {
   /** The file of an SQLite store. */
   readonly file?: string;
   /** The schema of a PostgreSQL store. */
@@ -56,10 +56,10 @@ export interface Place {
 }
 
 /** A new empty store for the running test. */
-export type NewPlace = () => Promise<Place>;
+export type NewDatabase = () => Promise<TestDatabase>;
 
 /** Closed, and removed unless the test failed, when it ends. */
-function keeping(where: string, remove: () => unknown, open: () => Promise<Database>): Place {
+function keeping(where: string, remove: () => unknown, open: () => Promise<Database>): TestDatabase {
   const opened: Database[] = [];
   let failed = false;
   onTestFailed(() => {
@@ -92,7 +92,7 @@ async function migrateFile(): Promise<Buffer> {
   return bytes;
 }
 
-export async function sqlitePlace(now: () => number = Date.now): Promise<Place> {
+export async function sqliteDatabase(now: () => number = Date.now): Promise<TestDatabase> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-store-"));
   const file = join(folder, "store.db");
   const remove = () => rmSync(folder, { recursive: true, force: true });
@@ -104,7 +104,7 @@ export async function sqlitePlace(now: () => number = Date.now): Promise<Place> 
 }
 
 /** In a schema; with a server of the run, `fill` copies a database instead. */
-export async function postgresPlace(server: Postgres | SharedPostgres): Promise<Place> {
+export async function postgresDatabase(server: Postgres | SharedPostgres): Promise<TestDatabase> {
   const schema = await server.schema();
   let copy: string | undefined;
   const open = () => openPostgres(copy ?? server.url, { ...(copy === undefined && { schema }), connections: 4 });
@@ -117,8 +117,8 @@ export async function postgresPlace(server: Postgres | SharedPostgres): Promise<
 }
 
 /** A place with a migrated store. */
-export async function migrated(place: NewPlace): Promise<Place> {
-  const at = await place();
+export async function migrated(newDatabase: NewDatabase): Promise<TestDatabase> {
+  const at = await newDatabase();
   if (at.fill !== undefined) await at.fill();
   else {
     const db = await at.open();
@@ -129,8 +129,8 @@ export async function migrated(place: NewPlace): Promise<Place> {
 }
 
 /** A migrated store with channel `c`. */
-export async function fresh(place: NewPlace): Promise<Database> {
-  const db = await (await migrated(place)).open();
+export async function fresh(newDatabase: NewDatabase): Promise<Database> {
+  const db = await (await migrated(newDatabase)).open();
   await db.tx((q) => ensureChannel(q, "c"));
   return db;
 }
@@ -295,9 +295,9 @@ export async function participantsOf(q: Query, id: string): Promise<Set<string>>
 const missing = await needPostgres();
 
 /** Declares the tests twice. `place` gives the running test an empty store of its own. */
-export function onEachDatabase(declare: (place: NewPlace) => void): void {
-  describe("sqlite", () => declare(sqlitePlace));
-  describeReal("postgres", missing, () => declare(async () => postgresPlace(await sharedPostgres())));
+export function onEachDatabase(declare: (newDatabase: NewDatabase) => void): void {
+  describe("sqlite", () => declare(sqliteDatabase));
+  describeReal("postgres", missing, () => declare(async () => postgresDatabase(await sharedPostgres())));
 }
 
 // Single rows of escalations.
@@ -351,8 +351,10 @@ export const notice = (
 const body = (text: string) => JSON.stringify({ kind: "message", from: { name: "Anna" }, text });
 
 /** A mail that was asked twice, answered, sent at the second attempt and delivered; a refused mail; an escalation. */
-export async function withConversation(place: NewPlace): Promise<{ db: Database; asked: number; refused: number }> {
-  const db = await fresh(place);
+export async function withConversation(
+  newDatabase: NewDatabase,
+): Promise<{ db: Database; asked: number; refused: number }> {
+  const db = await fresh(newDatabase);
   return db.tx(async (q) => {
     const asked = await storeEvent(q, "INBOX/1/7", {
       cited: "<hello@example.org>",

@@ -1,4 +1,4 @@
-// The voice adapter behind the real listener, with a core that only records. `openRig`: people who call it through the
+// The voice adapter behind the real listener, with a core that only records. `openVoiceFixture`: people who call it through the
 // sandbox's phone. `switchboard`: a provider that speaks any dialect.
 
 import {
@@ -30,7 +30,7 @@ export const caller = "+15005550001";
 export const ours = "+15005550006";
 const id = "line";
 
-export interface RigOptions {
+export interface VoiceFixtureOptions {
   /** Over `dialect: twilio`, English, and the greeting "Hello there." */
   readonly config?: Record<string, unknown>;
   readonly phone?: Partial<PhoneOptions>;
@@ -41,7 +41,7 @@ export interface RigOptions {
   readonly paused?: () => boolean;
 }
 
-export interface Rig {
+export interface VoiceFixture {
   readonly clock: StillClock;
   readonly channel: RecordingChannel;
   readonly listener: Listener;
@@ -57,7 +57,7 @@ export interface Rig {
   restart(): void;
 }
 
-export async function openRig(options: RigOptions = {}): Promise<Rig> {
+export async function openVoiceFixture(options: VoiceFixtureOptions = {}): Promise<VoiceFixture> {
   const clock = stillClock();
   const agent = {
     active: options.active ?? true,
@@ -371,7 +371,7 @@ function lineOf(ws: WebSocket): Line {
 }
 
 /** The events of sessions, in order: `opened`, `lost` ... with their reasons. */
-export function story({ stored }: RecordingChannel): readonly string[] {
+export function sessionHistory({ stored }: RecordingChannel): readonly string[] {
   return stored.flatMap((event) =>
     event.kind === "session" ? [event.reason === undefined ? event.state : `${event.state} ${event.reason}`] : [],
   );

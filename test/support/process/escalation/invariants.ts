@@ -3,7 +3,7 @@
 
 import Database from "better-sqlite3";
 import type { Act, Cast } from "./scenario.ts";
-import { dora, type EscalationPlace, emil, handing } from "./servers.ts";
+import { dora, type EscalationSetup, emil, handing } from "./servers.ts";
 
 export type EscalationInvariant =
   | "unnotified" // somebody on duty was never told
@@ -27,7 +27,7 @@ export interface EscalationViolation {
 type Say = (invariant: EscalationInvariant, detail: string) => void;
 type Store = Database.Database;
 
-export function readStore<T>(place: Pick<EscalationPlace, "store">, look: (db: Store) => T): T {
+export function readStore<T>(place: Pick<EscalationSetup, "store">, look: (db: Store) => T): T {
   const db = new Database(place.store, { readonly: true });
   try {
     return look(db);
@@ -54,47 +54,47 @@ interface Busy {
 }
 
 const soonMs = 10_000;
-const busyIn = (place: EscalationPlace): Busy[] =>
-  readStore(place, (db) => db.prepare(busySql).all({ soon: Date.now() + soonMs }) as Busy[]);
+const busyIn = (setup: EscalationSetup): Busy[] =>
+  readStore(setup, (db) => db.prepare(busySql).all({ soon: Date.now() + soonMs }) as Busy[]);
 
-export const isQuiet = (place: EscalationPlace): boolean => busyIn(place).length === 0;
+export const isQuiet = (setup: EscalationSetup): boolean => busyIn(setup).length === 0;
 
 /** The newest escalation's state, and what is under way, for people. */
-export async function stateOf(place: EscalationPlace): Promise<string> {
+export async function stateOf(setup: EscalationSetup): Promise<string> {
   const state = readStore(
-    place,
+    setup,
     (db) =>
       db.prepare("SELECT state FROM escalations ORDER BY number DESC LIMIT 1").pluck().get() as string | undefined,
   );
-  return [state ?? "none", ...busyIn(place).map((one) => `${one.what} ${one.id} ${one.state}`)].join(", ");
+  return [state ?? "none", ...busyIn(setup).map((one) => `${one.what} ${one.id} ${one.state}`)].join(", ");
 }
 
 /** Whether that is one of the ways in which an escalation was noticed. */
-export const isNoticedBy = (place: EscalationPlace, source: string): boolean =>
-  readStore(place, (db) => db.prepare("SELECT key FROM triggers WHERE source = ?").all(source).length > 0);
+export const isNoticedBy = (setup: EscalationSetup, source: string): boolean =>
+  readStore(setup, (db) => db.prepare("SELECT key FROM triggers WHERE source = ?").all(source).length > 0);
 
 /** The platform's id of the customer's conversation. */
-export const platformIdOf = (place: EscalationPlace, { customer }: Cast): string =>
+export const platformIdOf = (setup: EscalationSetup, { customer }: Cast): string =>
   readStore(
-    place,
+    setup,
     (db) => db.prepare("SELECT platform_id FROM conversations WHERE person = ?").pluck().get(customer) as string,
   );
 
 /** Everything that is wrong when these acts were played; empty when all is well. */
 export async function escalationViolations(
-  place: EscalationPlace,
+  setup: EscalationSetup,
   cast: Cast,
   plot: readonly Act[],
 ): Promise<EscalationViolation[]> {
   const found: EscalationViolation[] = [];
   const say: Say = (invariant, detail) => void found.push({ invariant, detail });
-  readStore(place, (db) => {
+  readStore(setup, (db) => {
     checkStore(db, say);
     checkEscalation(db, cast, say);
   });
-  checkCustomer(place, cast, plot, say);
-  await checkPeople(place, cast, plot, say);
-  await checkPlatform(place, cast, plot, say);
+  checkCustomer(setup, cast, plot, say);
+  await checkPeople(setup, cast, plot, say);
+  await checkPlatform(setup, cast, plot, say);
   return found;
 }
 
@@ -128,8 +128,8 @@ function checkEscalation(db: Store, { human }: Cast, say: Say): void {
 }
 
 /** Each answer once, in order, and nothing else. */
-function checkCustomer(place: EscalationPlace, cast: Cast, plot: readonly Act[], say: Say): void {
-  const texts = place.texts(cast.customer);
+function checkCustomer(setup: EscalationSetup, cast: Cast, plot: readonly Act[], say: Say): void {
+  const texts = setup.texts(cast.customer);
   const wanted = [handing, cast.answers, ...(plot.includes("asks again") ? ["This is the answer to"] : [])];
   for (const start of wanted) {
     const times = texts.filter((text) => text.startsWith(start)).length;
@@ -144,14 +144,14 @@ function checkCustomer(place: EscalationPlace, cast: Cast, plot: readonly Act[],
 
 const isTold = (text: string): boolean => /^\[?Escalation \d+[\]:] ?(refund|the )/.test(text);
 
-async function checkPeople(place: EscalationPlace, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
-  const texts = place.texts(dora.sms);
-  const mails = await place.mails(emil.email);
+async function checkPeople(setup: EscalationSetup, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
+  const texts = setup.texts(dora.sms);
+  const mails = await setup.mails(emil.email);
   const got = {
     [dora.name]: texts.filter(isTold).length,
     // The first of the thread: what comes later cites it.
     [emil.name]: mails.filter(({ subject }) => subject.startsWith("[Escalation")).length,
-    pager: place.pager.pages().filter(({ type }) => type === "escalation.opened").length,
+    pager: setup.pager.pages().filter(({ type }) => type === "escalation.opened").length,
   };
   for (const [name, times] of Object.entries(got)) {
     if (times === 0) say("unnotified", name);
@@ -165,9 +165,9 @@ async function checkPeople(place: EscalationPlace, cast: Cast, plot: readonly Ac
   if (taken !== 1) say("forwarded", `the other one was told ${taken} times who has it`);
 }
 
-async function checkPlatform(place: EscalationPlace, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
-  const id = platformIdOf(place, cast);
-  const { messages } = (await place.platform("GET", `conversations/${id}/messages`)) as {
+async function checkPlatform(setup: EscalationSetup, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
+  const id = platformIdOf(setup, cast);
+  const { messages } = (await setup.platform("GET", `conversations/${id}/messages`)) as {
     messages: { senderRole: string; message: string }[];
   };
   const times = (role: string, words: string) =>
@@ -179,6 +179,6 @@ async function checkPlatform(place: EscalationPlace, cast: Cast, plot: readonly 
     const asked = times("conversation_user", words);
     if (asked !== (plot.includes(act as Act) ? 1 : 0)) say("asked", `${asked} times: ${words}`);
   }
-  const { mode } = (await place.platform("GET", `conversations/${id}`)) as { mode: string };
+  const { mode } = (await setup.platform("GET", `conversations/${id}`)) as { mode: string };
   if (mode !== "ai") say("mode", `the conversation is ${mode}`);
 }

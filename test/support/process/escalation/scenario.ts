@@ -16,30 +16,30 @@ import {
 } from "./invariants.ts";
 import {
   dora,
-  type EscalationPlace,
-  type EscalationWorld,
+  type EscalationSetup,
+  type EscalationTestServers,
   emil,
   handing,
   office,
-  openPlace,
+  openEscalationSetup,
   reads,
-  startEscalationWorld,
+  startEscalationServers,
   webhookKey,
 } from "./servers.ts";
 
 export const acts = ["hands over", "tells us", "takes", "answers", "writes on", "gives back", "asks again"] as const;
 export type Act = (typeof acts)[number];
 
-export interface EscalationStory {
+export interface EscalationScenario {
   /** In which act it dies. */
   readonly act: Act;
-  /** Where, life after life: `<point>:<before|after>:<n>`, counted from the beginning of the act or the life. */
+  /** Where each process ends: `<point>:<before|after>:<n>`, counted from the start of the act or the process. */
   readonly deaths: readonly string[];
   /** By what the human answers; dora has texts, emil has mail. Default: text. */
   readonly by?: "text" | "mail";
   /** Called when the customer was informed that a human will answer, before the next step. */
-  readonly meanwhile?: (place: EscalationPlace) => Promise<void>;
-  /** Planted into every life. */
+  readonly meanwhile?: (setup: EscalationSetup) => Promise<void>;
+  /** Planted into every process. */
   readonly plant?: readonly string[];
   /** Milliseconds until an act must be over. */
   readonly patience?: number;
@@ -81,43 +81,43 @@ function castOf(index: number, by: "text" | "mail" = "text"): Cast {
 
 /** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
 export async function tellEscalation(
-  place: EscalationPlace,
+  setup: EscalationSetup,
   index: number,
-  story: EscalationStory,
+  scenario: EscalationScenario,
 ): Promise<EscalationViolation[]> {
-  const { deaths, patience = 90_000 } = story;
-  const cast = castOf(index, story.by);
+  const { deaths, patience = 90_000 } = scenario;
+  const cast = castOf(index, scenario.by);
   // A look at the provider's list would wait for half a minute.
-  const plant = ["quick-looks", ...(story.plant ?? [])];
-  const live = (killAt?: string) => place.start({ plant, ...(killAt === undefined ? {} : { killAt }) });
+  const plant = ["quick-looks", ...(scenario.plant ?? [])];
+  const live = (killAt?: string) => setup.start({ plant, ...(killAt === undefined ? {} : { killAt }) });
 
   const [first, ...later] = deaths;
   let daemon = await live(first === undefined ? undefined : `${first}:armed`);
   await begin(daemon);
   const found: EscalationViolation[] = [];
-  const plot = plots[story.act];
+  const plot = plots[scenario.act];
   for (const act of plot) {
-    const dies = act === story.act && first !== undefined;
+    const dies = act === scenario.act && first !== undefined;
     if (dies) await arm(daemon);
-    const doing = play(place, cast, act);
+    const doing = play(setup, cast, act);
     for (const killAt of dies ? [...later, undefined] : []) {
       await died(daemon);
       daemon = await live(killAt);
     }
     await doing;
-    const inTime = await over(place, cast, act, patience);
+    const inTime = await over(setup, cast, act, patience);
     if (!inTime) {
-      found.push({ invariant: "unsettled", detail: `act "${act}": ${await stateOf(place)}` });
+      found.push({ invariant: "unsettled", detail: `act "${act}": ${await stateOf(setup)}` });
       break;
     }
-    if (act === "hands over") await story.meanwhile?.(place);
+    if (act === "hands over") await scenario.meanwhile?.(setup);
   }
   const end = await within(daemon.stop(), 60_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
   }
-  found.push(...(await escalationViolations(place, cast, plot)));
+  found.push(...(await escalationViolations(setup, cast, plot)));
   if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
   return found;
 }
@@ -141,23 +141,23 @@ async function died(daemon: Daemon): Promise<void> {
 }
 
 /** What people do in the act. Resolves when it is done, whether or not anybody was there to hear it. */
-async function play(place: EscalationPlace, cast: Cast, act: Act): Promise<void> {
+async function play(setup: EscalationSetup, cast: Cast, act: Act): Promise<void> {
   const { customer } = cast;
-  if (act === "hands over") await place.api.receive({ from: customer, body: cast.asks });
-  if (act === "tells us") await platformTells(place, cast);
-  if (act === "takes") await opensLink(place);
-  if (act === "answers") await humanSays(place, cast, cast.answers);
-  if (act === "writes on") await place.api.receive({ from: customer, body: cast.writesOn });
-  if (act === "gives back") await humanSays(place, cast, "#resume");
-  if (act === "asks again") await place.api.receive({ from: customer, body: cast.asksAgain });
+  if (act === "hands over") await setup.api.receive({ from: customer, body: cast.asks });
+  if (act === "tells us") await platformTells(setup, cast);
+  if (act === "takes") await opensLink(setup);
+  if (act === "answers") await humanSays(setup, cast, cast.answers);
+  if (act === "writes on") await setup.api.receive({ from: customer, body: cast.writesOn });
+  if (act === "gives back") await humanSays(setup, cast, "#resume");
+  if (act === "asks again") await setup.api.receive({ from: customer, body: cast.asksAgain });
 }
 
 /** The platform's webhook, repeated until it is accepted. */
-async function platformTells(place: EscalationPlace, cast: Cast): Promise<void> {
-  const body = JSON.stringify({ conversationId: platformIdOf(place, cast), topic: "refund" });
+async function platformTells(setup: EscalationSetup, cast: Cast): Promise<void> {
+  const body = JSON.stringify({ conversationId: platformIdOf(setup, cast), topic: "refund" });
   const headers = { "content-type": "application/json", "webhook-id": `msg_${cast.customer}` };
   await posted(
-    place,
+    setup,
     "/platform/support/escalation",
     { headers: { ...headers, "x-bridgehead-key": webhookKey }, body },
     [200],
@@ -165,77 +165,77 @@ async function platformTells(place: EscalationPlace, cast: Cast): Promise<void> 
 }
 
 /** The button behind the link in a text, pressed until there is an answer. */
-async function opensLink(place: EscalationPlace): Promise<void> {
-  const link = /https:\S+/.exec(place.texts(dora.sms).join(" "))?.[0] ?? "";
+async function opensLink(setup: EscalationSetup): Promise<void> {
+  const link = /https:\S+/.exec(setup.texts(dora.sms).join(" "))?.[0] ?? "";
   const form = { headers: { "content-type": "application/x-www-form-urlencoded" }, body: "action=ack" };
-  await posted(place, new URL(link).pathname, form, [200]);
+  await posted(setup, new URL(link).pathname, form, [200]);
 }
 
 async function posted(
-  place: EscalationPlace,
+  setup: EscalationSetup,
   path: string,
   request: { readonly headers?: Record<string, string>; readonly body?: string },
   wanted: readonly number[],
 ): Promise<void> {
   for (;;) {
-    const answer = await fetch(`${place.via()}${path}`, { method: "POST", ...request }).catch(() => null);
+    const answer = await fetch(`${setup.via()}${path}`, { method: "POST", ...request }).catch(() => null);
     await answer?.text().catch(() => "");
     if (answer && wanted.includes(answer.status)) return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
-async function humanSays(place: EscalationPlace, { human }: Cast, text: string): Promise<void> {
-  if (human.by === "text") return void (await place.api.receive({ from: dora.sms, body: text }));
-  const answers = (await place.mails(emil.email)).at(-1);
+async function humanSays(setup: EscalationSetup, { human }: Cast, text: string): Promise<void> {
+  if (human.by === "text") return void (await setup.api.receive({ from: dora.sms, body: text }));
+  const answers = (await setup.mails(emil.email)).at(-1);
   if (!answers) throw new Error("nobody was told by mail");
   // Mail programs quote what they answer.
-  place.write({ from: emil.email, text: `${text}\r\n\r\nOn Monday ${office} wrote:\r\n> hello`, answers });
+  setup.write({ from: emil.email, text: `${text}\r\n\r\nOn Monday ${office} wrote:\r\n> hello`, answers });
 }
 
 /** True when the act has come to its end, and nothing more happens. */
-async function over(place: EscalationPlace, cast: Cast, act: Act, ms: number): Promise<boolean> {
+async function over(setup: EscalationSetup, cast: Cast, act: Act, ms: number): Promise<boolean> {
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    if (!(await hasHappened(place, cast, act)) || !isQuiet(place)) since = Date.now();
+    if (!(await hasHappened(setup, cast, act)) || !isQuiet(setup)) since = Date.now();
     else if (Date.now() - since > 100) return true;
     await new Promise((resolve) => setTimeout(resolve, 60));
   }
   return false;
 }
 
-async function hasHappened(place: EscalationPlace, cast: Cast, act: Act): Promise<boolean> {
-  const heard = place.texts(cast.customer);
+async function hasHappened(setup: EscalationSetup, cast: Cast, act: Act): Promise<boolean> {
+  const heard = setup.texts(cast.customer);
   const told = (texts: readonly string[]) => texts.some((text) => text.includes("Escalation "));
   switch (act) {
     case "hands over": {
-      const mails = (await place.mails(emil.email)).map(({ subject }) => subject);
-      return heard.includes(handing) && told(place.texts(dora.sms)) && told(mails) && place.pager.pages().length > 0;
+      const mails = (await setup.mails(emil.email)).map(({ subject }) => subject);
+      return heard.includes(handing) && told(setup.texts(dora.sms)) && told(mails) && setup.pager.pages().length > 0;
     }
     case "tells us":
-      return isNoticedBy(place, "webhook");
+      return isNoticedBy(setup, "webhook");
     case "takes":
-      return stateOf(place).then((state) => state.startsWith("acknowledged"));
+      return stateOf(setup).then((state) => state.startsWith("acknowledged"));
     case "answers":
       return heard.includes(cast.answers);
     case "writes on":
-      return (await humanHeard(place, cast)).some((text) => text.includes(cast.writesOn));
+      return (await humanHeard(setup, cast)).some((text) => text.includes(cast.writesOn));
     case "gives back":
-      return stateOf(place).then((state) => state.startsWith("closed"));
+      return stateOf(setup).then((state) => state.startsWith("closed"));
     case "asks again":
       return heard.length > 2;
   }
 }
 
 /** What the human got, as texts or as mails. */
-const humanHeard = async (place: EscalationPlace, { human }: Cast): Promise<string[]> =>
-  human.by === "text" ? place.texts(dora.sms) : (await place.mails(emil.email)).map(({ text }) => text);
+const humanHeard = async (setup: EscalationSetup, { human }: Cast): Promise<string[]> =>
+  human.by === "text" ? setup.texts(dora.sms) : (await setup.mails(emil.email)).map(({ text }) => text);
 
 // The matrix of escalations: in which act the daemon dies, and at which point.
 
 export interface EscalationCase {
   readonly name: string;
-  readonly story: EscalationStory;
+  readonly scenario: EscalationScenario;
 }
 
 const phases = ["before", "after"] as const;
@@ -245,18 +245,18 @@ function at(
   point: FailpointName,
   hits: readonly number[] = [1],
   in_: readonly (typeof phases)[number][] = phases,
-  by: EscalationStory["by"] = "text",
+  by: EscalationScenario["by"] = "text",
 ): EscalationCase[] {
   return hits.flatMap((hit) =>
     in_.map((phase) => ({
       name: [act, by === "mail" ? "mail" : "", point, phase, hit].filter(Boolean).join(" "),
-      story: { act, deaths: [`${point}:${phase}:${hit}`], by },
+      scenario: { act, deaths: [`${point}:${phase}:${hit}`], by },
     })),
   );
 }
 
 const twice = (act: Act, ...deaths: readonly [string, string]): EscalationCase[] => [
-  { name: `${act} ${deaths.join(", then ")}`, story: { act, deaths } },
+  { name: `${act} ${deaths.join(", then ")}`, scenario: { act, deaths } },
 ];
 
 const after = ["after"] as const;
@@ -306,19 +306,19 @@ export function escalationCaseNamed(name: string): EscalationCase {
 /** Defines one test per case. */
 export const matrixOfEscalations = (cases: readonly EscalationCase[]) =>
   describe("the daemon that finds a human, killed and started again", () => {
-    let world: EscalationWorld;
+    let servers: EscalationTestServers;
     beforeAll(async () => {
-      world = await startEscalationWorld();
+      servers = await startEscalationServers();
     });
-    afterAll(() => world?.close());
+    afterAll(() => servers?.close());
 
-    for (const [index, { name, story }] of cases.entries()) {
+    for (const [index, { name, scenario: story }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 600_000 }, async () => {
-        const place = await openPlace(world);
+        const setup = await openEscalationSetup(servers);
         try {
-          expect(await tellEscalation(place, index, story)).toEqual([]);
+          expect(await tellEscalation(setup, index, story)).toEqual([]);
         } finally {
-          await place.close();
+          await setup.close();
         }
       });
     }

@@ -1,5 +1,5 @@
-// The world around a daemon that must find a human: a platform whose agent hands over, a phone account, a mailbox with its
-// relay, a pager, and the people behind them. It lives in the test's own process and survives every death of the daemon.
+// The servers around a daemon that must reach a human: a platform whose agent hands over, a phone account, a mailbox with its
+// relay, a pager, and the people behind them. They run in the test's own process and survive every kill of the daemon.
 
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -38,14 +38,14 @@ const nowhere = "http://127.0.0.1:1";
 /** Of the platform's webhooks to us. */
 export const webhookKey = "platform-webhook-key";
 
-export interface EscalationWorld {
+export interface EscalationTestServers {
   readonly platformUrl: string;
   /** A store whose daemon has begun to look for missed texts: what comes from now on is answered. */
   readonly begun: string;
   close(): Promise<void>;
 }
 
-export async function startEscalationWorld(): Promise<EscalationWorld> {
+export async function startEscalationServers(): Promise<EscalationTestServers> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-escalations-"));
   const model = await startModel();
   const quiet = () => undefined;
@@ -71,7 +71,7 @@ agents:
     rate: { requests: 1_000_000, perSeconds: 60 },
     durability: "normal",
   });
-  const world = {
+  const servers = {
     platformUrl: platform.url,
     begun: join(folder, "begun.db"),
     async close() {
@@ -80,14 +80,14 @@ agents:
       rmSync(folder, { recursive: true, force: true });
     },
   };
-  const place = await openPlace(world, { fresh: true });
-  const daemon = await place.start();
+  const setup = await openEscalationSetup(servers, { fresh: true });
+  const daemon = await setup.start();
   await until("the first looks", () => reads(daemon));
   await daemon.stop();
   // It was closed in order: the file is the whole store.
-  copyFileSync(place.store, world.begun);
-  await place.close();
-  return world;
+  copyFileSync(setup.store, servers.begun);
+  await setup.close();
+  return servers;
 }
 
 /** Every channel has finished its backfill: later messages arrive by webhook. */
@@ -98,7 +98,7 @@ export const reads = ({ lines }: Daemon): boolean =>
     ),
   );
 
-export interface PlaceOptions {
+export interface EscalationSetupOptions {
   /** Default: a store that a daemon has used before. */
   readonly fresh?: boolean;
   /** The interval of repetitions and of tiers. Default: longer than a test. */
@@ -120,8 +120,8 @@ export interface Mail {
 }
 
 /** One phone account and mailbox with their people, and the folder of the daemon that serves them. */
-export interface EscalationPlace {
-  readonly world: EscalationWorld;
+export interface EscalationSetup {
+  readonly servers: EscalationTestServers;
   readonly api: SmsApi;
   readonly peer: SmtpPeer;
   readonly pager: Pager;
@@ -130,7 +130,7 @@ export interface EscalationPlace {
   via(): string;
   /** Where the running daemon serves reasons and metrics. */
   admin(): string;
-  /** Its next life, as soon as it is ready or has ended. */
+  /** The next process, as soon as it is ready or has ended. */
   start(more?: Pick<DaemonOptions, "killAt" | "plant">): Promise<Daemon>;
   /** Bodies of the texts to that person that the provider took, in its order. */
   texts(person: string): string[];
@@ -143,10 +143,10 @@ export interface EscalationPlace {
   close(): Promise<void>;
 }
 
-export async function openPlace(
-  world: Pick<EscalationWorld, "platformUrl" | "begun">,
-  options: PlaceOptions = {},
-): Promise<EscalationPlace> {
+export async function openEscalationSetup(
+  servers: Pick<EscalationTestServers, "platformUrl" | "begun">,
+  options: EscalationSetupOptions = {},
+): Promise<EscalationSetup> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
   let via = nowhere;
   let admin = nowhere;
@@ -166,14 +166,14 @@ export async function openPlace(
   const peer = await startSmtpPeer();
   const pager = await startPager();
   const config = join(folder, "bridgehead.yaml");
-  const given = { platform: world.platformUrl, api: api.url, imap: mailbox.imapPort, smtp: peer.port };
+  const given = { platform: servers.platformUrl, api: api.url, imap: mailbox.imapPort, smtp: peer.port };
   writeFileSync(config, configFile({ ...given, pager: pager.url }, options));
   const store = join(folder, "bridgehead.db");
-  if (!options.fresh) copyFileSync(world.begun, store);
+  if (!options.fresh) copyFileSync(servers.begun, store);
   let written = 0;
   const read = new Map<string, Promise<Mail>>();
   return {
-    world: { ...world, close: async () => undefined },
+    servers: { ...servers, close: async () => undefined },
     api,
     peer,
     pager,
@@ -205,7 +205,7 @@ export async function openPlace(
       mailbox.deliver(letterOf({ from, text, answers, id: `<letter-${peer.port}-${written}@people.test>` }));
     },
     async platform(method, path, body) {
-      const response = await fetch(`${world.platformUrl}/external/${path}`, {
+      const response = await fetch(`${servers.platformUrl}/external/${path}`, {
         method,
         headers: { "agent-secret-key": agentKey, "content-type": "application/json" },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -260,7 +260,7 @@ interface Addresses {
   readonly pager: string;
 }
 
-function configFile(at: Addresses, options: PlaceOptions): string {
+function configFile(at: Addresses, options: EscalationSetupOptions): string {
   const { repeat = "6h", next = "12h", relayTimeout = "2m", unknownWindow = "300ms", onUnknown = "resend" } = options;
   const login = `host: 127.0.0.1, tls: none, user: ${office}, password: "\${env:MAIL_PASSWORD}"`;
   const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;

@@ -1,10 +1,10 @@
-// The oracle. It holds the logs of the world (what the relay took, what the platform was asked, what lies in the
+// The oracle. It compares the logs of the servers (what the relay took, what the platform was asked, what lies in the
 // mailboxes) against the store, read after the daemon has ended. The daemon is never asked.
 
 import Database from "better-sqlite3";
 import { Client, types } from "pg";
 import type { ReceivedMail } from "../../email/smtp-server.ts";
-import { header, type Letter, type Place, tagIn } from "./servers.ts";
+import { header, type Letter, type MailSetup, tagIn } from "./servers.ts";
 
 export type Invariant =
   | "lost" // a letter without an answer
@@ -47,27 +47,27 @@ interface Draft {
 }
 
 /** Everything that is wrong; empty when all is well. */
-export async function violations(place: Place, allowed: Allowed): Promise<Violation[]> {
+export async function violations(setup: MailSetup, allowed: Allowed): Promise<Violation[]> {
   const found: Violation[] = [];
   const say = (invariant: Invariant, detail: string) => void found.push({ invariant, detail });
-  const drafts = await readStore(place, allowed.killed ?? [], say);
-  checkAnswers(place, drafts, allowed, say);
-  checkOrder(place, say);
-  checkDrafts(place, drafts, allowed, say);
-  await checkPlatform(place, say);
-  await checkSent(place, say);
+  const drafts = await readStore(setup, allowed.killed ?? [], say);
+  checkAnswers(setup, drafts, allowed, say);
+  checkOrder(setup, say);
+  checkDrafts(setup, drafts, allowed, say);
+  await checkPlatform(setup, say);
+  await checkSent(setup, say);
   return found;
 }
 
 type Say = (invariant: Invariant, detail: string) => void;
 
-const answersTo = (place: Place, letter: Letter): ReceivedMail[] =>
-  place.peer.accepted.filter((mail) => header(mail.raw, "in-reply-to") === letter.id);
+const answersTo = (setup: MailSetup, letter: Letter): ReceivedMail[] =>
+  setup.peer.accepted.filter((mail) => header(mail.raw, "in-reply-to") === letter.id);
 
-async function readStore(place: Place, killed: readonly string[], say: Say): Promise<Draft[]> {
-  for (const damage of await damageOf(place.store)) say("damaged", damage);
+async function readStore(setup: MailSetup, killed: readonly string[], say: Say): Promise<Draft[]> {
+  for (const damage of await damageOf(setup.store)) say("damaged", damage);
   const open = await readStored<{ what: string; id: string; state: string; holder: string | null }>(
-    place.store,
+    setup.store,
     `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state, NULL AS holder FROM events WHERE state IN ('stored', 'failed', 'held')
      UNION ALL SELECT 'turn', id, state, NULL FROM turns WHERE state <> 'answered'
      UNION ALL SELECT 'reply', id, state, NULL FROM replies WHERE state <> 'composed'
@@ -77,13 +77,13 @@ async function readStore(place: Place, killed: readonly string[], say: Say): Pro
   for (const { what, id, state, holder } of open)
     if (holder === null || !killed.includes(holder)) say("unsettled", `${what} ${id} is ${state}`);
   const bounces = await readStored<{ state: string; code: string | null }>(
-    place.store,
+    setup.store,
     "SELECT state, code FROM events WHERE kind = 'delivery' AND COALESCE(code, '') <> 'duplicate'",
   );
   for (const { state, code } of bounces) if (state !== "routed") say("bounce", `${state} ${code}`);
-  if (bounces.length !== place.bounced()) say("bounce", `${bounces.length} of ${place.bounced()} stored`);
+  if (bounces.length !== setup.bounced()) say("bounce", `${bounces.length} of ${setup.bounced()} stored`);
   return readStored<Draft>(
-    place.store,
+    setup.store,
     `SELECT id, state, external_id, body,
        (SELECT COUNT(*) FROM attempts WHERE subject = drafts.id) AS attempts,
        (SELECT COUNT(*) FROM attempts WHERE subject = drafts.id AND outcome = 'unknown') AS unknown
@@ -91,39 +91,39 @@ async function readStore(place: Place, killed: readonly string[], say: Say): Pro
   );
 }
 
-function checkAnswers(place: Place, drafts: readonly Draft[], allowed: Allowed, say: Say): void {
+function checkAnswers(setup: MailSetup, drafts: readonly Draft[], allowed: Allowed, say: Say): void {
   const held = new Set(drafts.filter((draft) => draft.state === "held").map((draft) => tagIn(draft.body) ?? ""));
-  for (const letter of place.letters) {
-    const answers = answersTo(place, letter);
+  for (const letter of setup.letters) {
+    const answers = answersTo(setup, letter);
     if (answers.length === 0 && !held.has(letter.tag)) say("lost", `no answer to ${letter.tag}`);
     const ids = new Set(answers.map((mail) => mail.messageId));
     const drafted = drafts.filter(({ id }) => [...ids].some((messageId) => messageId.includes(id)));
     if (drafted.length > 1) say("sent-twice", `${letter.tag} was answered by ${drafted.length} drafts`);
     else if (ids.size > 1) say("changed-id", `${letter.tag} was answered under ${[...ids].join(" and ")}`);
-    for (const answer of answers) checkThread(place, letter, answer, say);
+    for (const answer of answers) checkThread(setup, letter, answer, say);
   }
-  checkCrossings(place, drafts, allowed, say);
-  const strays = place.peer.arrived.filter(
-    (mail) => !place.letters.some((letter) => header(mail.raw, "in-reply-to") === letter.id),
+  checkCrossings(setup, drafts, allowed, say);
+  const strays = setup.peer.arrived.filter(
+    (mail) => !setup.letters.some((letter) => header(mail.raw, "in-reply-to") === letter.id),
   );
   for (const mail of strays) say("wrong-thread", `${mail.messageId} answers no letter`);
 }
 
 /** How often the final dot of each answer reached the relay, also when it was answered badly or not at all. */
-function checkCrossings(place: Place, drafts: readonly Draft[], { crossed }: Allowed, say: Say): void {
-  const { arrived } = place.peer;
+function checkCrossings(setup: MailSetup, drafts: readonly Draft[], { crossed }: Allowed, say: Say): void {
+  const { arrived } = setup.peer;
   for (const id of new Set(arrived.map((mail) => mail.messageId))) {
     const times = arrived.filter((mail) => mail.messageId === id).length;
     const draft = drafts.find((one) => id.includes(one.id));
     const unknown = draft?.unknown ?? 0;
     const deaths = crossed?.filter((one) => one === draft?.id).length ?? unknown;
     // A relay that fell silent after the dot is no death, but as unknown.
-    const excused = place.options.onUnknown === "hold" ? 0 : Math.min(unknown, deaths + place.faults());
+    const excused = setup.options.onUnknown === "hold" ? 0 : Math.min(unknown, deaths + setup.faults());
     if (times > 1 + excused) say("sent-twice", `${id} crossed ${times} times, excused are ${excused}`);
   }
 }
 
-function checkThread(place: Place, letter: Letter, answer: ReceivedMail, say: Say): void {
+function checkThread(setup: MailSetup, letter: Letter, answer: ReceivedMail, say: Say): void {
   const wrong = (what: string) => say("wrong-thread", `${letter.tag}: ${what}`);
   if (answer.to.join() !== letter.person) wrong(`went to ${answer.to.join()}`);
   if (tagIn(answer.raw) !== letter.tag) wrong(`answers ${tagIn(answer.raw)}`);
@@ -132,15 +132,15 @@ function checkThread(place: Place, letter: Letter, answer: ReceivedMail, say: Sa
   const root = letter.earlier.length < 10 ? letter.earlier[0] : undefined;
   if (root !== undefined && !references.includes(root)) wrong("References lack the thread's first letter");
   if (!answer.raw.includes("The Bridge")) wrong("the signature is missing");
-  const written = place.letters.find((one) => one.id === letter.id)?.at ?? 0;
-  const wait = place.options.agent === "late" ? place.world.lateSeconds * 1000 : 0;
+  const written = setup.letters.find((one) => one.id === letter.id)?.at ?? 0;
+  const wait = setup.options.agent === "late" ? setup.servers.lateSeconds * 1000 : 0;
   if (answer.at < written + wait) say("too-early", `${letter.tag} after ${answer.at - written} ms`);
 }
 
 /** Within each thread the first copies arrive in the order of the letters. */
-function checkOrder(place: Place, say: Say): void {
-  for (const [person, letters] of threads(place)) {
-    const firsts = letters.map((letter) => place.peer.accepted.findIndex((mail) => answers(mail, letter)));
+function checkOrder(setup: MailSetup, say: Say): void {
+  for (const [person, letters] of threads(setup)) {
+    const firsts = letters.map((letter) => setup.peer.accepted.findIndex((mail) => answers(mail, letter)));
     const sent = firsts.filter((index) => index >= 0);
     if (sent.some((index, n) => n > 0 && index < (sent[n - 1] ?? 0)))
       say("order", `answers to ${person}: ${sent.join()}`);
@@ -149,19 +149,19 @@ function checkOrder(place: Place, say: Say): void {
 
 const answers = (mail: ReceivedMail, letter: Letter) => header(mail.raw, "in-reply-to") === letter.id;
 
-function threads(place: Place): Map<string, Letter[]> {
+function threads(setup: MailSetup): Map<string, Letter[]> {
   const byPerson = new Map<string, Letter[]>();
-  for (const letter of place.letters) byPerson.set(letter.person, [...(byPerson.get(letter.person) ?? []), letter]);
+  for (const letter of setup.letters) byPerson.set(letter.person, [...(byPerson.get(letter.person) ?? []), letter]);
   return byPerson;
 }
 
-function checkDrafts(place: Place, drafts: readonly Draft[], { held }: Allowed, say: Say): void {
+function checkDrafts(setup: MailSetup, drafts: readonly Draft[], { held }: Allowed, say: Say): void {
   const count = drafts.filter((draft) => draft.state === "held").length;
   if (held !== null && count !== held) say("held", `${count} drafts are held, not ${held}`);
-  const taken = new Set(place.peer.accepted.map((mail) => mail.messageId));
+  const taken = new Set(setup.peer.accepted.map((mail) => mail.messageId));
   for (const { id, state, external_id } of drafts) {
-    const there = place.peer.accepted.find((mail) => mail.messageId.includes(id));
-    if (there !== undefined && place.bouncing(there) && state !== "failed")
+    const there = setup.peer.accepted.find((mail) => mail.messageId.includes(id));
+    if (there !== undefined && setup.bouncing(there) && state !== "failed")
       say("bounce", `draft ${id} bounced and is ${state}`);
     if (["sent", "delivered"].includes(state) && !(external_id !== null && taken.has(external_id)))
       say("phantom", `draft ${id} is ${state}, and the relay has nothing`);
@@ -176,9 +176,9 @@ interface Message {
   readonly message: string;
 }
 
-async function checkPlatform(place: Place, say: Say): Promise<void> {
-  const { world, options } = place;
-  for (const [person, letters] of threads(place)) {
+async function checkPlatform(setup: MailSetup, say: Say): Promise<void> {
+  const { servers: world, options } = setup;
+  for (const [person, letters] of threads(setup)) {
     const user = await world.read(options.agent, `users/search?email=${encodeURIComponent(person)}`);
     const { conversationIds = [] } = user.body as { conversationIds?: string[] };
     if (conversationIds.length > 1) say("stray-conversation", `${conversationIds.length} conversations with ${person}`);
@@ -200,7 +200,7 @@ async function checkPlatform(place: Place, say: Say): Promise<void> {
 }
 
 /** Copies in Sent help people to follow; two of one mail would confuse them, and our own later look. */
-async function checkSent({ world, options }: Place, say: Say): Promise<void> {
+async function checkSent({ servers: world, options }: MailSetup, say: Say): Promise<void> {
   const copies = await world.dovecot.list(options.user, "Sent");
   const ids = copies.map((copy) => header(copy.raw, "message-id"));
   if (new Set(ids).size < ids.length) say("copied-twice", `${ids.length} copies of ${new Set(ids).size} mails`);

@@ -7,18 +7,26 @@ import { describeReal, need } from "../../machine/debian.ts";
 import { acted, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import type { Defect, Defects } from "../planting.ts";
 import { readStored, type Violation, violations } from "./invariants.ts";
-import { type Letter, letter, openPlace, type Place, type PlaceOptions, startWorld, type World } from "./servers.ts";
+import {
+  type Letter,
+  letter,
+  type MailSetup,
+  type MailSetupOptions,
+  type MailTestServers,
+  openMailSetup,
+  startMailServers,
+} from "./servers.ts";
 
-export interface Story {
-  /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
+export interface MailScenario {
+  /** The failpoints at which the first processes end, in order: `<point>:<before|after>:<n>`. */
   readonly deaths: readonly string[];
   /** How many drafts must be held in the end; `in flight`: those that were at the last death. Default 0. */
   readonly holds?: number | "in flight";
-  /** Planted into every life. */
+  /** Planted into every process. */
   readonly plant?: readonly string[];
   readonly letters?: readonly Letter[];
-  /** What the world does while the daemon is dead. */
-  readonly meanwhile?: (place: Place) => Promise<void>;
+  /** What the servers do while the daemon is not running. */
+  readonly meanwhile?: (setup: MailSetup) => Promise<void>;
   /** Instead of dying, the first daemon is stopped while it waits for answers, and wakes when a second one on the same
    *  store has taken over and finished its work. */
   readonly stalls?: boolean;
@@ -33,22 +41,22 @@ const usualLetters = (name: string): Letter[] => [
   letter(`anna-${name}@people.test`, 1),
 ];
 
-export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
-  startDaemon({ config: place.config, env: place.env, ...more });
+export const live = (setup: MailSetup, more: Partial<DaemonOptions> = {}): Daemon =>
+  startDaemon({ config: setup.config, env: setup.env, ...more });
 
 /** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
-export async function tell(place: Place, story: Story): Promise<Violation[]> {
-  const { deaths, plant = [], patience = 90_000 } = story;
-  const letters = story.letters ?? usualLetters(place.options.user);
-  if (story.stalls) return takeOver(place, letters, plant, patience);
+export async function tell(setup: MailSetup, scenario: MailScenario): Promise<Violation[]> {
+  const { deaths, plant = [], patience = 90_000 } = scenario;
+  const letters = scenario.letters ?? usualLetters(setup.options.user);
+  if (scenario.stalls) return takeOver(setup, letters, plant, patience);
   const crossed: string[] = [];
   const killed: string[] = [];
-  let held = typeof story.holds === "number" ? story.holds : 0;
+  let held = typeof scenario.holds === "number" ? scenario.holds : 0;
   let delivered = false;
   for (const killAt of deaths) {
-    const daemon = live(place, { killAt, plant });
+    const daemon = live(setup, { killAt, plant });
     await daemon.ready;
-    if (!delivered) await place.deliver(...letters);
+    if (!delivered) await setup.deliver(...letters);
     delivered = true;
     const end = await within(daemon.ended, 90_000);
     if (end?.signal !== "SIGKILL") {
@@ -57,46 +65,46 @@ export async function tell(place: Place, story: Story): Promise<Violation[]> {
     }
     const words = daemon.lines.findLast((line) => line.message === "killed");
     crossed.push(...((words?.["crossed"] as string[] | undefined) ?? []));
-    killed.push(...(await holders(place)));
-    if (story.holds === "in flight") held = await inFlight(place);
-    await story.meanwhile?.(place);
+    killed.push(...(await holders(setup)));
+    if (scenario.holds === "in flight") held = await inFlight(setup);
+    await scenario.meanwhile?.(setup);
   }
-  const daemon = live(place, { plant });
+  const daemon = live(setup, { plant });
   await daemon.ready;
-  if (!delivered) await place.deliver(...letters);
-  const settledInTime = await settled(place, patience);
+  if (!delivered) await setup.deliver(...letters);
+  const settledInTime = await settled(setup, patience);
   const end = await within(daemon.stop(), 60_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
   }
-  const found = await violations(place, { crossed, held, killed });
+  const found = await violations(setup, { crossed, held, killed });
   if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
   if (!settledInTime && found.length === 0) return [{ invariant: "unsettled", detail: "not in time" }];
   return found;
 }
 
 async function takeOver(
-  place: Place,
+  setup: MailSetup,
   letters: readonly Letter[],
   plant: readonly string[],
   patience: number,
 ): Promise<Violation[]> {
-  const first = live(place, { plant });
+  const first = live(setup, { plant });
   await first.ready;
-  await place.deliver(...letters);
+  await setup.deliver(...letters);
   const people = new Set(letters.map(({ person }) => person)).size;
-  await until("all questions are put", () => place.underway() >= people);
+  await until("all questions are put", () => setup.underway() >= people);
   first.send("SIGSTOP");
-  place.letGo();
-  const second = live(place, { plant });
-  await settled(place, patience);
+  setup.letGo();
+  const second = live(setup, { plant });
+  await settled(setup, patience);
   first.send("SIGCONT");
   // It ends when it has done with the answers that came while it was stopped.
   await within(first.stop(), 60_000);
-  await settled(place, patience);
+  await settled(setup, patience);
   await within(second.stop(), 60_000);
-  return violations(place, { crossed: [], held: 0 });
+  return violations(setup, { crossed: [], held: 0 });
 }
 
 /** The promise's value, or null after `ms`. */
@@ -121,34 +129,34 @@ export const lastWords = (daemon: Daemon): string =>
   [...daemon.lines.slice(-60).map((line) => JSON.stringify(line)), ...daemon.complaints].join("\n");
 
 /** Nodes that hold lanes; none on SQLite, where leases are in memory, and before the store exists. */
-async function holders(place: Place): Promise<string[]> {
+async function holders(setup: MailSetup): Promise<string[]> {
   const sql = "SELECT DISTINCT holder FROM lanes WHERE lease_until > 0";
-  const rows = await readStored<{ holder: string }>(place.store, sql).catch(() => []);
+  const rows = await readStored<{ holder: string }>(setup.store, sql).catch(() => []);
   return rows.map(({ holder }) => holder);
 }
 
 /** Number of drafts with a recorded attempt of unknown outcome. */
-async function inFlight(place: Place): Promise<number> {
+async function inFlight(setup: MailSetup): Promise<number> {
   const sql = "SELECT id FROM drafts WHERE state IN ('sending', 'unknown', 'held')";
-  return (await readStored(place.store, sql)).length;
+  return (await readStored(setup.store, sql)).length;
 }
 
 /** Looks into the store until nothing is under way and every letter and bounce is there, and stays so for a moment;
  *  false when time is up. */
-export async function settled(place: Place, ms: number): Promise<boolean> {
-  const calm = place.options.slow ? 1000 : 100;
+export async function settled(setup: MailSetup, ms: number): Promise<boolean> {
+  const calm = setup.options.slow ? 1000 : 100;
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    if (place.underway() > 0 || !(await isSettled(place))) since = Date.now();
+    if (setup.underway() > 0 || !(await isSettled(setup))) since = Date.now();
     else if (Date.now() - since > calm) return true;
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
   return false;
 }
 
-async function isSettled(place: Place): Promise<boolean> {
+async function isSettled(setup: MailSetup): Promise<boolean> {
   const [row] = await readStored<{ letters: number; bounces: number; busy: number; drafts: number }>(
-    place.store,
+    setup.store,
     `SELECT
        (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state = 'routed') AS letters,
        (SELECT COUNT(*) FROM events WHERE kind = 'delivery' AND state = 'routed') AS bounces,
@@ -159,16 +167,16 @@ async function isSettled(place: Place): Promise<boolean> {
        (SELECT COUNT(*) FROM drafts) AS drafts`,
   ).catch(() => []); // not there yet
   if (row === undefined) return false;
-  const all = row.letters >= place.letters.length && row.drafts >= place.letters.length;
-  return all && row.busy === 0 && row.bounces >= place.bounced();
+  const all = row.letters >= setup.letters.length && row.drafts >= setup.letters.length;
+  return all && row.busy === 0 && row.bounces >= setup.bounced();
 }
 
-// The matrix: at which point the daemon dies, and in what world.
+// The matrix: the failpoint at which the daemon dies, and the state of the servers.
 
 export interface Case {
   readonly name: string;
-  readonly place: Omit<PlaceOptions, "user">;
-  readonly story: Pick<Story, "deaths" | "holds" | "meanwhile" | "plant" | "stalls">;
+  readonly place: Omit<MailSetupOptions, "user">;
+  readonly scenario: Pick<MailScenario, "deaths" | "holds" | "meanwhile" | "plant" | "stalls">;
 }
 
 type Point = FailpointName | "email.mark" | "email.sent-copy";
@@ -178,7 +186,7 @@ function both(point: Point, hit: number, variant = "", more: Partial<Case> = {})
   return phases.map((phase) => ({
     name: [point, phase, hit, variant].filter(Boolean).join(" "),
     place: {},
-    story: { deaths: [`${point}:${phase}:${hit}`] },
+    scenario: { deaths: [`${point}:${phase}:${hit}`] },
     ...more,
   }));
 }
@@ -189,13 +197,13 @@ const holding = (point: Point, hit = 1): Case[] =>
   both(point, hit, "hold").map((one) => ({
     ...one,
     place: held,
-    story: { ...one.story, holds: "in flight" as const },
+    scenario: { ...one.scenario, holds: "in flight" as const },
   }));
 
 /** As a restore from a backup does: every mail gets another position. */
-const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.options.user);
+const renumber = (setup: MailSetup) => setup.servers.dovecot.changeUidValidity(setup.options.user);
 
-/** What the world must do for the point to be reached at all. */
+/** What the servers must do for the failpoint to be reached. */
 const worlds: { readonly [point in FailpointName]?: Case["place"] } = {
   // A bounce that is read first settles the draft, and there is nothing left to reconcile.
   "reconcile.commit": { resets: 1, bounces: false },
@@ -241,21 +249,21 @@ export const cases: readonly Case[] = [
   ),
   ...both("answer.commit", 1, "late", { place: { agent: "late" } }),
   ...(["event.commit", "outcome.commit"] as const).flatMap((point) =>
-    both(point, 1, "renumbered").map((one) => ({ ...one, story: { ...one.story, meanwhile: renumber } })),
+    both(point, 1, "renumbered").map((one) => ({ ...one, scenario: { ...one.scenario, meanwhile: renumber } })),
   ),
-  { name: "silent relay hold", place: { ...held, resets: 1 }, story: { deaths: [], holds: 1 } },
+  { name: "silent relay hold", place: { ...held, resets: 1 }, scenario: { deaths: [], holds: 1 } },
   {
     name: "stalled holder",
     // However long the other one takes: the answer has come when the first one wakes, and is not late.
     place: { slow: true, bounces: false, timeout: "10m" },
-    story: { deaths: [], stalls: true, plant: ["shared-store"] },
+    scenario: { deaths: [], stalls: true, plant: ["shared-store"] },
   },
 ];
 
-const life = (place: Case["place"], story: Case["story"]): Case => ({
-  name: story.deaths.map((death) => death.replaceAll(":", " ")).join(", then "),
+const life = (place: Case["place"], scenario: Case["scenario"]): Case => ({
+  name: scenario.deaths.map((death) => death.replaceAll(":", " ")).join(", then "),
   place,
-  story,
+  scenario,
 });
 
 /** Death again while the first one is being cleared up. */
@@ -272,14 +280,14 @@ export const doubleDeaths: readonly Case[] = [
 ];
 
 interface Dies {
-  readonly story: { readonly deaths: readonly string[] };
+  readonly scenario: { readonly deaths: readonly string[] };
 }
 
 /** One case for each failpoint: the process dies once, after its first hit. */
 export function firstOfEach<T extends Dies>(all: readonly T[]): T[] {
   const chosen = new Map<string, T>();
   for (const one of all) {
-    const [death = "", second] = one.story.deaths;
+    const [death = "", second] = one.scenario.deaths;
     const point = /^(.*):after:1$/.exec(death)?.[1];
     if (point !== undefined && second === undefined && !chosen.has(point)) chosen.set(point, one);
   }
@@ -301,19 +309,19 @@ const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 export const matrix = (cases: readonly Case[]) =>
   describeReal("the daemon, killed and started again", missing, () => {
     const users = cases.map((_, index) => `m${index}`);
-    let world: World;
+    let servers: MailTestServers;
     beforeAll(async () => {
-      world = await startWorld(users);
+      servers = await startMailServers(users);
     });
-    afterAll(() => world?.close());
+    afterAll(() => servers?.close());
 
-    for (const [index, { name, place: options, story }] of cases.entries()) {
+    for (const [index, { name, place: options, scenario: story }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-        const place = await openPlace(world, { user: users[index] ?? "", ...options });
+        const setup = await openMailSetup(servers, { user: users[index] ?? "", ...options });
         try {
-          expect(await tell(place, story)).toEqual([]);
+          expect(await tell(setup, story)).toEqual([]);
         } finally {
-          await place.close();
+          await setup.close();
         }
       });
     }
@@ -329,7 +337,7 @@ export interface Planted {
 
 interface Catching<Invariant extends string> {
   readonly defects: Defects<Invariant>;
-  /** Tells the story of that case; its violations. No other has that name and number. */
+  /** Runs the scenario of that case; returns its violations. No other has that name and number. */
   tell(
     caught: string,
     planted: Planted,

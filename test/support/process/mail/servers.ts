@@ -1,4 +1,4 @@
-// The world around the daemon: a mail store, a mail relay, a platform and its model. It lives in the test's own
+// The servers around the daemon: a mail store, a mail relay, a platform and its model. They run in the test's own
 // process and survives every death of the daemon, so its logs can be held against the daemon's store.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
-export interface World {
+export interface MailTestServers {
   /** What the agent `late` waits before its answers go out. */
   readonly lateSeconds: number;
   readonly dovecot: Dovecot;
@@ -24,7 +24,7 @@ export interface World {
 export type Agent = keyof typeof agentKeys;
 
 /** One mail store and one platform for many places. */
-export async function startWorld(users: readonly string[], lateSeconds = 25): Promise<World> {
+export async function startMailServers(users: readonly string[], lateSeconds = 25): Promise<MailTestServers> {
   const dovecot = await startDovecot({ users });
   const model = await startModel();
   const agent = (name: Agent, delay: number) => `
@@ -125,7 +125,7 @@ async function serve(server: Server): Promise<Served> {
   };
 }
 
-export interface PlaceOptions {
+export interface MailSetupOptions {
   readonly user: string;
   readonly agent?: Agent;
   readonly onUnknown?: "hold" | "resend";
@@ -149,9 +149,9 @@ export interface PlaceOptions {
 }
 
 /** One mailbox with its relay, its people, and the folder of the daemon that serves it. */
-export interface Place {
-  readonly world: World;
-  readonly options: Required<PlaceOptions>;
+export interface MailSetup {
+  readonly servers: MailTestServers;
+  readonly options: Required<MailSetupOptions>;
   readonly peer: SmtpPeer;
   readonly config: string;
   /** SQLite file, or URL of the PostgreSQL schema. */
@@ -173,8 +173,8 @@ export interface Place {
   close(): Promise<void>;
 }
 
-export async function openPlace(world: World, given: PlaceOptions): Promise<Place> {
-  const options: Required<PlaceOptions> = {
+export async function openMailSetup(servers: MailTestServers, given: MailSetupOptions): Promise<MailSetup> {
+  const options: Required<MailSetupOptions> = {
     agent: "prompt",
     onUnknown: "resend",
     opening: "start",
@@ -197,25 +197,25 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     deliver: async (mail) => {
       if (!bouncing(mail)) return;
       bounced += 1;
-      await world.dovecot.deliver(user, rawBounce(mail, bounced));
+      await servers.dovecot.deliver(user, rawBounce(mail, bounced));
     },
   });
   if (options.resets > 0) peer.fail("dot", { kind: "reset" }, options.resets);
   if (options.move) {
-    const client = await world.dovecot.connect(user);
+    const client = await servers.dovecot.connect(user);
     await client.mailboxCreate("Archive");
     await client.logout();
   }
-  const detour = options.slow ? await startDetour(world.platform.url) : null;
+  const detour = options.slow ? await startDetour(servers.platform.url) : null;
   const config = join(folder, "bridgehead.yaml");
-  writeFileSync(config, configFile(detour?.url ?? world.platform.url, world.dovecot, peer, options));
+  writeFileSync(config, configFile(detour?.url ?? servers.platform.url, servers.dovecot, peer, options));
   return {
-    world,
+    servers,
     options,
     peer,
     config,
     store: options.postgres ?? join(folder, "bridgehead.db"),
-    env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: world.dovecot.password },
+    env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: servers.dovecot.password },
     letters,
     bouncing,
     bounced: () => bounced,
@@ -225,7 +225,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
     async deliver(...added) {
       for (const one of added) {
         letters.push({ ...one, at: Date.now() });
-        await world.dovecot.deliver(user, rawLetter(one));
+        await servers.dovecot.deliver(user, rawLetter(one));
       }
     },
     async close() {
@@ -236,7 +236,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
   };
 }
 
-function configFile(platform: string, dovecot: Dovecot, peer: SmtpPeer, options: Required<PlaceOptions>): string {
+function configFile(platform: string, dovecot: Dovecot, peer: SmtpPeer, options: Required<MailSetupOptions>): string {
   const usual = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
   const mark = options.mark === "none" ? "mark: { with: none }" : usual;
   return `

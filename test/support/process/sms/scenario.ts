@@ -9,10 +9,10 @@ import type { SmsMessage } from "../../../../src/sandbox/sms-records.ts";
 import { type Daemon, startDaemon } from "../daemon.ts";
 import { lastWords, until, within } from "../mail/scenario.ts";
 import { tagIn } from "../mail/servers.ts";
-import { type LinesPlace, type LinesWorld, openPlace, type PlaceOptions, startLinesWorld } from "./servers.ts";
+import { openSmsSetup, type SmsSetup, type SmsSetupOptions, type SmsTestServers, startSmsServers } from "./servers.ts";
 
-export interface TextStory {
-  /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
+export interface SmsScenario {
+  /** The failpoints at which the first processes end, in order: `<point>:<before|after>:<n>`. */
   readonly deaths: readonly string[];
   /** `stop`: a person takes back what was asked while the answer waits for its delay. `picture`: the first text has one.
    *  `missed`: the second text is sent before the first one is answered, and its webhook never comes.
@@ -20,7 +20,7 @@ export interface TextStory {
   readonly plot?: "stop" | "picture" | "missed";
   /** Affects the first text that is sent; it gets no delivery receipt. */
   readonly fault?: SmsFault;
-  /** Planted into every life. */
+  /** Planted into every process. */
   readonly plant?: readonly string[];
   /** Milliseconds until everything must be settled. */
   readonly patience?: number;
@@ -32,51 +32,51 @@ const people = (index: number) => ({
   bert: `+120255${60_001 + 2 * index}`,
 });
 
-function textsOf(story: TextStory, index: number): Text[] {
+function textsOf(scenario: SmsScenario, index: number): Text[] {
   const { anna, bert } = people(index);
   const about = (person: string, tag: string): Text => ({ person, body: `Tell me about ${tag} today.`, tag });
-  const first = { ...about(anna, `tag-anna${index}-0`), picture: story.plot === "picture" };
-  if (story.plot === "stop") return [first, { person: anna, body: "STOP", tag: null }];
-  if (story.plot === "missed") return [first, { ...about(anna, `tag-anna${index}-1`), missed: true }];
+  const first = { ...about(anna, `tag-anna${index}-0`), picture: scenario.plot === "picture" };
+  if (scenario.plot === "stop") return [first, { person: anna, body: "STOP", tag: null }];
+  if (scenario.plot === "missed") return [first, { ...about(anna, `tag-anna${index}-1`), missed: true }];
   return [first, about(bert, `tag-long${index}-0`), about(anna, `tag-anna${index}-1`)];
 }
 
 /** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
-export async function tellTexts(place: LinesPlace, index: number, story: TextStory): Promise<TextViolation[]> {
-  const { deaths, patience = 90_000 } = story;
+export async function tellTexts(setup: SmsSetup, index: number, scenario: SmsScenario): Promise<TextViolation[]> {
+  const { deaths, patience = 90_000 } = scenario;
   // A look at the provider's list would wait for half a minute.
-  const plant = ["quick-looks", ...(story.plant ?? [])];
-  const texts = textsOf(story, index);
+  const plant = ["quick-looks", ...(scenario.plant ?? [])];
+  const texts = textsOf(scenario, index);
   const live = (killAt?: string) =>
-    startDaemon({ config: place.config, env: place.env, plant, ...(killAt === undefined ? {} : { killAt }) });
-  if (story.fault !== undefined) {
-    place.api.fault(story.fault, { times: 1 });
-    place.api.progress([]);
+    startDaemon({ config: setup.config, env: setup.env, plant, ...(killAt === undefined ? {} : { killAt }) });
+  if (scenario.fault !== undefined) {
+    setup.api.fault(scenario.fault, { times: 1 });
+    setup.api.progress([]);
   }
   const found: TextViolation[] = [];
   let writing: Promise<string[]> | null = null;
   for (const killAt of deaths) {
     const daemon = live(killAt);
     await daemon.ready;
-    writing ??= write(place, texts, daemon);
+    writing ??= write(setup, texts, daemon);
     const end = await within(daemon.ended, 90_000);
     if (end?.signal !== "SIGKILL") {
       daemon.send("SIGKILL");
       throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
     }
-    found.push(...unkept(place, await writing));
+    found.push(...unkept(setup, await writing));
   }
   const daemon = live();
   await daemon.ready;
-  writing ??= write(place, texts, daemon);
-  const inTime = await settled(place, texts.length, patience);
+  writing ??= write(setup, texts, daemon);
+  const inTime = await settled(setup, texts.length, patience);
   await writing;
   const end = await within(daemon.stop(), 60_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
   }
-  found.push(...textViolations(place, texts));
+  found.push(...textViolations(setup, texts));
   if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
   if (!inTime && found.length === 0) found.push({ invariant: "unsettled", detail: "not in time" });
   return found;
@@ -88,7 +88,7 @@ const jpeg = {
 };
 
 /** People text, one after the other; the sids of what was answered with yes. */
-async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon): Promise<string[]> {
+async function write(setup: SmsSetup, texts: readonly Text[], daemon: Daemon): Promise<string[]> {
   const acknowledged: string[] = [];
   let dead = false;
   void daemon.ended.then(() => (dead = true));
@@ -97,11 +97,11 @@ async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon):
   // They are at the provider before the daemon has answered any text.
   const missed = texts.filter((text) => text.missed);
   for (const { person, body, picture } of texts.filter((text) => !text.missed)) {
-    // Where no answer comes to wait, the story's end tells.
-    if (body === "STOP") await until("an answer waits", () => dead || waits(place)).catch(() => null);
-    const posted = place.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
+    // When no answer is to be awaited, the end of the scenario decides.
+    if (body === "STOP") await until("an answer waits", () => dead || waits(setup)).catch(() => null);
+    const posted = setup.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
     for (const text of missed.splice(0))
-      await place.api.receive({ from: text.person, body: text.body, webhook: false });
+      await setup.api.receive({ from: text.person, body: text.body, webhook: false });
     const { message, tries } = await posted;
     if (tries.some(({ status }) => status === 200)) acknowledged.push(message.sid);
   }
@@ -113,22 +113,22 @@ const looked = ({ lines }: Daemon): boolean =>
     ({ message, channel, state }) => channel === "sms" && state === "ready" && message.startsWith("channel connect"),
   );
 
-const waits = (place: LinesPlace): boolean =>
-  read(place, (db) => db.prepare("SELECT id FROM drafts WHERE state = 'queued'").all().length > 0);
+const waits = (setup: SmsSetup): boolean =>
+  read(setup, (db) => db.prepare("SELECT id FROM drafts WHERE state = 'queued'").all().length > 0);
 
 /** Looks into the store until nothing is under way and every text is there, and stays so for a moment. */
-async function settled(place: LinesPlace, texts: number, ms: number): Promise<boolean> {
+async function settled(setup: SmsSetup, texts: number, ms: number): Promise<boolean> {
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    if (!isSettled(place, texts)) since = Date.now();
+    if (!isSettled(setup, texts)) since = Date.now();
     else if (Date.now() - since > 100) return true;
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
   return false;
 }
 
-function isSettled(place: LinesPlace, texts: number): boolean {
-  return read(place, (db) => {
+function isSettled(setup: SmsSetup, texts: number): boolean {
+  return read(setup, (db) => {
     const row = db
       .prepare(
         `SELECT (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state <> 'stored') AS texts,
@@ -143,25 +143,25 @@ function isSettled(place: LinesPlace, texts: number): boolean {
   });
 }
 
-// The matrix of texts: at which point the daemon dies, and in what world.
+// The matrix of texts: the failpoint at which the daemon dies, and the state of the servers.
 
 export interface TextCase {
   readonly name: string;
-  readonly place: PlaceOptions;
-  readonly story: TextStory;
+  readonly place: SmsSetupOptions;
+  readonly scenario: SmsScenario;
 }
 
 function both(
   point: FailpointName,
   hit: number,
   variant = "",
-  place: PlaceOptions = {},
-  story: Partial<TextStory> = {},
+  place: SmsSetupOptions = {},
+  scenario: Partial<SmsScenario> = {},
 ): TextCase[] {
   return (["before", "after"] as const).map((phase) => ({
     name: [point, phase, hit, variant].filter(Boolean).join(" "),
     place,
-    story: { deaths: [`${point}:${phase}:${hit}`], ...story },
+    scenario: { deaths: [`${point}:${phase}:${hit}`], ...scenario },
   }));
 }
 
@@ -193,10 +193,10 @@ export const textCases: readonly TextCase[] = [
   // The STOP is not stored before these commits, which are one.
   ...both("event.commit", 3, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
-  { name: "unanswered", place: {}, story: { deaths: [], fault: "cut-stored" } },
+  { name: "unanswered", place: {}, scenario: { deaths: [], fault: "cut-stored" } },
   ...both("event.commit", 2, "picture", {}, { plot: "picture" }),
   ...both("fetch.commit", 1, "picture", {}, { plot: "picture" }),
-  { name: "stop during the delay", place: { agent: "late" }, story: { deaths: [], plot: "stop" } },
+  { name: "stop during the delay", place: { agent: "late" }, scenario: { deaths: [], plot: "stop" } },
 ];
 
 /** Returns the case of that name. Throws when it does not exist. */
@@ -211,19 +211,19 @@ export function textCaseNamed(name: string): TextCase {
 /** Defines one test per case. */
 export const matrixOfTexts = (cases: readonly TextCase[]) =>
   describe("the daemon of texts, killed and started again", () => {
-    let world: LinesWorld;
+    let servers: SmsTestServers;
     beforeAll(async () => {
-      world = await startLinesWorld();
+      servers = await startSmsServers();
     });
-    afterAll(() => world?.close());
+    afterAll(() => servers?.close());
 
-    for (const [index, { name, place: options, story }] of cases.entries()) {
+    for (const [index, { name, place: options, scenario: story }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-        const place = await openPlace(world, options);
+        const setup = await openSmsSetup(servers, options);
         try {
-          expect(await tellTexts(place, index, story)).toEqual([]);
+          expect(await tellTexts(setup, index, story)).toEqual([]);
         } finally {
-          await place.close();
+          await setup.close();
         }
       });
     }
@@ -250,7 +250,7 @@ export interface TextViolation {
   readonly detail: string;
 }
 
-/** A person's text of the story. `tag` is a word that occurs in no other; the agent repeats it in its answer. */
+/** A customer's text of the scenario. `tag` is a word that occurs in no other; the agent repeats it in its answer. */
 export interface Text {
   readonly person: string;
   readonly body: string;
@@ -270,32 +270,32 @@ interface Draft {
 type Say = (invariant: TextInvariant, detail: string) => void;
 
 /** Everything that is wrong; empty when all is well. */
-function textViolations(place: LinesPlace, texts: readonly Text[]): TextViolation[] {
+function textViolations(setup: SmsSetup, texts: readonly Text[]): TextViolation[] {
   const found: TextViolation[] = [];
   const say: Say = (invariant, detail) => void found.push({ invariant, detail });
-  const drafts = readStore(place, say);
+  const drafts = readStore(setup, say);
   const stopped = new Set(texts.filter(({ body }) => body === "STOP").map(({ person }) => person));
   for (const person of new Set(texts.map((text) => text.person))) {
     const theirs = texts.filter((text) => text.person === person && text.tag !== null);
-    const sent = place.api.sent.filter(({ to }) => to === person);
-    checkQuestions(place, theirs, say);
+    const sent = setup.api.sent.filter(({ to }) => to === person);
+    checkQuestions(setup, theirs, say);
     if (stopped.has(person)) {
       for (const { body } of sent) say("unwanted", body);
-    } else checkAnswers(theirs, sent, place.joined, say);
+    } else checkAnswers(theirs, sent, setup.joined, say);
   }
-  checkDrafts(place, drafts, say);
+  checkDrafts(setup, drafts, say);
   return found;
 }
 
 /** Texts that were acknowledged to the provider and are missing in the store: read while the daemon is dead. */
-function unkept(place: LinesPlace, acknowledged: readonly string[]): TextViolation[] {
-  const kept = new Set(read(place, (db) => db.prepare("SELECT external_id FROM events").pluck().all() as string[]));
+function unkept(setup: SmsSetup, acknowledged: readonly string[]): TextViolation[] {
+  const kept = new Set(read(setup, (db) => db.prepare("SELECT external_id FROM events").pluck().all() as string[]));
   return acknowledged
     .filter((sid) => !kept.has(sid))
     .map((sid) => ({ invariant: "acknowledged", detail: `${sid} was answered 200 and is not stored` }));
 }
 
-export function read<T>(place: Pick<LinesPlace, "store">, look: (db: Database.Database) => T): T {
+export function read<T>(place: Pick<SmsSetup, "store">, look: (db: Database.Database) => T): T {
   const db = new Database(place.store, { readonly: true });
   try {
     return look(db);
@@ -304,8 +304,8 @@ export function read<T>(place: Pick<LinesPlace, "store">, look: (db: Database.Da
   }
 }
 
-function readStore(place: LinesPlace, say: Say): Draft[] {
-  return read(place, (db) => {
+function readStore(setup: SmsSetup, say: Say): Draft[] {
+  return read(setup, (db) => {
     const damage = db.pragma("integrity_check", { simple: true });
     if (damage !== "ok") say("damaged", String(damage));
     const open = db
@@ -322,7 +322,7 @@ function readStore(place: LinesPlace, say: Say): Draft[] {
   });
 }
 
-function checkQuestions({ world }: LinesPlace, texts: readonly Text[], say: Say): void {
+function checkQuestions({ servers: world }: SmsSetup, texts: readonly Text[], say: Say): void {
   const questions = world.asked.questions();
   const asked = (tag: string) => questions.filter(({ text }) => text.includes(tag));
   const order: string[] = [];
@@ -358,7 +358,7 @@ function checkAnswers(texts: readonly Text[], sent: readonly SmsMessage[], joine
   if (wanted.filter((tag) => order.includes(tag)).join() !== order.join()) say("order", `answers: ${order.join()}`);
 }
 
-function checkDrafts({ api }: LinesPlace, drafts: readonly Draft[], say: Say): void {
+function checkDrafts({ api }: SmsSetup, drafts: readonly Draft[], say: Say): void {
   const taken = new Set(api.sent.map(({ sid }) => sid));
   for (const { id, state, external_id } of drafts) {
     if (state === "held") say("held", `draft ${id}`);

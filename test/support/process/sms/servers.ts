@@ -1,5 +1,5 @@
-// The world around a daemon of texts and calls: a platform with its model, and for each place a phone account of its own.
-// It lives in the test's own process and survives every death of the daemon.
+// The servers around a daemon for texts and calls: a platform with its model, and a phone account for each setup. They run
+// in the test's own process and survive every kill of the daemon.
 
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { freePort } from "../../machine/network.ts";
 import { startDaemon } from "../daemon.ts";
 import { type Served, startModel } from "../mail/servers.ts";
 
-export interface LinesWorld {
+export interface SmsTestServers {
   readonly platformUrl: string;
   readonly asked: PlatformReader;
   /** A store whose daemon has begun to look for missed texts: what comes from now on is answered. */
@@ -30,7 +30,7 @@ export const ourNumber = "+12025550100";
 export const publicUrl = "https://bridge.example.com";
 const token = "auth-token";
 
-export async function startLinesWorld(): Promise<LinesWorld> {
+export async function startSmsServers(): Promise<SmsTestServers> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-lines-"));
   const model = await startModel();
   const quiet = () => undefined;
@@ -44,7 +44,7 @@ export async function startLinesWorld(): Promise<LinesWorld> {
     rate: { requests: 1_000_000, perSeconds: 60 },
     durability: "normal",
   });
-  const world = {
+  const servers = {
     platformUrl: platform.url,
     asked: platformReader(() => platformFile),
     begun: join(folder, "begun.db"),
@@ -54,17 +54,17 @@ export async function startLinesWorld(): Promise<LinesWorld> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
-  const place = await openPlace(world, { fresh: true });
-  const daemon = startDaemon({ config: place.config, env: place.env });
+  const setup = await openSmsSetup(servers, { fresh: true });
+  const daemon = startDaemon({ config: setup.config, env: setup.env });
   if (!(await daemon.ready)) throw new Error(`the daemon did not start\n${daemon.complaints.join("\n")}`);
   await daemon.stop();
   // It was closed in order: the file is the whole store.
-  copyFileSync(place.store, world.begun);
-  await place.close();
-  return world;
+  copyFileSync(setup.store, servers.begun);
+  await setup.close();
+  return servers;
 }
 
-export interface PlaceOptions {
+export interface SmsSetupOptions {
   readonly agent?: Agent;
   /** Default: a store that a daemon has used before. */
   readonly fresh?: boolean;
@@ -73,8 +73,8 @@ export interface PlaceOptions {
 }
 
 /** One phone account with its people, and the folder of the daemon that serves it. */
-export interface LinesPlace {
-  readonly world: LinesWorld;
+export interface SmsSetup {
+  readonly servers: SmsTestServers;
   readonly api: SmsApi;
   readonly phone: Phone;
   /** Whether texts in quick succession are one question. */
@@ -85,9 +85,9 @@ export interface LinesPlace {
   close(): Promise<void>;
 }
 
-export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): Promise<LinesPlace> {
+export async function openSmsSetup(servers: SmsTestServers, options: SmsSetupOptions = {}): Promise<SmsSetup> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
-  // Every life of the daemon listens at the same address.
+  // Every process of the daemon listens at the same address.
   const port = await freePort();
   const via = `http://127.0.0.1:${port}`;
   const api = await SmsApi.start({
@@ -98,11 +98,11 @@ export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): 
   });
   const phone = new Phone({ accountSid: account, authToken: token, via, pace: 0.01, patience: 30_000 });
   const config = join(folder, "bridgehead.yaml");
-  writeFileSync(config, configFile(world.platformUrl, api.url, port, options));
+  writeFileSync(config, configFile(servers.platformUrl, api.url, port, options));
   const store = join(folder, "bridgehead.db");
-  if (!options.fresh) copyFileSync(world.begun, store);
+  if (!options.fresh) copyFileSync(servers.begun, store);
   return {
-    world,
+    servers,
     api,
     phone,
     joined: options.debounce !== undefined,
@@ -128,7 +128,7 @@ function agentsFile(model: Served): string {
   return `organization: { name: Acme }\nagents:${agent("prompt", 0)}${agent("late", lateSeconds)}\n`;
 }
 
-function configFile(platform: string, api: string, port: number, options: PlaceOptions): string {
+function configFile(platform: string, api: string, port: number, options: SmsSetupOptions): string {
   const phoneAccount = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${api}", number: "${ourNumber}"`;
   return `
 platform: { url: "${platform}", timeout: 20s, absent_after: 1s, rate: { requests: 100000, per: 60s } }
