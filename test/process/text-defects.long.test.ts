@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import { textDefects } from "../support/process/defects.ts";
 import { catchesAll } from "../support/process/mail/scenario.ts";
-import { tellTexts, textCaseNamed } from "../support/process/sms/scenario.ts";
+import { runTexts, textCaseNamed } from "../support/process/sms/scenario.ts";
 import { openSmsSetup, type SmsTestServers, startSmsServers } from "../support/process/sms/servers.ts";
 
 describe("planted defects of texts", () => {
@@ -19,7 +19,7 @@ describe("planted defects of texts", () => {
       const { place: options, scenario: story } = textCaseNamed(caught);
       const setup = await openSmsSetup(servers, options);
       try {
-        return await tellTexts(setup, number, { ...story, ...planted });
+        return await runTexts(setup, number, { ...story, ...planted });
       } finally {
         await setup.close();
       }

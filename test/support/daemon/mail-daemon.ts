@@ -100,12 +100,12 @@ export type Row = { readonly [column: string]: any };
 
 const agentKey = "11111111-2222-4333-8444-555555555555";
 const plenty = { requests: 100_000, perSeconds: 60 };
-let worlds = 0;
+let daemons = 0;
 
 export async function startMailDaemon(finished: Finished, options: MailDaemonOptions): Promise<MailDaemon> {
   const { dovecot, user, rate = plenty, clock = systemClock } = options;
-  worlds += 1;
-  const channel = `mail-${worlds}`;
+  daemons += 1;
+  const channel = `mail-${daemons}`;
   const address = `${user}@${user}.example`;
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-world-"));
   const file = join(folder, "bridgehead.yaml");

@@ -204,7 +204,7 @@ const holding = (point: Point, hit = 1): Case[] =>
 const renumber = (setup: MailSetup) => setup.servers.dovecot.changeUidValidity(setup.options.user);
 
 /** What the servers must do for the failpoint to be reached. */
-const worlds: { readonly [point in FailpointName]?: Case["place"] } = {
+const serversAt: { readonly [point in FailpointName]?: Case["place"] } = {
   // A bounce that is read first settles the draft, and there is nothing left to reconcile.
   "reconcile.commit": { resets: 1, bounces: false },
 };
@@ -229,7 +229,7 @@ const elsewhere: ReadonlySet<FailpointName> = new Set([
 export const cases: readonly Case[] = [
   ...failpointNames
     .filter((point) => !elsewhere.has(point))
-    .flatMap((point) => both(point, 1, "", { place: worlds[point] ?? {} })),
+    .flatMap((point) => both(point, 1, "", { place: serversAt[point] ?? {} })),
   ...both("email.mark", 1),
   ...both("email.sent-copy", 1),
   // The first commit of events holds none: it only says where reading begins.

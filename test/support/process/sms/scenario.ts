@@ -42,7 +42,7 @@ function textsOf(scenario: SmsScenario, index: number): Text[] {
 }
 
 /** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
-export async function tellTexts(setup: SmsSetup, index: number, scenario: SmsScenario): Promise<TextViolation[]> {
+export async function runTexts(setup: SmsSetup, index: number, scenario: SmsScenario): Promise<TextViolation[]> {
   const { deaths, patience = 90_000 } = scenario;
   // A look at the provider's list would wait for half a minute.
   const plant = ["quick-looks", ...(scenario.plant ?? [])];
@@ -221,7 +221,7 @@ export const matrixOfTexts = (cases: readonly TextCase[]) =>
       it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
         const setup = await openSmsSetup(servers, options);
         try {
-          expect(await tellTexts(setup, index, story)).toEqual([]);
+          expect(await runTexts(setup, index, story)).toEqual([]);
         } finally {
           await setup.close();
         }
