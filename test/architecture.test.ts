@@ -186,6 +186,8 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["patience", "test/a.test.ts", say("poll(f, { time", "out: 20_000 }).toBe(1)"), short("20_000")],
   ["patience", "test/a.test.ts", say('it.concurrent("a", { time', "out: 30_000 }, f)"), short("30_000")],
   ["patience", "test/a.test.ts", "poll(f, { timeout: 90_000 }).toBe(1); it('a', { timeout: 600_000 }, f)", null],
+  ["patience", "test/a.test.ts", say("close(AbortSignal.time", "out(1000));"), short("1000")],
+  ["patience", "test/a.test.ts", "open(AbortSignal.timeout(200)); // expires", null],
   [
     "behaviour",
     "test/a.test.ts",

@@ -4,6 +4,9 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import smsAdapter from "../adapters/sms/index.ts";
+import voiceAdapter from "../adapters/voice/index.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const documents = globSync(
@@ -68,5 +71,22 @@ describe("the troubleshooting page", () => {
     expect(unknownMessages(text)).toEqual([]);
     const absent = ["### `no such", "message anywhere`"].join(" ");
     expect(unknownMessages(absent)).toHaveLength(1);
+  });
+});
+
+const inputOf = (config: z.ZodType) =>
+  z.toJSONSchema(config, { io: "input", unrepresentable: "any" }).properties as {
+    readonly [key: string]: { readonly enum?: readonly string[] };
+  };
+
+describe("the page of phone providers", () => {
+  it("has a row for each SMS provider and each voice dialect", () => {
+    const text = readFileSync(join(root, "docs/phone-providers.md"), "utf8");
+    const rows = [...text.matchAll(/^\| `([\w-]+)` \|/gm)].map(([, name]) => name);
+    const { provider } = inputOf(smsAdapter.config);
+    const { dialect } = inputOf(voiceAdapter.config);
+    const names = [...(provider?.enum ?? []), ...(dialect?.enum ?? [])];
+    expect(names.length).toBeGreaterThan(7);
+    expect(rows).toEqual(expect.arrayContaining(names));
   });
 });

@@ -2,7 +2,7 @@
 // every channel. Reads the keys store and channels only. The running daemon reads a change with its next claim.
 
 import { type ChannelSummary, loadStore } from "../config/index.ts";
-import { durationText } from "../ops/duration-text.ts";
+import { counted, durationText } from "../ops/duration-text.ts";
 import type { Database } from "../store/driver.ts";
 import {
   type ChannelStates,
@@ -65,7 +65,7 @@ export const resumeChannel = (options: ChannelOptions, io: Io): Promise<number> 
         const isResumed = options.channel === undefined || options.channel === id;
         if (isResumed && unanswered + unsent > 0)
           io.out(
-            `${id}: ${unanswered} messages to answer, ${unsent} replies to send; those that waited longer than max_age are held`,
+            `${id}: ${counted(unanswered, "message")} to answer, ${counted(unsent, "reply", "replies")} to send; those that waited longer than max_age are held`,
           );
       }
     }

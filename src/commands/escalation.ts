@@ -18,7 +18,7 @@ import {
   lockEscalations,
 } from "../store/tables/escalations.ts";
 import { exitCodes, fail, type Io, type ListOptions } from "./io.ts";
-import { load, useStore } from "./store/open.ts";
+import { load, requireChannel, useStore } from "./store/open.ts";
 import {
   cleanLines,
   details as detailsText,
@@ -50,6 +50,7 @@ const { sameText } = standardTiming.commands;
 export async function escalation(options: EscalationOptions, io: Io): Promise<number> {
   const loaded = await load(loadPolicy, options, io);
   return useStore(loaded, async (db) => {
+    await requireChannel(db, loaded, options.channel);
     if (options.action === "list") {
       printList(await db.read((q) => listEscalations(q, options)), columns, options, io);
       return exitCodes.ok;

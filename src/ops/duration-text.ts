@@ -12,3 +12,7 @@ export function durationText(ms: number): string {
 
 /** The same, but `< 1 min` for everything shorter: a page that shows it does not change every second. */
 export const minutesText = (ms: number): string => (ms / 60_000 < 1 ? "< 1 min" : durationText(ms));
+
+/** Returns a number with its noun: `1 message`, `2 messages`. */
+export const counted = (count: number, one: string, several = `${one}s`): string =>
+  `${count} ${count === 1 ? one : several}`;

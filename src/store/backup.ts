@@ -270,7 +270,7 @@ function referenceProblems(db: Sqlite.Database): string[] {
   const rows = db.pragma("foreign_key_check") as { table: string; parent: string }[];
   return rows.length === 0
     ? []
-    : [`${rows.length} rows refer to rows that are missing, such as ${rows[0]?.table} to ${rows[0]?.parent}`];
+    : [`rows that refer to missing rows: ${rows.length}, such as ${rows[0]?.table} to ${rows[0]?.parent}`];
 }
 
 /** SQLite has no checksums of its own. The digest under which stored bytes are filed detects a flipped bit in them. */

@@ -130,7 +130,7 @@ it("sends no heartbeat while the daemon is not ready, and has one warning for fa
     {
       url: hub.url,
       every: 10,
-      timeout: 5000,
+      timeout: 60_000,
       clock,
       log,
       statistics: new Statistics(),

@@ -209,6 +209,8 @@ const patiencePatterns = [
   /\btimeout: ([\d_]+)[^{}]*\},?\s*\)\s*\.(?:not\.)?to[A-Z]/g,
   /\b(?:it|test|describe)(?:\.\w+)*\([^\n]*\{ timeout: ([\d_]+)/g,
   /\b(?:testTimeout|hookTimeout): ([\d_]+)/g,
+  // One that is to expire says so on its line.
+  /\bAbortSignal\.timeout\(([\d_]+)\)(?!.*\/\/ .*expires)/g,
 ];
 
 /** A machine under load stands still for seconds, so a short timeout fails tests of a daemon that works. */

@@ -1,10 +1,14 @@
-// bridgehead opt-out on the command line: who is named how, what is printed, and that an error changes nothing.
+// bridgehead opt-out on the command line: who is named how, what is printed, and that an error changes nothing. The option
+// --channel of all commands.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
-import { exitCodes } from "../../src/commands/io.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { exitCodes, type Io } from "../../src/commands/io.ts";
+import { createProgram } from "../../src/commands/program.ts";
+import { type CommandDefinition, definitionOf, eachCommand } from "../../src/commands/reference/definition.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { inProcess } from "../support/machine/command.ts";
 import { migrated, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
@@ -18,9 +22,9 @@ async function setUp() {
   const mail =
     'imap: { host: mail.example.com, user: us@example.com, password: "${env:PASSWORD}" }, smtp: { host: mail.example.com }';
   writeFileSync(config, `channels:\n  mail: { adapter: email, agent: a, ${mail} }\nstore: "sqlite:${database.file}"\n`);
-  const run = (...words: readonly string[]) =>
-    inProcess(["opt-out", ...words, "--config", config], { SUDO_USER: "dora" });
-  return { db, run };
+  const program = (...words: readonly string[]) => inProcess([...words, "--config", config], { SUDO_USER: "dora" });
+  const run = (...words: readonly string[]) => program("opt-out", ...words);
+  return { db, run, program };
 }
 
 it("names a person by a message or by an address, and lists who gets nothing with its cause", async () => {
@@ -39,6 +43,7 @@ it("names a person by a message or by an address, and lists who gets nothing wit
   expect(out).toMatch(/^anna@example\.org .*operator +opted out by dora: asked by phone$/m);
   expect(out).toMatch(/^bert@example\.org .*operator +opted out by dora$/m);
   expect(out).toMatch(/^carl@example\.org .*stop +the person said STOP \(event 1\)$/m);
+  await db.tx((q) => ensureChannel(q, "other"));
   expect((await run("list", "--channel", "other")).out).toBe("nothing\n");
   const removed = await run("remove", "anna@example.org", "bert@example.org", "--channel", "mail", "--json");
   expect(JSON.parse(removed.out)).toMatchObject([{ source: "operator" }, { address: "bert@example.org" }]);
@@ -72,4 +77,43 @@ it("says which form a person needs", async () => {
     const { code, err } = await run(...words);
     expect([code, err]).toEqual([exitCodes.usage, expect.stringContaining(text)]);
   }
+});
+
+describe("an unknown channel", () => {
+  const commands: CommandDefinition[] = [];
+  const io = { out() {}, err() {} } as unknown as Io;
+  eachCommand(definitionOf(createProgram(io, "1.2.3", () => {})), (command) => void commands.push(command));
+  const words: Readonly<Record<string, readonly string[]>> = {
+    inbox: ["list"],
+    outbox: ["release", "--all", "--code", "held"],
+    retry: ["--all", "--code", "held"],
+    "opt-out": ["list"],
+    conversation: ["list"],
+    start: ["--to", "anna@example.org"],
+    escalation: ["list"],
+    policy: ["test"],
+    pause: [],
+    resume: [],
+  };
+
+  it("is a usage error that names the known channels, in every command that takes one", async () => {
+    const { run, program } = await setUp();
+    expect((await run("list", "--channel", "mail")).code).toBe(exitCodes.ok);
+    const taking = commands.filter(
+      ({ options, arguments: given }) =>
+        options.some(({ names }) => names.includes("--channel")) || given.some(({ name }) => name === "channel"),
+    );
+    expect(taking.map(({ name }) => name).toSorted()).toEqual(Object.keys(words).toSorted());
+    for (const { name, options } of taking) {
+      const option = options.some(({ names }) => names.includes("--channel")) ? ["--channel", "nope"] : ["nope"];
+      const { code, err } = await program(name, ...(words[name] ?? []), ...option);
+      expect([name, code, err]).toEqual([name, exitCodes.usage, expect.stringMatching(/no channel nope.*\bmail\b/)]);
+    }
+  });
+
+  it("does not include one that only the store has", async () => {
+    const { db, program } = await setUp();
+    await db.tx((q) => ensureChannel(q, "removed"));
+    expect(await program("inbox", "list", "--channel", "removed")).toMatchObject({ code: exitCodes.ok });
+  });
 });

@@ -43,7 +43,14 @@ export function daemonProblems(config: Config, state: DaemonState | null): Diagn
   if (url === null) return [];
   if (state === null) {
     const cause = `no daemon answers at ${url}: its channels, and what it does now, are unknown`;
-    return [diagnosis("daemon-stopped", "http.admin_listen", cause, "sudo systemctl start bridgehead")];
+    return [
+      diagnosis(
+        "daemon-stopped",
+        "http.admin_listen",
+        cause,
+        "sudo systemctl start bridgehead; without a service: bridgehead run",
+      ),
+    ];
   }
   const logs = "journalctl -u bridgehead -e";
   const channels = state.channels ?? [];

@@ -6,6 +6,7 @@ import { dirname } from "node:path";
 import { openDatabase } from "../../app.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
+import { counted } from "../../ops/duration-text.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
@@ -116,7 +117,7 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
       address,
     );
     if (!row) continue;
-    const cause = `the address of channel ${channel.id} is a customer here, in ${row.count} conversations: two agents may answer each other`;
+    const cause = `the address of channel ${channel.id} is a customer here, in ${counted(row.count, "conversation")}: two agents may answer each other`;
     const remedy = `add the address to deny.senders of channels.${row.channel}, then: sudo systemctl reload bridgehead`;
     talks.push(diagnosis("own-mailbox-writes", `channel ${row.channel}`, cause, remedy));
   }

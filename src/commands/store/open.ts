@@ -8,6 +8,7 @@ import { type LoadOptions, loadStore, type Rejected, type StoreConfig } from "..
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
+import { channelsSince } from "../../store/tables/events.ts";
 import { type CommandOptions, exitCodes, fail, type Io, problemLine } from "../io.ts";
 
 /** Loads the configuration, or a part of it. Fails with all its problems. */
@@ -21,10 +22,32 @@ export async function load<Loaded extends { readonly ok: true } | Rejected>(
   return loaded as Extract<Loaded, { readonly ok: true }>;
 }
 
-/** Opens the configured store, runs `work`, closes it. Reads only the key `store`, so secrets that systemd gives to
- *  the service alone are not needed. */
-export const withStore = async <T>(options: CommandOptions, io: Io, work: (db: Database) => Promise<T>): Promise<T> =>
-  useStore(await load(loadStore, options, io), work);
+/** Opens the configured store, runs `work`, closes it. Reads only the keys `store` and `channels`, so secrets that systemd
+ *  gives to the service alone are not needed. Fails when the option `channel` names an unknown one. */
+export async function withStore<T>(
+  options: CommandOptions & { readonly channel?: string },
+  io: Io,
+  work: (db: Database) => Promise<T>,
+): Promise<T> {
+  const loaded = await load(loadStore, options, io);
+  return useStore(loaded, async (db) => {
+    await requireChannel(db, loaded, options.channel);
+    return work(db);
+  });
+}
+
+/** Fails when the channel is neither in the configuration nor, because it was removed there, in the store. */
+export async function requireChannel(
+  db: Database,
+  { file, channels }: { readonly file: string; readonly channels: readonly { readonly id: string }[] },
+  channel: string | undefined,
+): Promise<void> {
+  if (channel === undefined || channels.some(({ id }) => id === channel)) return;
+  const stored = await db.read(channelsSince);
+  const known = [...new Set([...channels.map(({ id }) => id), ...stored.keys()])];
+  if (!known.includes(channel))
+    fail(`there is no channel ${channel} in ${file}: it has ${known.join(", ") || "none"}`, exitCodes.usage);
+}
 
 /** Opens a store whose location is known, in parallel to the daemon: no lock, no migration, the same file or server.
  *  Fails when it does not exist or has another schema. */

@@ -6,6 +6,7 @@ import { loadAdapter } from "../../channels/loader.ts";
 import { createClient } from "../../client/index.ts";
 import { type Config, loadConfig, loadPolicy } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
+import { counted } from "../../ops/duration-text.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../../store/person/erase.ts";
@@ -280,9 +281,9 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
     io.out(
       records.platform.length === 0
         ? "the platform has no conversations of this person"
-        : `the platform still has ${records.platform.length} conversations: delete them with --platform, or on the platform`,
+        : `the platform still has ${counted(records.platform.length, "conversation")}: delete them with --platform, or on the platform`,
     );
-  else io.out(`platform: ${platform.deleted} users deleted with their conversations`);
+  else io.out(`platform: ${counted(platform.deleted, "user")} deleted with all conversations`);
   for (const line of platform?.failed ?? []) io.err(`not deleted on the platform: user ${line}`);
   io.out("not erased: the mailbox, the logs of the providers, and file systems or disks that keep old blocks");
 }

@@ -1,6 +1,7 @@
 // Texts of notifications, for SMS, mail and webhooks. Plain text, never Markdown. Text of customers and agents is
 // quoted as data and bounded: one line in an SMS, several thousand characters of each message in a mail.
 
+import { counted } from "../../ops/duration-text.ts";
 import type { EscalationRow, TriggerRow } from "../../store/tables/escalations.ts";
 import type { NotificationRow, TargetRow } from "../../store/tables/responders.ts";
 import type { CustomerHistory, TranscriptMessage } from "../../store/tables/transcript.ts";
@@ -167,8 +168,6 @@ export function longText(details: Details, link: string | null, again: boolean):
 
 const historyText = ({ since, conversations, escalations }: CustomerHistory): string =>
   `Known since: ${utc(since)} (${counted(conversations, "conversation")}, ${counted(escalations, "escalation")} before this)`;
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 /** Formats a time for humans: `2026-11-21 23:36 UTC`. */
 export const utc = (ms: number): string => `${new Date(ms).toISOString().slice(0, 16).replace("T", " ")} UTC`;

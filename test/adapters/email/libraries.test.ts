@@ -87,7 +87,7 @@ describeReal("imapflow on a real server", missing, () => {
   async function connect(user = "support", password = "secret"): Promise<ImapFlow> {
     const { imap } = settingsFor(dovecot.port, 1, { imap: { user, password } as Settings["imap"] });
     const options = { imap, maxSource: 1_000_000, tokens: null };
-    const connection = await openConnection(options, AbortSignal.timeout(10_000));
+    const connection = await openConnection(options, AbortSignal.timeout(60_000));
     open.push(connection);
     return connection.client;
   }
@@ -175,7 +175,7 @@ describeReal("imapflow on a real server", missing, () => {
   it("refuses a server that no longer offers STARTTLS", async () => {
     const { imap } = settingsFor(dovecot.port, 1);
     const options = { imap: { ...imap, tls: "starttls" as const }, maxSource: 1000, tokens: null };
-    await expect(openConnection(options, AbortSignal.timeout(10_000))).rejects.toThrow();
+    await expect(openConnection(options, AbortSignal.timeout(60_000))).rejects.toThrow();
   });
 
   it("refuses to connect the same object twice", async () => {

@@ -271,7 +271,7 @@ describe("international addresses", () => {
       outcomes.push(await outbound.send(draft, tried));
       crossed ||= tried.crossed;
     }
-    await adapter.close?.(AbortSignal.timeout(1000));
+    await adapter.close?.(AbortSignal.timeout(60_000));
     await server.close();
     wire.close();
     return {

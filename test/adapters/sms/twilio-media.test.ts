@@ -93,7 +93,7 @@ describe("a picture", () => {
       async (url) => {
         const ref = await picture(png, "image/png", url);
         const { adapter } = openTwilio(api.url);
-        const bytes = adapter.open?.(ref, AbortSignal.timeout(200));
+        const bytes = adapter.open?.(ref, AbortSignal.timeout(200)); // expires
         await expect(bytes?.[Symbol.asyncIterator]().next()).rejects.toThrow();
       },
     );

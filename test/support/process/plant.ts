@@ -91,7 +91,7 @@ const circumstances: { readonly [name: string]: Plant } = {
             altered();
             return super.messages({
               ...call,
-              signal: AbortSignal.any([call.signal, AbortSignal.timeout(6000)]),
+              signal: AbortSignal.any([call.signal, AbortSignal.timeout(6000)]), // expires
             });
           }
         },

@@ -235,7 +235,7 @@ export function openSmpp(
     // A test that has failed while it held a commit up shall say why, not hang here.
     channel.release();
     await life;
-    await adapter.close?.(AbortSignal.timeout(1000));
+    await adapter.close?.(AbortSignal.timeout(60_000));
   };
   return {
     channel,
