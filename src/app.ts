@@ -280,7 +280,7 @@ export class App {
     const rate = this.#rate;
     const deps = { ...core, lines, sessions: new CallSessions(core.timing.calls) };
     const escalating = this.#escalating;
-    const limits = { timeout: platform.timeout, settleAfter: platform.absent_after };
+    const limits = { timeout: platform.timeout, absentAfter: platform.absent_after };
     return new Scheduler({
       ...core,
       transactional: [
@@ -317,7 +317,7 @@ export class App {
     const using = [...this.host.lines.values()].filter((line) => agents.replaced.includes(line.agent));
     const retire = agents.begin();
     await exchange();
-    retire(Promise.all(using.map(({ channel }) => this.scheduler.settled(channel))));
+    retire(Promise.all(using.map(({ channel }) => this.scheduler.idle(channel))));
   }
 
   /** Applies the current policy to open escalations at once, before the next step that an earlier policy

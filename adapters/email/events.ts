@@ -177,8 +177,8 @@ function hopsOf(mail: Mail): number {
 }
 
 function checkSender(config: EventConfig, auth: SenderAuth | null): Refusal | "again" | null {
-  if (config.sender_auth.mode !== "require" || auth?.verdict === "pass") return null;
-  if (auth?.verdict === "temperror") return "again";
+  if (config.sender_auth.mode !== "require" || auth?.result === "pass") return null;
+  if (auth?.result === "temperror") return "again";
   return { code: "unauthenticated", reason: auth?.detail ?? "the sender was not checked" };
 }
 
@@ -227,7 +227,7 @@ function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderA
   const first = mail.from[0] ?? mail.sender ?? { address: "unknown@invalid", name: "" };
   const alone = { replyTo: null, others: [], verified: false };
   if (from === undefined) return { via: "direct", author: first, ...alone };
-  const authenticated = auth?.verdict === "pass";
+  const authenticated = auth?.result === "pass";
   const isExternal = (one: Mailbox) => !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
   if (isListed(from.address, config.accept_lists)) {
     const author = originalAuthor(mail, isExternal);

@@ -13,7 +13,7 @@ import { blockOf, config, definitionOf, review, type SmsConfig } from "./config.
 import { compose, readDraft } from "./draft.ts";
 import { eventOfStatus, eventOfText } from "./events.ts";
 import { canonicalNumber } from "./numbers.ts";
-import type { Heard, ProviderParts, TextDraft, WebhookEndpoint } from "./provider.ts";
+import type { ProviderParts, ReceivedBatch, TextDraft, WebhookEndpoint } from "./provider.ts";
 import { segmentsOf } from "./text/segments.ts";
 
 export default defineAdapter({
@@ -43,8 +43,8 @@ export default defineAdapter({
   exclusive: numberOf,
   review,
   create(channel, settings): Adapter<TextDraft> {
-    const hear = hearing(channel, settings);
-    const provider = definitionOf(settings).create({ channel, hear }, settings, blockOf(settings));
+    const accept = acceptor(channel, settings);
+    const provider = definitionOf(settings).create({ channel, accept }, settings, blockOf(settings));
     return {
       outbound: {
         compose: (reply) => compose(settings, provider.limits, reply),
@@ -66,7 +66,7 @@ export default defineAdapter({
       ...(provider.run === undefined ? {} : { inbound: { run: provider.run.bind(provider) } }),
       ...(provider.endpoints === undefined
         ? {}
-        : { routes: provider.endpoints.map((endpoint) => routeOf(endpoint, hear)) }),
+        : { routes: provider.endpoints.map((endpoint) => routeOf(endpoint, accept)) }),
       ...(provider.fetchMedia === undefined ? {} : { open: provider.fetchMedia.bind(provider) }),
       ...(provider.close === undefined ? {} : { close: provider.close.bind(provider) }),
     };
@@ -97,22 +97,22 @@ function withSegments(text: TextDraft, outcome: SendOutcome): SendOutcome {
 }
 
 /** Stores inbound texts and statuses; those of one request share one commit. */
-function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
+function acceptor(channel: Channel, settings: SmsConfig): ProviderParts["accept"] {
   return ({ texts, statuses }, cursor) =>
     channel.accept([...texts.map((text) => eventOfText(settings, text)), ...statuses.map(eventOfStatus)], cursor);
 }
 
 /** Handles a webhook request. The response is the acknowledgement: it is sent after the commit and never
  *  waits for further processing. */
-function routeOf(endpoint: WebhookEndpoint, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
+function routeOf(endpoint: WebhookEndpoint, accept: (batch: ReceivedBatch) => Promise<unknown>): HttpRoute {
   return {
     kind: "http",
     method: "POST",
     path: endpoint.path,
     async handle(request) {
-      const heard = await endpoint.read(request);
-      if (heard === null) return new Response("forbidden\n", { status: 403 });
-      if (heard.texts.length + heard.statuses.length > 0) await hear(heard);
+      const batch = await endpoint.read(request);
+      if (batch === null) return new Response("forbidden\n", { status: 403 });
+      if (batch.texts.length + batch.statuses.length > 0) await accept(batch);
       return endpoint.answer();
     },
   };

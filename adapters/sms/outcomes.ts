@@ -53,25 +53,25 @@ export function classes(
 /** Returns the send outcome for an error of this class. An unknown class (null) refuses only this draft. */
 export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }: ProviderRefusal): SendOutcome {
   const again = (ms: number) => ({ retryAfterMs: retryAfterMs ?? ms });
-  const told = retryAfterMs === undefined ? {} : { retryAfterMs };
+  const retryAfter = retryAfterMs === undefined ? {} : { retryAfterMs };
   switch (kind) {
     case "recipient":
       return { kind: "refused", code, reason, scope: "recipient" };
     case "opted-out":
       return { kind: "refused", code: "opted-out", reason, scope: "recipient" };
     case "login":
-      return { kind: "deferred", reason, ...told, scope: "channel", cause: "login" };
+      return { kind: "deferred", reason, ...retryAfter, scope: "channel", cause: "login" };
     case "account":
-      return { kind: "deferred", reason, ...told, scope: "channel", cause: "set-up" };
+      return { kind: "deferred", reason, ...retryAfter, scope: "channel", cause: "set-up" };
     case "set-up":
-      return { kind: "deferred", reason, ...told, scope: "sender", cause: "set-up" };
+      return { kind: "deferred", reason, ...retryAfter, scope: "sender", cause: "set-up" };
     case "reach":
       // Only recipients in that country or network wait for the operator.
       return { kind: "deferred", reason, ...again(60 * minute), scope: "recipient" };
     case "rate":
-      return { kind: "deferred", reason, ...told, scope: "channel", cause: "rate" };
+      return { kind: "deferred", reason, ...retryAfter, scope: "channel", cause: "rate" };
     case "sender-rate":
-      return { kind: "deferred", reason, ...told, scope: "sender", cause: "rate" };
+      return { kind: "deferred", reason, ...retryAfter, scope: "sender", cause: "rate" };
     case "unreached":
       return { kind: "deferred", reason, ...again(2 * minute) };
     case "ambiguous":
@@ -119,7 +119,7 @@ export function withoutNumbers(text: string): string {
 const firstMs = 30_000;
 const longestMs = 5 * 60_000;
 /** The status of an accepted text arrives within seconds. The next text waits for it this long, in milliseconds. */
-const verdictMs = 10_000;
+const firstStatusMs = 10_000;
 const account = "*";
 
 interface ClosedSender {
@@ -145,7 +145,7 @@ export class SenderPauses {
   }
 
   /** Handles the status of a sent text: pauses its sender, or resumes it. */
-  heard({ kind, code, status, state, sender }: TextStatus): void {
+  handleStatus({ kind, code, status, state, sender }: TextStatus): void {
     if (state === "delivered" || status === "sent") {
       if (sender !== undefined) this.#closed.delete(sender);
       this.#closed.delete(account);
@@ -155,8 +155,8 @@ export class SenderPauses {
       code: code ?? status,
       reason: `${code ?? status}: reported for a text that was accepted`,
     };
-    const told = statusOf(kind, refusal);
-    if (told !== null) this.#health.set("account", told);
+    const health = statusOf(kind, refusal);
+    if (health !== null) this.#health.set("account", health);
     const key = kind === "set-up" && sender !== undefined ? sender : account;
     const before = this.#closed.get(key);
     const now = this.#clock.now();
@@ -200,7 +200,7 @@ export class SenderPauses {
       // This text is sent as a trial; its status decides for the next ones. A text is also sent after a
       // jump of the clock.
       one.since = this.#clock.now();
-      one.forMs = verdictMs;
+      one.forMs = firstStatusMs;
     }
     return null;
   }

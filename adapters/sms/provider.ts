@@ -10,6 +10,7 @@ import type {
   Cursor,
   DeliveryEvent,
   ExternalId,
+  Finding,
   HandledBefore,
   Json,
   PastAttempt,
@@ -17,7 +18,6 @@ import type {
   SendKey,
   SendOutcome,
   TlsServer,
-  Verdict,
 } from "bridgehead/contract";
 import type * as z from "zod";
 import type { SmsConfig } from "./config.ts";
@@ -45,7 +45,7 @@ export interface Provider {
    *  scope `recipient`. */
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
   /** `Outbound.reconcile` of the contract. When it is absent, only a delivery receipt settles an unknown outcome. */
-  reconcile?(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
+  reconcile?(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding>;
   /** Returns the bytes for the `ref` of an inbound text's medium. */
   fetchMedia?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** `Adapter.probe` of the contract. */
@@ -83,7 +83,7 @@ export function defineProvider<Block extends z.ZodType>(definition: ProviderDefi
 export interface ProviderParts {
   readonly channel: Channel;
   /** Stores what was received outside a webhook. Resolves after the commit; acknowledge to the provider only then. */
-  readonly hear: (heard: Heard, cursor?: Cursor) => Promise<readonly Accepted[]>;
+  readonly accept: (batch: ReceivedBatch, cursor?: Cursor) => Promise<readonly Accepted[]>;
 }
 
 /** One webhook URL that the provider posts to. */
@@ -91,13 +91,13 @@ export interface WebhookEndpoint {
   readonly path: RoutePath;
   /** Verifies and parses one request, whose body is unread. Null: verification failed, and the response
    *  is 403. Must not throw for any content of an unverified request. */
-  read(request: Request): Promise<Heard | null>;
+  read(request: Request): Promise<ReceivedBatch | null>;
   /** Returns the response to the provider, sent after the commit. */
   answer(): Response;
 }
 
 /** The content of one request, list or packet. */
-export interface Heard {
+export interface ReceivedBatch {
   readonly texts: readonly InboundText[];
   readonly statuses: readonly TextStatus[];
 }

@@ -12,16 +12,16 @@ import {
 } from "bridgehead/contract";
 import type { VoiceConfig } from "./config.ts";
 import {
+  type MissedCall,
   missedCall,
   partiesOf,
   personOf,
-  type UnservedCall,
-  untaken,
+  transferUnanswered,
   type VoiceChannel,
   voicemail,
 } from "./engine/record.ts";
 import type { Params } from "./proof.ts";
-import { wording } from "./speech/phrases.ts";
+import { phrasesFor } from "./speech/phrases.ts";
 import { dialTargets, element, escapeXml, hangUp, languageInData, say, transferVerb, twiml } from "./twiml.ts";
 
 /** The provider-specific parts of these routes. */
@@ -64,7 +64,7 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
     },
   });
   const apology = () => {
-    const words = wording(config, config.language);
+    const words = phrasesFor(config, config.language);
     const targets = config.transfer ? dialTargets(config.transfer) : [];
     const dial = targets.length > 0 ? [element("Dial", { callerId: config.transfer?.caller_id }, targets)] : [];
     return twiml(say(words.apology, config.language), ...dial, hangUp);
@@ -116,7 +116,7 @@ class CallHandlers {
 
   async dialed(params: Params): Promise<Response> {
     const { language, transfer, resume } = this.#config;
-    const words = wording(this.#config, language);
+    const words = phrasesFor(this.#config, language);
     const status = params.DialCallStatus ?? "";
     if (status === "completed" || status === "answered") return this.#over(params, "transferred", hangUp);
     this.#channel.log.warn({ call: callOf(params), status }, "call transfer not answered");
@@ -124,7 +124,7 @@ class CallHandlers {
     // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
     const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
     const gone = params.CallStatus === "completed";
-    if (gone || next !== "voicemail") await this.#missed(params, untaken);
+    if (gone || next !== "voicemail") await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
@@ -143,7 +143,7 @@ class CallHandlers {
   async voicemail(params: Params): Promise<Response> {
     const { RecordingSid: id = "", RecordingUrl: url, RecordingDuration: seconds = "?" } = params;
     if (url === undefined) {
-      await this.#missed(params, untaken);
+      await this.#missed(params, transferUnanswered);
       return this.#over(params, "no-answer", hangUp);
     }
     await this.#channel.accept([voicemail(this.#unserved(params), { id, url, seconds })]);
@@ -164,7 +164,7 @@ class CallHandlers {
     if (code === unreachable && facts === null && fallback === "gather")
       return twiml(element("Redirect", { method: "POST" }, [this.#address("/gather")]));
     if (ourFault.has(code) || tries >= resume.times) return this.#lastResort(params);
-    const words = wording(this.#config, language);
+    const words = phrasesFor(this.#config, language);
     const greeting = facts === null ? this.#greeting : words.lostYou;
     if (code !== unreachable) return this.#connect(params, greeting, tries + 1);
     // The process may be restarting. Immediate retries would all fail, so each retry is preceded by a pause.
@@ -176,7 +176,7 @@ class CallHandlers {
   /** Responds when the agent cannot be reached any more. */
   async #lastResort(params: Params): Promise<Response> {
     const { language, transfer } = this.#config;
-    const { apology } = wording(this.#config, language);
+    const { apology } = phrasesFor(this.#config, language);
     const facts = await this.#factsOf(params);
     if (transfer === undefined) {
       await this.#missed(params, "the agent could not be reached");
@@ -214,7 +214,7 @@ class CallHandlers {
     return this.#channel.accept([missedCall(this.#unserved(params), why)]);
   }
 
-  #unserved(params: Params): UnservedCall {
+  #unserved(params: Params): MissedCall {
     const { person, ours } = partiesOf(params);
     const call = callOf(params);
     const [from, at] = [personOf(person, call), this.#channel.clock.now()];
@@ -223,7 +223,7 @@ class CallHandlers {
 
   get #greeting(): string {
     const { language } = this.#config;
-    return this.#voice.greeting(language) ?? wording(this.#config, language).greeting;
+    return this.#voice.greeting(language) ?? phrasesFor(this.#config, language).greeting;
   }
 
   #factsOf(params: Params): Promise<SessionFacts | null> {

@@ -11,6 +11,7 @@ import {
   type ExchangeRequest,
   type ExternalId,
   externalId,
+  type Finding,
   HttpConnections,
   type Json,
   type Outbound,
@@ -20,12 +21,11 @@ import {
   type SendKey,
   type SendOutcome,
   sessionId,
-  type Verdict,
   withTimeout,
 } from "bridgehead/contract";
 import type { VoiceConfig } from "./config.ts";
 import type { Call } from "./engine/call.ts";
-import { wording } from "./speech/phrases.ts";
+import { phrasesFor } from "./speech/phrases.ts";
 import { beginningOf } from "./speech/speakable.ts";
 
 const lookAgainMs = 500;
@@ -132,7 +132,7 @@ export function callable(text: string): string | null {
 /** `skewMs`: difference allowed between our clock and the provider's. `settledMs`: how long the provider may still
  *  process a request after its timeout. */
 const skewMs = 5000;
-const settledMs = 60_000;
+const processingMs = 60_000;
 const greetingLength = 800;
 const remembered = 1000;
 
@@ -190,7 +190,7 @@ class PlacedCalls {
     return outcome;
   }
 
-  async find({ to }: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict> {
+  async find({ to }: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Finding> {
     const since = attempt.startedAt.getTime() - skewMs;
     const query = new URLSearchParams({
       To: to,
@@ -208,8 +208,8 @@ class PlacedCalls {
         (this.#keys.get(sid) ?? attempt.key) === attempt.key,
     );
     if (ours?.sid !== undefined) return { kind: "sent", id: externalId(ours.sid) };
-    const early = this.#channel.clock.now() - attempt.startedAt.getTime() < settledMs;
-    return early ? { kind: "unsure", lookAgainAfterMs: settledMs / 2 } : { kind: "not-sent" };
+    const early = this.#channel.clock.now() - attempt.startedAt.getTime() < processingMs;
+    return early ? { kind: "unsure", lookAgainAfterMs: processingMs / 2 } : { kind: "not-sent" };
   }
 
   async probe(signal: AbortSignal): Promise<ChannelStatus> {
@@ -283,7 +283,7 @@ function creation(
   call: { readonly to: string; readonly from: string; readonly text: string; readonly key: SendKey },
 ): URLSearchParams {
   const { language, max_sentences } = config;
-  const words = beginningOf(call.text, language, max_sentences, wording(config, language)).join(" ");
+  const words = beginningOf(call.text, language, max_sentences, phrasesFor(config, language)).join(" ");
   const url = channel.url("/call");
   url.search = `say=${Buffer.from(words.slice(0, greetingLength)).toString("base64url")}`;
   const status = channel.url("/status");

@@ -42,7 +42,7 @@ export interface AgentClient {
   /** Stores a human's reply; only in manual mode. Returns the message's id. */
   say(conversationId: string, text: string, call: EffectOptions): Promise<CallResult<string>>;
   /** Returns the id of a human's reply of unknown outcome, or null when it was not stored. Reads only. */
-  findSaid(conversationId: string, words: PastQuestion, call: ReadCall): Promise<CallResult<string | null>>;
+  findHumanReply(conversationId: string, words: PastQuestion, call: ReadCall): Promise<CallResult<string | null>>;
   /** Returns the messages of the conversation from about the `from`th on, as far as they can be read. */
   read(conversationId: string, from: number, call: ReadCall): Promise<PlatformMessages>;
   /** Registers a webhook. There is no idempotency key: after `unknown`, check `registered` first. */

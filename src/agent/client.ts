@@ -97,14 +97,14 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
 /** Reads of the messages of a conversation. */
 const lookups = ({
   conversations,
-}: Pick<Client, "conversations">): Pick<AgentClient, "lookUp" | "findSaid" | "read"> => ({
+}: Pick<Client, "conversations">): Pick<AgentClient, "lookUp" | "findHumanReply" | "read"> => ({
   async lookUp(conversationId, question, call) {
     const read = await readBack(conversations, conversationId, call, (messages) => isCertain(messages, question));
     if (isCertain(read.messages, question) || read.failure === null)
       return certain(findQuestion(read.messages, question), read, question);
     return read.failure;
   },
-  async findSaid(conversationId, words, call) {
+  async findHumanReply(conversationId, words, call) {
     const read = await readBack(conversations, conversationId, call, (messages) => findWords(messages, words) !== null);
     const id = findWords(read.messages, words);
     if (id === null && read.failure !== null) return read.failure;

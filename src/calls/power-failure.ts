@@ -18,7 +18,7 @@ import { bootNumber } from "../ops/boot.ts";
 import type { Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { allKnown } from "../store/tables/conversations.ts";
-import { settleEvents } from "../store/tables/events.ts";
+import { recordOutcomes } from "../store/tables/events.ts";
 import { moves } from "../store/transitions.ts";
 
 const restarted = "the machine was restarted during the call";
@@ -39,7 +39,7 @@ export async function dropAfterPowerFailure(q: Query, boot = bootNumber): Promis
     `SELECT id FROM events WHERE state = 'stored' AND kind = 'message' AND body ->> '$.thread.session' IS NOT NULL
        AND body ->> '$.forHumans' IS NULL AND body ->> '$.consent' IS NULL`,
   );
-  await settleEvents(
+  await recordOutcomes(
     q,
     unrouted.map(({ id }) => ({ id, state: "ignored", code: "power-failure", reason: restarted })),
   );

@@ -17,7 +17,7 @@ import { logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
 import { changeDraft, type DraftChange, type DraftRow, reportEnd } from "../store/tables/drafts.ts";
-import { type EventRow, settleEvent } from "../store/tables/events.ts";
+import { type EventRow, recordOutcome } from "../store/tables/events.ts";
 import { isChannelPaused } from "../store/tables/pauses.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
 import { appendTurn, endAttempt, enqueueTurn } from "../store/tables/turns.ts";
@@ -62,11 +62,11 @@ export class CallSessions implements LiveSessions {
     if (!session && event.state !== "opened") {
       const fields = { channel: line.channel, event: row.id, state: event.state };
       logOnDisk(q, context.log).info(fields, "session event ignored: unknown session");
-      return settleEvent(q, row.id, { state: "ignored", code: "no-session" });
+      return recordOutcome(q, row.id, { state: "ignored", code: "no-session" });
     }
     if (session) await applyEvent(q, session, event, context, this.#timing);
     const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, this.#timing));
-    await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
+    await recordOutcome(q, row.id, { state: "routed", code: event.state, conversation });
     const { channel } = line;
     q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
     const reason = missedReason(event, line.rules);
@@ -90,7 +90,7 @@ export class CallSessions implements LiveSessions {
         { channel: line.channel, event: row.id },
         "session message ignored: no open session",
       );
-      return settleEvent(q, row.id, { state: "ignored", code: "no-session", reason: session ? ended : null });
+      return recordOutcome(q, row.id, { state: "ignored", code: "no-session", reason: session ? ended : null });
     }
     const plan = planMessage(call);
     const turn = newId(context.clock.now());
@@ -112,7 +112,7 @@ export class CallSessions implements LiveSessions {
       receivedAt: row.received_at,
       session: session.id,
     });
-    await settleEvent(q, row.id, { state: "routed", conversation, turn });
+    await recordOutcome(q, row.id, { state: "routed", conversation, turn });
     if (plan.cancel) context.committed.push(() => context.cancel(conversation));
   }
 

@@ -29,7 +29,7 @@ export interface ChannelState {
   /** Clock milliseconds of the last change of `status.state`. */
   since: number;
   /** Clock milliseconds of the last accepted event or confirmed poll; null before the first. */
-  heardAt: number | null;
+  lastActivityAt: number | null;
   /** Warnings for the operator while the channel works, by code. */
   readonly warnings: Map<string, string>;
 }
@@ -67,7 +67,7 @@ export function createChannel(options: ChannelParts): Channel {
       const reader = options.reader();
       if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
       const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt, knownSender);
-      state.heardAt = clock.now();
+      state.lastActivityAt = clock.now();
       return accepted;
     },
     async known(ids) {
@@ -107,7 +107,7 @@ export function createChannel(options: ChannelParts): Channel {
         void scheduler
           .commit((q) => probeNow(q, id))
           .catch((error: unknown) => log.warn({ err: error }, "ending the pauses of a channel failed"));
-      if (status.state === "ready") state.heardAt = clock.now();
+      if (status.state === "ready") state.lastActivityAt = clock.now();
     },
   };
 }

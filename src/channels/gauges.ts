@@ -101,8 +101,8 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
     sample: (gauge) => {
       for (const { config, state, standby } of app.host.running()) {
         // A channel for notifications reads nothing, so the age of its last event has no meaning.
-        if (state.heardAt !== null && config.adapter.traits.platform !== null && !standby)
-          gauge.set({ channel: config.id }, (clock.now() - state.heardAt) / 1000);
+        if (state.lastActivityAt !== null && config.adapter.traits.platform !== null && !standby)
+          gauge.set({ channel: config.id }, (clock.now() - state.lastActivityAt) / 1000);
       }
     },
   });

@@ -65,7 +65,7 @@ class RunningChannel {
     this.digest = digest(config, agent);
     this.#core = core;
     this.#options = options;
-    this.state = { status: { state: "connecting" }, since: clock.now(), heardAt: null, warnings: new Map() };
+    this.state = { status: { state: "connecting" }, since: clock.now(), lastActivityAt: null, warnings: new Map() };
     this.#channel = createChannel({
       ...core,
       id: config.id,
@@ -277,7 +277,7 @@ export class Host {
   async #end(channel: RunningChannel): Promise<void> {
     await channel.stop();
     const closed = Promise.resolve(this.#options.retire(channel.adapter.routes ?? []))
-      .then(() => this.#options.scheduler().settled(channel.config.id))
+      .then(() => this.#options.scheduler().idle(channel.config.id))
       .then(() => channel.close())
       .finally(() => this.#closing.delete(closed));
     this.#closing.add(closed);

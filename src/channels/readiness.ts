@@ -18,7 +18,7 @@ export interface ChannelReport {
   /** True when the platform rejects the agent's key, which requires an operator. */
   readonly key_rejected: boolean;
   readonly since: string;
-  readonly heard_at: string | null;
+  readonly last_activity_at: string | null;
   readonly failures: number;
   /** Time of the next attempt to connect; null while connected or connecting. */
   readonly retry_at: string | null;
@@ -50,7 +50,7 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
       not_asking: noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null)),
       key_rejected: !noticesOnly && refused !== null,
       since: new Date(state.since).toISOString(),
-      heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
+      last_activity_at: state.lastActivityAt === null ? null : new Date(state.lastActivityAt).toISOString(),
       failures,
       retry_at: retryAt === null ? null : new Date(retryAt).toISOString(),
       notices_only: noticesOnly,

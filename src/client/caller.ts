@@ -241,7 +241,7 @@ async function exchange(connections: OriginConnections, outgoing: Outgoing): Pro
 }
 
 function dispatch(pool: Pool, { method, path, headers, body }: Outgoing, state: ExchangeState): void {
-  if (state.settled) return;
+  if (state.finished) return;
   try {
     if (body === undefined) return void pool.dispatch({ method, path, headers, body: null }, state);
     // undici writes the head together with the first chunk of an iterable body.
@@ -262,7 +262,7 @@ function whyAborted(signal: AbortSignal): string {
 /** The state of one request in progress. */
 class ExchangeState implements Dispatcher.DispatchHandler {
   #crossed = false;
-  #settled = false;
+  #finished = false;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #retryAfter: string | undefined;
@@ -271,15 +271,15 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #tooLarge = false;
   #lift: (() => void) | undefined;
   readonly #outgoing: Outgoing;
-  readonly #settle: (result: Exchange) => void;
+  readonly #complete: (result: Exchange) => void;
 
-  constructor(outgoing: Outgoing, settle: (result: Exchange) => void) {
+  constructor(outgoing: Outgoing, complete: (result: Exchange) => void) {
     this.#outgoing = outgoing;
-    this.#settle = settle;
+    this.#complete = complete;
   }
 
-  get settled(): boolean {
-    return this.#settled;
+  get finished(): boolean {
+    return this.#finished;
   }
 
   /** Sets a timeout of `ms` from now. Replaces the previous timeout. */
@@ -290,7 +290,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // Settled: the request was stopped while it waited for a connection. Crossed: undici is about to send it again.
-    if (this.#settled || this.#crossed) return controller.abort(new Error("must not be sent"));
+    if (this.#finished || this.#crossed) return controller.abort(new Error("must not be sent"));
     this.#controller = controller;
     if (this.#outgoing.body !== undefined) return;
     try {
@@ -305,7 +305,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
    *  the first chunk. */
   async *bodyAfterCrossing(bytes: Buffer): AsyncGenerator<Buffer> {
     await this.#outgoing.crossing?.();
-    if (this.#settled) throw new Error("must not be sent");
+    if (this.#finished) throw new Error("must not be sent");
     this.#cross();
     yield bytes;
   }
@@ -357,15 +357,15 @@ class ExchangeState implements Dispatcher.DispatchHandler {
 
   /** Once the status was received the result is a response, even if the body is incomplete. */
   #finish(broken?: string): void {
-    if (this.#settled) return;
-    this.#settled = true;
+    if (this.#finished) return;
+    this.#finished = true;
     this.#lift?.();
     if (this.#status === 0) {
       const reason = broken ?? "the connection ended without an answer";
-      return this.#settle({ kind: "failed", crossed: this.#crossed, reason });
+      return this.#complete({ kind: "failed", crossed: this.#crossed, reason });
     }
     const body = Buffer.concat(this.#chunks);
-    this.#settle({
+    this.#complete({
       kind: "answered",
       status: this.#status,
       retryAfter: this.#retryAfter,

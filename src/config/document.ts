@@ -166,7 +166,7 @@ export interface Opened {
   readonly folder: string;
   readonly document: Document;
   /** Converts YAML errors to problems with positions. */
-  readonly told: (faults: readonly ConfigFault[]) => Problem[];
+  readonly toProblems: (faults: readonly ConfigFault[]) => Problem[];
   readonly located: (findings: readonly SchemaFinding[]) => Problem[];
   /** Resolves every reference in a value. */
   readonly resolve: (raw: unknown) => Resolved;
@@ -193,7 +193,8 @@ export async function openFile(
     file,
     folder,
     document,
-    told: (faults) => faults.map(({ line, column, key, message, fix }) => ({ file, line, column, key, message, fix })),
+    toProblems: (faults) =>
+      faults.map(({ line, column, key, message, fix }) => ({ file, line, column, key, message, fix })),
     located: (findings) =>
       findings.map(({ path: at, of, message, fix }) => ({
         file,

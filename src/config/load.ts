@@ -42,7 +42,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, warnings: [], problems: [opened] };
   const { document, folder, located } = opened;
-  const faults = opened.told(document.faults);
+  const faults = opened.toProblems(document.faults);
   if (document.faults.some((fault) => !fault.readable)) return { ok: false, problems: faults, warnings: [] };
 
   const resolved = opened.resolve(document.value ?? {});

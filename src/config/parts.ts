@@ -192,7 +192,7 @@ function readPart<T extends z.ZodType>(
 ): { readonly ok: true; readonly value: z.output<T>; readonly written: Block } | Rejected {
   const { document } = opened;
   const faults = document.faults.filter((fault) => !fault.readable || Object.hasOwn(raw, fault.key));
-  if (faults.length > 0) return rejected(opened.told(faults));
+  if (faults.length > 0) return rejected(opened.toProblems(faults));
   const wrong = wrongRoot(document.value, Object.keys(raw));
   if (wrong !== null) return rejected(opened.located([wrong]));
   const resolved = opened.resolve(raw);

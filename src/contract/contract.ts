@@ -5,7 +5,7 @@ import type * as z from "zod";
 import type { Accepted, Channel } from "./channel.ts";
 import type { Party } from "./events.ts";
 import type { Cursor, ExternalId, FileRef, Json, SendKey, SessionId, ThreadToken } from "./ids.ts";
-import type { ChannelStatus, Probed, SendOutcome, Verdict } from "./outcomes.ts";
+import type { ChannelStatus, Finding, Probed, SendOutcome } from "./outcomes.ts";
 import type { Route } from "./routes.ts";
 
 export type { Accepted, Channel };
@@ -165,7 +165,7 @@ export interface Outbound<Draft extends Json = Json> {
    *  `concurrency` limits the channel. `countedSends` implements it for a fixed limit. */
   capacity?(): number;
   /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */
-  reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
+  reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding>;
   /** Returns every address that the draft goes to, including copies; a bounce suppresses no other
    *  address. Pure. Default: the first of the reply's `to`. */
   recipients?(draft: Draft): readonly string[];

@@ -37,7 +37,7 @@ export type SendOutcome =
   | { readonly kind: "unknown"; readonly reason: string };
 
 /** The result of a later check of an attempt with unknown outcome. */
-export type Verdict =
+export type Finding =
   | { readonly kind: "sent"; readonly id: ExternalId }
   | { readonly kind: "not-sent" }
   | { readonly kind: "unsure"; readonly lookAgainAfterMs?: number };

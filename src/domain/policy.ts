@@ -285,10 +285,15 @@ export function forecast(
   return { looks, complete: false };
 }
 
-function sparedOf(policy: Policy, people: readonly string[], told: readonly Contact[], at: number): readonly Spared[] {
+function sparedOf(
+  policy: Policy,
+  people: readonly string[],
+  contacts: readonly Contact[],
+  at: number,
+): readonly Spared[] {
   return [...new Set(people)].flatMap((id) => {
     const person = policy.responders.get(id);
-    if (!person || told.some((contact) => contact.person === id)) return [];
+    if (!person || contacts.some((contact) => contact.person === id)) return [];
     const duty = dutyAt(person, at);
     return duty.on ? [] : [{ person, duty }];
   });

@@ -118,7 +118,7 @@ export class Scheduler {
   }
 
   /** Resolves when all work that runs now for that channel has ended. */
-  settled(channel: string): Promise<void> {
+  idle(channel: string): Promise<void> {
     return this.#running.ended(channel);
   }
 

@@ -73,13 +73,13 @@ export class Listener {
     this.#timing = { ...standardTiming.http, ...options.timing };
     this.#publicUrl = options.publicUrl ?? "";
     this.#sockets = new Sockets({ ...options, publicUrl: () => this.#publicUrl }, limits, this.#timing);
-    const first = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#takes(incoming, outgoing);
+    const first = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#serveIfChannel(incoming, outgoing);
     this.#server = limitedServer(this.#routes(), this.#timing, limits, first);
     this.#limitConnections(limits);
     const health = adminHealth(options);
     plainErrors(health, options.log);
     this.#admin = options.adminListen ? limitedServer(health, this.#timing, limits) : null;
-    if (this.#admin) this.#admin.maxConnections = mostMonitors;
+    if (this.#admin) this.#admin.maxConnections = mostAdminConnections;
   }
 
   /** Binds the ports. */
@@ -122,10 +122,10 @@ export class Listener {
    *  connections are closed. Health checks and metrics stay available. */
   async drain(talkMs = this.#timing.talk): Promise<void> {
     this.#sockets.refuse();
-    const talked = this.#sockets.count > 0;
+    const hadSockets = this.#sockets.count > 0;
     await this.#sockets.end(talkMs);
     // A provider whose socket has ended requests the next step of the call at once, and a 503 would end it.
-    if (talked) await this.#options.clock.sleep(this.#timing.lastRequest);
+    if (hadSockets) await this.#options.clock.sleep(this.#timing.lastRequest);
     this.#isDraining = true;
     this.#server.closeIdleConnections();
   }
@@ -175,7 +175,7 @@ export class Listener {
   }
 
   /** Serves requests for channels without the routes above. Returns false for others. */
-  #takes(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
+  #serveIfChannel(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     const target = channelTarget(incoming);
     if (target === null) return false;
     this.#serveChannel(incoming, outgoing, target).catch((error: unknown) => {
@@ -229,7 +229,7 @@ export class Listener {
 }
 
 /** Limit of connections to the admin listener. */
-const mostMonitors = 100;
+const mostAdminConnections = 100;
 
 function plainErrors(app: Hono, log: Log): void {
   app.onError((error, context) => {

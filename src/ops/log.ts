@@ -55,7 +55,7 @@ export function createLog(options: LogOptions): RunningLog {
       messageKey: "message",
       timestamp: () => `,"time":"${new Date(options.clock.now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: tellError, error: tellError },
+      serializers: { err: serializeError, error: serializeError },
     },
     { write },
   );
@@ -199,17 +199,17 @@ const maskNumbers = (line: string): string =>
   line.replace(/\+\d{8,15}/g, (number) => `+${"*".repeat(number.length - 3)}${number.slice(-2)}`);
 
 /** PostgreSQL error fields that contain rows and statements, and so possibly customers' addresses. */
-const unsaid: ReadonlySet<string> = new Set(["detail", "where", "internalQuery"]);
+const omittedFields: ReadonlySet<string> = new Set(["detail", "where", "internalQuery"]);
 
 /** Serializes an error with its causes; other values stay unchanged. */
-function tellError(value: unknown): unknown {
+function serializeError(value: unknown): unknown {
   return value instanceof Error ? withoutUnsaid(stdSerializers.errWithCause(value)) : value;
 }
 
 function withoutUnsaid(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutUnsaid);
   if (value === null || typeof value !== "object") return value;
-  const said = Object.entries(value).filter(([key]) => !unsaid.has(key));
+  const said = Object.entries(value).filter(([key]) => !omittedFields.has(key));
   return Object.fromEntries(
     said.map(([key, inner]) => [key, key === "cause" || key === "aggregateErrors" ? withoutUnsaid(inner) : inner]),
   );

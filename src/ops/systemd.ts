@@ -22,7 +22,7 @@ export function createNotifier(
 ) {
   const socket = env["NOTIFY_SOCKET"];
   let complained = false;
-  const tell = (...assignments: string[]): Promise<void> => {
+  const notify = (...assignments: string[]): Promise<void> => {
     if (socket === undefined || socket === "") return Promise.resolve();
     return new Promise((resolve) => {
       const options = { env: { NOTIFY_SOCKET: socket, PATH: env["PATH"] ?? "/usr/bin:/bin" }, timeout };
@@ -38,13 +38,13 @@ export function createNotifier(
   const oneLine = (text: string): string => `STATUS=${text.replace(/\s+/g, " ")}`;
   return {
     /** Reports that the startup is complete; `systemctl status` shows `status`. */
-    ready: (status: string) => tell("READY=1", oneLine(status)),
-    status: (text: string) => tell(oneLine(text)),
-    reloading: () => tell("RELOADING=1", oneLine("reloading")),
-    stopping: () => tell("STOPPING=1", oneLine("stopping")),
+    ready: (status: string) => notify("READY=1", oneLine(status)),
+    status: (text: string) => notify(oneLine(text)),
+    reloading: () => notify("RELOADING=1", oneLine("reloading")),
+    stopping: () => notify("STOPPING=1", oneLine("stopping")),
     /** Requests more time to start or stop, in milliseconds from now. */
-    extend: (ms: number) => tell(`EXTEND_TIMEOUT_USEC=${Math.round(ms * 1000)}`),
-    watchdog: () => tell("WATCHDOG=1"),
+    extend: (ms: number) => notify(`EXTEND_TIMEOUT_USEC=${Math.round(ms * 1000)}`),
+    watchdog: () => notify("WATCHDOG=1"),
     /** Watchdog interval that systemd expects, in milliseconds; null when the watchdog is disabled. */
     watchdogMs: socket === undefined ? null : watchdogInterval(env),
   };

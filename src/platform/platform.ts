@@ -95,7 +95,7 @@ export async function startPlatform(options: PlatformOptions) {
     const close = async () => {
       stopping.abort();
       await Promise.all([closeServer(server, clock), resumed, idle, merged, delivered]);
-      await Promise.all([turns.settled(), library.settled()]);
+      await Promise.all([turns.idle(), library.idle()]);
       store.close();
     };
     /** Replaces the agents. Requests in progress are finished with the earlier definitions. */

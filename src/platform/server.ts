@@ -70,14 +70,14 @@ export function createHttpServer(fetch: RequestHandler, clock: Clock, given: Par
     const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
     outgoing.writeHead(417, { ...headers, connection: "close" }).end(body);
   });
-  server.on("connect", (_incoming, socket: Duplex) => say(socket, notFound));
+  server.on("connect", (_incoming, socket: Duplex) => respond(socket, notFound));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     const last = newest.get(socket);
     // The response was sent before the request was complete. The client would take a second response for
     // that of its next request.
     const answered = last?.incoming.complete === false && last.outgoing.headersSent;
     if (answered || !socket.writable) socket.destroy();
-    else say(socket, refusal(statuses[error.code ?? ""] ?? 400));
+    else respond(socket, refusal(statuses[error.code ?? ""] ?? 400));
   });
   return server;
 }
@@ -95,7 +95,7 @@ function refusal(status: number): Failure {
 }
 
 /** Sends a response on a connection without an exchange, and closes it. */
-function say(socket: Duplex, failure: Failure): void {
+function respond(socket: Duplex, failure: Failure): void {
   const body = JSON.stringify(failure);
   const head = [
     `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status] ?? ""}`,

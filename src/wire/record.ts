@@ -74,11 +74,11 @@ export function read<S extends z.ZodType>(schema: S, input: unknown, dropped: Dr
 
 /** Passes each pair of record and field on only once, also across calls. */
 export function once(dropped: Dropped): Dropped {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return (name, field) => {
     const key = `${name}.${field}`;
-    if (told.has(key)) return;
-    told.add(key);
+    if (reported.has(key)) return;
+    reported.add(key);
     dropped(name, field);
   };
 }

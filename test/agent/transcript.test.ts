@@ -45,7 +45,7 @@ async function reading(fault: Fault, more: ReadCall["more"] = async () => true) 
     read: (from = 0) => client.read("c-1", from, call),
     lookUp: (text: string, known: readonly string[] = []) =>
       client.lookUp("c-1", { text, knownIds: new Set(known) }, call),
-    findSaid: (text: string) => client.findSaid("c-1", { text, knownIds: new Set() }, call),
+    findSaid: (text: string) => client.findHumanReply("c-1", { text, knownIds: new Set() }, call),
   };
 }
 

@@ -8,7 +8,7 @@ import { frameDocument, frameHeaders } from "../../src/console/mail/html.ts";
 import { sanitized } from "../../src/console/mail/worker.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { openConsole } from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { conversation, event, insertEvent, sqliteDatabase } from "../support/store/databases.ts";
@@ -51,7 +51,7 @@ async function store(q: Query, id: string, html: string, of: string | null): Pro
     event(id, { channel: "support-mail", sender: "eve@example.org", subject: html.slice(0, 200), body, raw }),
   );
   const row = await q.one<{ id: number }>("SELECT id FROM events WHERE external_id = $1", id);
-  await settleEvent(q, row?.id ?? 0, { state: "routed", ...(of === null ? {} : { conversation: of }) });
+  await recordOutcome(q, row?.id ?? 0, { state: "routed", ...(of === null ? {} : { conversation: of }) });
 }
 
 // HTML bodies that try to run a script or to load something from elsewhere. Each uses its own name, so that a success names

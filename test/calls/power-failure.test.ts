@@ -129,7 +129,7 @@ const askedIn = ({ platform }: Cut, words: string): number => platform.count(`as
 async function restarted({ disk, platform, text }: Cut, log: Buffer, boot: number | null): Promise<CallPipeline> {
   const db = await started(openSqlite(surviving(disk, log), Date.now), boot);
   onTestFinished(() => db.close());
-  const pipeline = await openCallPipeline({ db, platform, channels: ["c", "mail"], settleAfter: 0 });
+  const pipeline = await openCallPipeline({ db, platform, channels: ["c", "mail"], absentAfter: 0 });
   await callOf(pipeline).tells("opened");
   await pipeline.accepts("mail", text);
   await pipeline.passes(20_000);

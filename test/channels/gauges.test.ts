@@ -7,7 +7,7 @@ import { Statistics } from "../../src/ops/statistics.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { conversation, storeEvent } from "../support/store/databases.ts";
 
 it("looks at the store once a scrape, however many gauges show it", async () => {
@@ -16,7 +16,7 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
   await migrate(db);
   await db.tx(async (q) => {
     await ensureChannel(q, "c");
-    await settleEvent(q, await storeEvent(q, "1"), { state: "failed" });
+    await recordOutcome(q, await storeEvent(q, "1"), { state: "failed" });
     await storeEvent(q, "2");
     await conversation(q, "k");
     await insertSession(q, { channel: "c", id: "s", conversation: "k", node: "n" });

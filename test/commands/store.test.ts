@@ -8,7 +8,7 @@ import { exitCodes, runCommand } from "../../src/commands/io.ts";
 import { inbox } from "../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { commandIo, inProcess, root, start } from "../support/machine/command.ts";
 
 /** The service's secrets are not to be had in a shell. */
@@ -128,7 +128,7 @@ describe("outbox, inbox and migrate", () => {
         { ...common, externalId: "1", raw: { id: "raw", bytes } },
         { ...common, externalId: "2", raw: null },
       ]);
-      for (const id of [1, 2]) await settleEvent(q, id, { state: "ignored" });
+      for (const id of [1, 2]) await recordOutcome(q, id, { state: "ignored" });
     });
     await db.close();
     const said = { out: [] as string[], err: [] as string[], bytes: [] as Uint8Array[] };

@@ -22,8 +22,8 @@ const lagging: typeof lineAdapter = {
       outbound: {
         ...outbound,
         async reconcile(draft, attempt, signal) {
-          const verdict = await reconcile(draft, attempt, signal);
-          return verdict.kind === "not-sent" ? { kind: "unsure" } : verdict;
+          const finding = await reconcile(draft, attempt, signal);
+          return finding.kind === "not-sent" ? { kind: "unsure" } : finding;
         },
       },
     };

@@ -3,7 +3,7 @@
 
 import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { missedCall, untaken, voicemail } from "../../adapters/voice/engine/record.ts";
+import { missedCall, transferUnanswered, voicemail } from "../../adapters/voice/engine/record.ts";
 import type { Policy } from "../../src/domain/policy.ts";
 import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
@@ -100,7 +100,7 @@ it("counts all that is told of one call as one escalation, about the call's own 
   });
   await pipeline.tells("opened");
   await pipeline.tells("transferring", "no-answer");
-  const missed = missedCall(unserved, untaken);
+  const missed = missedCall(unserved, transferUnanswered);
   await pipeline.gets(missed);
   await pipeline.gets(missed);
   await pipeline.tells("closed", "no-answer");
@@ -135,7 +135,7 @@ it("tells those who know of the call what came of it; whoever has taken it, alon
   const id = row?.id ?? "";
   const [dora] = [await told(pipeline.db, id, "dora"), await told(pipeline.db, id, "emil")];
   const said = async () => (await noticesIn(pipeline.db)).filter(({ kind }) => kind === "message");
-  await pipeline.gets(missedCall(unserved, untaken));
+  await pipeline.gets(missedCall(unserved, transferUnanswered));
   expect((await said()).map(({ text }) => text?.slice(0, 32))).toEqual(
     Array(2).fill("1: Missed call from +15005550001"),
   );
@@ -170,7 +170,7 @@ it("raises nothing for callers who are to have no answer, for other causes, or w
   for (const pipeline of [denied, deaf, none]) {
     await pipeline.tells("opened");
     await pipeline.tells("transferring", "no-answer");
-    await pipeline.gets(missedCall(unserved, untaken));
+    await pipeline.gets(missedCall(unserved, transferUnanswered));
     await pipeline.tells("closed", "no-answer");
     expect(await escalationsIn(pipeline.db)).toEqual([]);
     expect(await sourcesIn(pipeline.db)).toEqual([]);

@@ -225,7 +225,7 @@ export const emailCases: Cases = {
     isForwardLine: one,
     isRule: one,
   },
-  "adapters/email/parse/auth/verdict.ts": {
+  "adapters/email/parse/auth/result.ts": {
     authenticate: (f, text) => {
       const headers = [{ name: "authentication-results", value: `mx.a; ${text}` }];
       const mail = { ...personal(text), headers, from: [{ address: "a@b.c", name: "" }] };

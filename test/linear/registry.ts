@@ -269,7 +269,7 @@ export const cases: Cases = {
       call.answers({ sentences: text.split("\n"), most: 4, offer: "More?" });
       call.interrupted(text);
       call.ignores(text, moment);
-      return [call.hears(text), call.hears(text), call.asks()];
+      return [call.handleUtterance(text), call.handleUtterance(text), call.finishReply()];
     },
   },
   "adapters/voice/speech/utterances.ts": {
@@ -345,7 +345,7 @@ export const cases: Cases = {
   },
   "src/platform/brain/response.ts": {
     parsed: one,
-    createHearing: (f, text) => {
+    createAssembler: (f, text) => {
       const { events } = f({ read: () => null }) as { events: (chunk: Uint8Array) => void };
       const bytes = Buffer.from(text);
       for (let at = 0; at < bytes.length; at += 1000) events(bytes.subarray(at, at + 1000));
@@ -363,7 +363,7 @@ export const cases: Cases = {
   },
   "src/escalation/webhook/answer.ts": {
     failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) } }, 1, 0),
-    saidIn: (f, text) =>
+    replyIn: (f, text) =>
       f(
         {
           status: 200,

@@ -103,7 +103,7 @@ it("continues when the clock is set back by an hour", async () => {
 });
 
 it("believes that a question is not there only some time after the attempt was over", async () => {
-  const pipeline = await openPipeline({ settleAfter: 10_000, timeout: 12_000 });
+  const pipeline = await openPipeline({ absentAfter: 10_000, timeout: 12_000 });
   const { begun } = holding(pipeline);
   await pipeline.accepts("c", mail({ text: "hello" }));
   const asked = await begun;

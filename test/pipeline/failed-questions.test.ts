@@ -124,7 +124,7 @@ it("blocks the conversation behind what failed where that is wished, and goes on
 });
 
 it("puts a question that only ever ends in an error, and leaves no trace, a few times and no more", async () => {
-  const pipeline = await openPipeline({ settleAfter: 1000 });
+  const pipeline = await openPipeline({ absentAfter: 1000 });
   pipeline.platform.faults.ask = refusing(500);
   await pipeline.arrives({ text: "hello" });
   await pipeline.passes(3_600_000, 20_000);

@@ -6,7 +6,7 @@ import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { type Asked, cutting, refusing } from "../support/pipeline/stage.ts";
 
 it("does not repeat an opening of unknown outcome", async () => {
-  const pipeline = await openPipeline({ settleAfter: 10_000 });
+  const pipeline = await openPipeline({ absentAfter: 10_000 });
   pipeline.platform.faults.start = cutting("before");
   pipeline.platform.faults.search = refusing(500);
   await pipeline.arrives({ text: "hello" });
@@ -20,7 +20,7 @@ it("does not repeat an opening of unknown outcome", async () => {
 });
 
 it("opens nothing again before the platform has had time to write it down", async () => {
-  const pipeline = await openPipeline({ settleAfter: 10_000 });
+  const pipeline = await openPipeline({ absentAfter: 10_000 });
   pipeline.platform.faults.start = cutting("before");
   await pipeline.arrives({ text: "hello" });
   await pipeline.passes(9000, 500);
@@ -32,7 +32,7 @@ it("opens nothing again before the platform has had time to write it down", asyn
 });
 
 it("gives each further start call the same time, and gives up after as many as a question has", async () => {
-  const pipeline = await openPipeline({ settleAfter: 10_000 });
+  const pipeline = await openPipeline({ absentAfter: 10_000 });
   const starts: number[] = [];
   pipeline.platform.faults.start = (asked) => {
     starts.push(pipeline.clock.now());
@@ -58,7 +58,7 @@ it("adopts what was opened", async () => {
 });
 
 it("never gives one conversation to two, even when both find it at once", async () => {
-  const pipeline = await openPipeline({ settleAfter: 5000 });
+  const pipeline = await openPipeline({ absentAfter: 5000 });
   let starts = 0;
   pipeline.platform.faults.start = (asked) => {
     if (++starts === 1) asked.perform();

@@ -143,7 +143,7 @@ it("looks a start call of unknown outcome up before it makes another, and speaks
 });
 
 it("continues after a crash in the middle of the start call", async () => {
-  const pipeline = await openTexts({ settleAfter: 5000 });
+  const pipeline = await openTexts({ absentAfter: 5000 });
   const reached = Promise.withResolvers<void>();
   pipeline.platform.faults.start = (asked) => {
     asked.perform();

@@ -5,7 +5,7 @@ import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { openPipeline } from "../support/pipeline/pipeline.ts";
 
 it("a text of unknown outcome does not block the customer when the platform has lost the conversation", async () => {
-  const pipeline = await openPipeline({ settleAfter: 10_000 });
+  const pipeline = await openPipeline({ absentAfter: 10_000 });
   await pipeline.arrives({ text: "hello" });
   await pipeline.db.tx(async (q) => {
     const [row] = await q.all<{ conversation: string; person: string; address: string }>(

@@ -82,11 +82,11 @@ describe("the first decision", () => {
 
   it("holds what may have been answered before a restore, until it is released", () => {
     const handledBefore = { by: "self", reason: "marked" } as const;
-    const held = { kind: "settle", state: "held", code: "answered-before-restore", reason: "marked" };
+    const held = { kind: "finish", state: "held", code: "answered-before-restore", reason: "marked" };
     expect(decideFirst(received({ handledBefore }), unknown, own)).toEqual(held);
     expect(decideFirst(received({ handledBefore }, { code: "released" }), unknown, own)).toBeNull();
     const refusal = { code: "list", reason: "a list" };
-    const ignored = { kind: "settle", state: "ignored", ...refusal };
+    const ignored = { kind: "finish", state: "ignored", ...refusal };
     expect(decideFirst(received({ handledBefore, refusal }), unknown, own)).toEqual(ignored);
     const sealed = { ...refusal, hold: true } as const;
     expect(decideFirst(received({ handledBefore, refusal: sealed }), unknown, own)).toEqual(held);
@@ -99,7 +99,7 @@ describe("the guards", () => {
 
   it("refuse machine mail before suppression counts, unless the message is released", () => {
     const refusal = { code: "auto-reply", reason: "a machine" };
-    const refused = { kind: "settle", state: "ignored", ...refusal };
+    const refused = { kind: "finish", state: "ignored", ...refusal };
     expect(decideGuards(received({ refusal }), stop, line)).toEqual(refused);
     expect(decideGuards(received({ refusal }, { code: "released" }), stop, line)).toBeNull();
     expect(decideGuards(received(), stop, line)).toMatchObject({ state: "ignored", code: "suppressed" });
@@ -171,7 +171,7 @@ describe("the turn", () => {
     expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: now }]);
     expect(writes.first).toMatchObject([{ conversation: "id1", question: "Subject: Order\n\nhello" }]);
     expect(writes.next).toMatchObject([{ conversation: "k", question: "hello" }]);
-    expect(writes.settled.map(({ turn }) => turn)).toEqual(["id2", "id3"]);
+    expect(writes.outcomes.map(({ turn }) => turn)).toEqual(["id2", "id3"]);
     // The sender takes part already.
     expect(writes.participants.map(({ address }) => address)).toEqual(["b@example.org", "b@example.org"]);
     expect(writes.bound).toEqual([{ conversation: "k", via: "ours@example.org" }]);
@@ -187,7 +187,7 @@ describe("the turn", () => {
       contextOf(),
       run,
     );
-    expect(writes.settled.map(({ id }) => id)).toEqual([1, 4]);
+    expect(writes.outcomes.map(({ id }) => id)).toEqual([1, 4]);
     expect(writes.waits).toEqual([{ preferred: false, waits: [{ cap, below: 9 }] }]);
     expect(writes.escalations).toMatchObject([{ cause: "cap", conversation: null }]);
     expect(run.turns).toBe(2);
@@ -202,7 +202,7 @@ describe("a message that is not asked", () => {
     const writes = decided([[stop, { keyword }]]);
     expect(writes.suppressed).toMatchObject([{ address: "ada@example.org" }]);
     expect(writes.notices).toMatchObject([{ conversation: "id1", forced: true, text: "You get no more messages." }]);
-    expect(writes.settled).toMatchObject([{ state: "ignored", code: "opt-out", conversation: "id1" }]);
+    expect(writes.outcomes).toMatchObject([{ state: "ignored", code: "opt-out", conversation: "id1" }]);
   });
 
   it("is ignored when a later keyword has replaced it, and is not confirmed in a loop", () => {
@@ -225,7 +225,7 @@ describe("a message that is not asked", () => {
       context,
       run,
     );
-    expect(writes.settled.map(({ state, conversation }) => [state, conversation])).toEqual([
+    expect(writes.outcomes.map(({ state, conversation }) => [state, conversation])).toEqual([
       ["held", "k1"],
       ["held", "k2"],
     ]);
@@ -244,7 +244,7 @@ describe("a message that is not asked", () => {
   it("is for humans: held where the channel has no notification target", () => {
     const message = received({ forHumans: { subject: "voicemail" } });
     const writes = decided([[message, { conversation: "k" }]]);
-    expect(writes.settled).toMatchObject([{ state: "held", code: "for-humans", conversation: "k" }]);
+    expect(writes.outcomes).toMatchObject([{ state: "held", code: "for-humans", conversation: "k" }]);
     expect(writes.forHumans).toMatchObject([{ conversation: "k" }]);
   });
 
@@ -252,7 +252,7 @@ describe("a message that is not asked", () => {
     const context = () => contextOf(lineWith({ cap_text: "Too many." }));
     const counts = [{ name: "sender", cap, count: 10 }] as const;
     const first = decided([[received(), { counts }]], context());
-    expect(first.settled).toMatchObject([{ state: "held", code: "cap-sender" }]);
+    expect(first.outcomes).toMatchObject([{ state: "held", code: "cap-sender" }]);
     expect(first.notices).toMatchObject([{ text: "Too many.", forced: false }]);
     expect(first.hops).toMatchObject([{ name: "capped", code: "cap-sender" }]);
     expect(decided([[received(), { counts, notified: true }]], context()).notices).toEqual([]);

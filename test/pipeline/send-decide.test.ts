@@ -1,6 +1,6 @@
 // Decisions of the stages send and reconcile on rows: no database, no clock, no chance.
 
-import { type DeliveryEvent, externalId, type SendOutcome, type Verdict } from "bridgehead/contract";
+import { type DeliveryEvent, externalId, type Finding, type SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { changeAfter, receiptEffect } from "../../src/pipeline/reconcile/decide.ts";
@@ -116,9 +116,9 @@ describe("pauses", () => {
 });
 
 describe("a finding about an unknown draft", () => {
-  const found: Verdict = { kind: "sent", id: externalId("x") };
+  const found: Finding = { kind: "sent", id: externalId("x") };
   const days = 24 * 3_600_000;
-  it.each<[Verdict, number, number | null, Partial<ChannelRules>, object]>([
+  it.each<[Finding, number, number | null, Partial<ChannelRules>, object]>([
     [found, 0, 1000, {}, { state: "sent", open: 0, externalId: "x" }],
     [found, 9, -1, { on_unknown: "drop" }, { state: "sent", open: 0, externalId: "x" }],
     [{ kind: "not-sent" }, 0, -1, { on_unknown: "drop" }, { state: "queued", open: 1 }],

@@ -3,10 +3,10 @@
 import {
   type Attempt,
   externalId,
+  type Finding,
   type Outbound,
   type Reply,
   type SendOutcome,
-  type Verdict,
 } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { CallSessions } from "../../src/calls/sessions.ts";
@@ -27,11 +27,11 @@ import { conversation, draft, stateOf, turn } from "../support/store/databases.t
 
 const sent: SendOutcome = { kind: "sent", id: externalId("x1"), also: [externalId("x2")] };
 
-function outboundOf(send: (attempt: Attempt) => SendOutcome | Promise<SendOutcome>, verdict?: Verdict): Outbound {
+function outboundOf(send: (attempt: Attempt) => SendOutcome | Promise<SendOutcome>, finding?: Finding): Outbound {
   return {
     compose: (reply) => [{ text: reply.text }, { text: reply.signature }],
     send: async (_, attempt) => send(attempt),
-    ...(verdict ? { reconcile: async () => verdict } : {}),
+    ...(finding ? { reconcile: async () => finding } : {}),
   };
 }
 
@@ -231,9 +231,9 @@ describe("send", () => {
 });
 
 describe("reconcile", () => {
-  const found: Verdict = { kind: "sent", id: externalId("x") };
+  const found: Finding = { kind: "sent", id: externalId("x") };
 
-  it.each<["unknown" | "sending", Verdict | undefined, Partial<ChannelRules>, number | null, string, string | null]>([
+  it.each<["unknown" | "sending", Finding | undefined, Partial<ChannelRules>, number | null, string, string | null]>([
     ["unknown", found, {}, 60_000, "sent", "sent"],
     ["sending", found, {}, null, "sent", "sent"],
     ["sending", { kind: "not-sent" }, {}, null, "queued", "deferred"],
@@ -241,16 +241,16 @@ describe("reconcile", () => {
     ["sending", undefined, { unknown_window: 0 }, null, "held", "unknown"],
     ["unknown", undefined, { on_unknown: "drop" }, 0, "dropped", "unknown"],
     ["unknown", undefined, { on_unknown: "resend" }, 0, "queued", "unknown"],
-  ])("a draft %s, verdict %o, %o", async (state, verdict, over, left, after, noted) => {
+  ])("a draft %s, finding %o, %o", async (state, finding, over, left, after, noted) => {
     const db = await withDrafts(0);
     await db.tx((q) => half(q, state, left));
     const outbound = outboundOf(() => {
       throw new Error("nothing is sent by a look");
-    }, verdict);
+    }, finding);
     await round(db, outbound, over);
     expect(await row(db, "d1")).toMatchObject({ state: after, attempts: 1 });
     expect((await db.read((q) => attemptsOn(q, "d1")))[0]?.outcome).toBe(noted);
-    if (verdict?.kind === "sent") {
+    if (finding?.kind === "sent") {
       expect(await db.read((q) => q.all("SELECT external_id, draft FROM citations"))).toEqual([
         { external_id: "x", draft: "d1" },
       ]);

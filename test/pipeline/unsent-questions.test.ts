@@ -36,7 +36,7 @@ async function occupied(pipeline: TestPipeline): Promise<() => Promise<unknown>>
 
 describe("a question that has not been sent", () => {
   it("counts as not asked after a crash, and is asked at once without a look-up", async () => {
-    const options = { settleAfter: 600_000, rules: { absent_after: 600_000 } };
+    const options = { absentAfter: 600_000, rules: { absent_after: 600_000 } };
     const pipeline = await openTexts(options);
     await pipeline.says("hi");
     await occupied(pipeline);
@@ -109,7 +109,7 @@ describe("a question that has not been sent", () => {
 
   it("is asked again after the channel's own absent_after when it was lost on the way", async () => {
     const asked = async (rules: { readonly absent_after?: number }) => {
-      const pipeline = await openCallPipeline({ settleAfter: 600_000, rules });
+      const pipeline = await openCallPipeline({ absentAfter: 600_000, rules });
       const call = callOf(pipeline);
       await call.opens();
       pipeline.platform.faults.ask = cutting("before");

@@ -166,10 +166,10 @@ test("silence begins anew with every sign of life, and with what came while nobo
   onTestFinished(() => silence.stop());
   for (let n = 0; n < 10; n++) {
     await pass(20_000);
-    silence.heard();
+    silence.restart();
   }
   await pass(30_000);
-  silence.heard();
+  silence.restart();
   await pass(50);
   expect(fallen).toBe(0);
   await pass(30_000);

@@ -6,7 +6,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { releaseLane } from "../../src/store/lanes.ts";
 import { channelStates, pause, resume } from "../../src/store/operators/channels.ts";
 import { enqueueDraft } from "../../src/store/tables/drafts.ts";
-import { ensureChannel, loopingSenders, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, loopingSenders, recordOutcome } from "../../src/store/tables/events.ts";
 import { channelPauses, everyChannel, pauseChannel } from "../../src/store/tables/pauses.ts";
 import { capUse, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import {
@@ -175,7 +175,7 @@ onEachDatabase((newDatabase) => {
       const loop = (sender: string, code: string) =>
         db.tx(async (q) => {
           const id = await storeEvent(q, `${sender} ${code}`, { sender });
-          await settleEvent(q, id, { state: "ignored", code });
+          await recordOutcome(q, id, { state: "ignored", code });
         });
       const counted = () =>
         db.read(async (q) => [await loopingSenders(q, "c", minute), (await capUse(q, "c", minute, true)).total]);

@@ -12,7 +12,7 @@ import { findPerson } from "../../src/store/person/find.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite, schedulePoll } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, escalationByNumber, isTriggered } from "../../src/store/tables/escalations.ts";
-import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
 import {
   addParticipant,
@@ -105,7 +105,7 @@ onEachDatabase((newDatabase) => {
             await turn(q, `t${k}`, k, { channel, receivedAt: Date.now() - 3 * day });
             await draft(q, `d${k}`, k, 0, channel);
             if (kind === "open") continue;
-            await settleEvent(q, id, { state: "routed", turn: `t${k}` });
+            await recordOutcome(q, id, { state: "routed", turn: `t${k}` });
             await concludeTurn(q, `t${k}`, { state: "answered", open: 0 });
             await concludeDraft(q, `d${k}`, { state: "sent", open: 0 });
           }
@@ -153,8 +153,8 @@ onEachDatabase((newDatabase) => {
         for (const state of ["held", "failed"] as const) {
           const id = await storeEvent(q, state);
           await turn(q, state, "k");
-          await settleEvent(q, id, { state: "routed", turn: state });
-          await settleEvent(q, id, { state, code: "too-old" });
+          await recordOutcome(q, id, { state: "routed", turn: state });
+          await recordOutcome(q, id, { state, code: "too-old" });
           await concludeTurn(q, state, { state: "failed", open: 0 });
           ids.push(id);
         }

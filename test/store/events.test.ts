@@ -19,7 +19,7 @@ import {
   lockChannel,
   postponeEvent,
   readCursor,
-  settleEvent,
+  recordOutcome,
   storedEvents,
 } from "../../src/store/tables/events.ts";
 import {
@@ -51,7 +51,7 @@ onEachDatabase((newDatabase) => {
         body: '{"kind":"message"}',
         attempts: 0,
       });
-      await db.tx((q) => settleEvent(q, row?.id ?? 0, { state: "ignored", code: "x" }));
+      await db.tx((q) => recordOutcome(q, row?.id ?? 0, { state: "ignored", code: "x" }));
       expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(false);
       expect(await db.read((q) => storedEvents(q, "c", 10))).toEqual([]);
     });
@@ -170,7 +170,7 @@ onEachDatabase((newDatabase) => {
       await db.tx((q) => q.run("UPDATE events SET due_at = now_ms() - 1"));
       expect((await db.read((q) => storedEvents(q, "c", 2))).map((row) => row.id)).toEqual(ids.slice(0, 2));
       await db.tx(async (q) => {
-        for (const id of ids.slice(1)) await settleEvent(q, id, { state: "ignored" });
+        for (const id of ids.slice(1)) await recordOutcome(q, id, { state: "ignored" });
       });
       expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c", "d"]);
       await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));

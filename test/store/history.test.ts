@@ -8,7 +8,7 @@ import { conversationHistory, eventHistory } from "../../src/store/operators/his
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { timelineOf } from "../../src/store/operators/timeline.ts";
-import { settleEvent } from "../../src/store/tables/events.ts";
+import { recordOutcome } from "../../src/store/tables/events.ts";
 import { onEachDatabase, put, storeEvent, withConversation } from "../support/store/databases.ts";
 
 onEachDatabase((newDatabase) => {
@@ -82,7 +82,7 @@ onEachDatabase((newDatabase) => {
       await db.tx(async (q) => {
         for (let i = 0; i < 20; i++) {
           const id = await storeEvent(q, `more${i}`);
-          await settleEvent(q, id, { state: "routed", conversation: "k1" });
+          await recordOutcome(q, id, { state: "routed", conversation: "k1" });
         }
       });
       const counted = async (limit: number) => {

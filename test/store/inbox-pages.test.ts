@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { listEvents } from "../../src/store/operators/inbox.ts";
-import { settleEvent } from "../../src/store/tables/events.ts";
+import { recordOutcome } from "../../src/store/tables/events.ts";
 import { fresh, onEachDatabase, storeEvent } from "../support/store/databases.ts";
 
 const day = 86_400_000;
@@ -15,7 +15,7 @@ onEachDatabase((newDatabase) => {
         for (let n = 1; n <= 220; n++) {
           const id = await storeEvent(q, String(n));
           const stopped = { state: "ignored", code: n === 1 ? "loop" : "list" } as const;
-          await settleEvent(q, id, n % 2 === 1 ? stopped : { state: "routed" });
+          await recordOutcome(q, id, n % 2 === 1 ? stopped : { state: "routed" });
         }
       });
       const list = async (wanted: Omit<Parameters<typeof listEvents>[1], "limit">) => {

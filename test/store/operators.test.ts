@@ -10,7 +10,7 @@ import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/o
 import { overview } from "../../src/store/operators/overview.ts";
 import { forget } from "../../src/store/retention.ts";
 import { readDraft } from "../../src/store/tables/drafts.ts";
-import { countHeld, settleEvent, storedEvents } from "../../src/store/tables/events.ts";
+import { countHeld, recordOutcome, storedEvents } from "../../src/store/tables/events.ts";
 import { writePause } from "../../src/store/tables/pauses.ts";
 import { strike } from "../../src/store/tables/suppressions.ts";
 import { endAttempt } from "../../src/store/tables/turns.ts";
@@ -52,11 +52,11 @@ onEachDatabase((newDatabase) => {
       await db.tx(async (q) => {
         for (let n = 0; n < 5; n++) {
           const id = await storeEvent(q, `e${n}`, n === 4 ? { channel: "other" } : {});
-          if (n > 0) await settleEvent(q, id, { state: "held", code: "pgp-encrypted" });
+          if (n > 0) await recordOutcome(q, id, { state: "held", code: "pgp-encrypted" });
         }
-        await settleEvent(q, await storeEvent(q, "failed"), { state: "failed", code: "x" });
+        await recordOutcome(q, await storeEvent(q, "failed"), { state: "failed", code: "x" });
         const old = await storeEvent(q, "old");
-        await settleEvent(q, old, { state: "held", code: "pgp-encrypted" });
+        await recordOutcome(q, old, { state: "held", code: "pgp-encrypted" });
         await q.run("UPDATE events SET received_at = received_at - 7200000 WHERE id = $1", old);
       });
       const held = (limit: number) => db.read((q) => countHeld(q, "c", 3_600_000, limit));
@@ -179,8 +179,8 @@ onEachDatabase((newDatabase) => {
         await storeEvent(q, "3"),
       ]);
       await db.tx(async (q) => {
-        await settleEvent(q, one ?? 0, { state: "ignored", code: "auto-reply", reason: "machine" });
-        await settleEvent(q, two ?? 0, { state: "ignored", code: "list" });
+        await recordOutcome(q, one ?? 0, { state: "ignored", code: "auto-reply", reason: "machine" });
+        await recordOutcome(q, two ?? 0, { state: "ignored", code: "list" });
       });
       const ids = async (wanted: Parameters<typeof listEvents>[1]) =>
         (await db.read((q) => listEvents(q, wanted))).events.map((row) => row.external_id);
@@ -203,7 +203,7 @@ onEachDatabase((newDatabase) => {
       const db = await fresh(newDatabase);
       const id = await db.tx((q) => storeEvent(q, "1", { fingerprint: "f" }));
       for (const state of ["ignored", "held", "failed"] as const) {
-        await db.tx((q) => settleEvent(q, id, { state, code: "x", reason: "y" }));
+        await db.tx((q) => recordOutcome(q, id, { state, code: "x", reason: "y" }));
         await db.tx((q) => releaseEvent(q, id));
         expect(await db.read((q) => storedEvents(q, "c", 9))).toMatchObject([
           { id, code: "released", reason: null, attempts: 0 },
@@ -213,7 +213,7 @@ onEachDatabase((newDatabase) => {
       const copy = await db.tx((q) => storeEvent(q, "2", { fingerprint: "f" }));
       await expect(db.tx((q) => releaseEvent(q, copy))).rejects.toThrow("a copy of another message");
       const receipt = await db.tx((q) => storeEvent(q, "3", { kind: "delivery" }));
-      await db.tx((q) => settleEvent(q, receipt, { state: "ignored" }));
+      await db.tx((q) => recordOutcome(q, receipt, { state: "ignored" }));
       await expect(db.tx((q) => releaseEvent(q, receipt))).rejects.toThrow("no message but a delivery");
       await expect(db.tx((q) => releaseEvent(q, 999))).rejects.toThrow("there is none");
     });
@@ -228,9 +228,9 @@ onEachDatabase((newDatabase) => {
         await concludeTurn(q, "t3", { state: "failed", open: 1 });
         await concludeDraft(q, "d2", { state: "sent", open: 0 });
         await concludeDraft(q, "d3", { state: "held", open: 0 });
-        await settleEvent(q, await storeEvent(q, "1"), { state: "held", code: "cap-sender" });
-        await settleEvent(q, await storeEvent(q, "2"), { state: "ignored" });
-        await settleEvent(q, await storeEvent(q, "4"), { state: "failed" });
+        await recordOutcome(q, await storeEvent(q, "1"), { state: "held", code: "cap-sender" });
+        await recordOutcome(q, await storeEvent(q, "2"), { state: "ignored" });
+        await recordOutcome(q, await storeEvent(q, "4"), { state: "failed" });
         await concludeReply(q, "rd1", "failed", "defect");
         await concludeReply(q, "rd2", "composed", null);
         await storeEvent(q, "3");
@@ -284,12 +284,12 @@ onEachDatabase((newDatabase) => {
         attachments: [{ name: "a", mediaType: "b/c", size: 1, blob: blob(id), ref: null, named: true }],
       });
       await db.tx(async (q) => {
-        await settleEvent(q, await storeEvent(q, "old", attached("one")), { state: "routed" });
-        await settleEvent(q, await storeEvent(q, "shared", attached("two")), { state: "ignored" });
+        await recordOutcome(q, await storeEvent(q, "old", attached("one")), { state: "routed" });
+        await recordOutcome(q, await storeEvent(q, "shared", attached("two")), { state: "ignored" });
         await storeEvent(q, "waiting", attached("three"));
         await q.run("UPDATE events SET received_at = received_at - $1", 2 * day);
         await q.run("UPDATE blobs SET stored_at = stored_at - $1", 2 * day);
-        await settleEvent(q, await storeEvent(q, "young", attached("two")), { state: "routed" });
+        await recordOutcome(q, await storeEvent(q, "young", attached("two")), { state: "routed" });
       });
       const clean = () => db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
       expect(await clean()).toEqual({
@@ -342,8 +342,8 @@ onEachDatabase((newDatabase) => {
       const db = await withDrafts(newDatabase, ["d1", "d2", "d3"]);
       const [settled, held] = await db.tx(async (q) => {
         const ids = [await storeEvent(q, "1", { fingerprint: "f" }), await storeEvent(q, "2")];
-        await settleEvent(q, ids[0] ?? 0, { state: "routed" });
-        await settleEvent(q, ids[1] ?? 0, { state: "held" });
+        await recordOutcome(q, ids[0] ?? 0, { state: "routed" });
+        await recordOutcome(q, ids[1] ?? 0, { state: "held" });
         await turn(q, "t1", "k");
         await turn(q, "t2", "k");
         await concludeTurn(q, "t1", { state: "answered", open: 0 });
@@ -391,7 +391,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(false);
       expect(await db.tx((q) => insertEvent(q, event("9", { fingerprint: "f" })))).toBe(false);
       await db.tx(async (q) => {
-        await settleEvent(q, settled ?? 0, { state: "ignored" });
+        await recordOutcome(q, settled ?? 0, { state: "ignored" });
         await concludeDraft(q, "d1", { state: "failed", open: 0 });
         await releaseEvent(q, held ?? 0);
       });

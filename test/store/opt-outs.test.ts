@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { releaseEvent } from "../../src/store/operators/inbox.ts";
 import { listOptOuts, optOut, senderOf, undoOptOut } from "../../src/store/operators/opt-outs.ts";
-import { settleEvent } from "../../src/store/tables/events.ts";
+import { recordOutcome } from "../../src/store/tables/events.ts";
 import { hideSuppressions, lift, strike, suppress, suppressOptedOut } from "../../src/store/tables/suppressions.ts";
 import { conversation, draft, fresh, onEachDatabase, storeEvent } from "../support/store/databases.ts";
 
@@ -19,7 +19,7 @@ onEachDatabase((newDatabase) => {
       const body = JSON.stringify({ kind: "message", text: "stop it", replyTo: { address: "Other@example.org" } });
       const id = await db.tx(async (q) => {
         const stored = await storeEvent(q, "e", { sender: "a@example.org", body });
-        await settleEvent(q, stored, { state: "held", code: "possible-opt-out" });
+        await recordOutcome(q, stored, { state: "held", code: "possible-opt-out" });
         await conversation(q, "k");
         await draft(q, "d", "k", 3_600_000);
         return stored;
@@ -50,7 +50,7 @@ onEachDatabase((newDatabase) => {
     it("leave a message that was answered or dropped as it is", async () => {
       const db = await fresh(newDatabase);
       const id = await db.tx((q) => storeEvent(q, "e", { sender: "a@example.org" }));
-      await db.tx((q) => settleEvent(q, id, { state: "ignored", code: "denied" }));
+      await db.tx((q) => recordOutcome(q, id, { state: "ignored", code: "denied" }));
       await db.tx(async (q) => optOut(q, await senderOf(q, id), { actor: "dora" }));
       expect(await db.read((q) => q.one("SELECT state, code, reason FROM events"))).toEqual({
         state: "ignored",

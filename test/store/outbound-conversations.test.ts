@@ -17,7 +17,13 @@ import {
   readDraft,
   readyReplies,
 } from "../../src/store/tables/drafts.ts";
-import { exempt, postponeChannel, settleEvent, settleEventsOf, storedEvents } from "../../src/store/tables/events.ts";
+import {
+  exempt,
+  postponeChannel,
+  recordOutcome,
+  recordOutcomesOf,
+  storedEvents,
+} from "../../src/store/tables/events.ts";
 import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
 import { enqueueTurn, readTurn } from "../../src/store/tables/turns.ts";
 import {
@@ -143,11 +149,12 @@ onEachDatabase((newDatabase) => {
           dueAt: Date.now() + 3_600_000,
         });
         const ids = [await storeEvent(q, "one"), await storeEvent(q, "two"), await storeEvent(q, "other")];
-        for (const id of ids.slice(0, 2)) await settleEvent(q, id, { state: "routed", conversation: "k", turn: "t1" });
+        for (const id of ids.slice(0, 2))
+          await recordOutcome(q, id, { state: "routed", conversation: "k", turn: "t1" });
         return ids;
       });
       expect(await db.tx((q) => lease(q, "in"))).toEqual([]);
-      await db.tx((q) => settleEventsOf(q, "t1", { state: "failed", code: "not-asked", reason: "no" }));
+      await db.tx((q) => recordOutcomesOf(q, "t1", { state: "failed", code: "not-asked", reason: "no" }));
       const states = await db.read((q) =>
         q.all<{ state: string; turn: string | null }>("SELECT state, turn FROM events ORDER BY id"),
       );

@@ -7,7 +7,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
 import { dropDraft } from "../../src/store/operators/outbox.ts";
 import { besideDaemon, previewRepair, type Repair, repair, type Selection } from "../../src/store/operators/repair.ts";
-import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import {
   conversation,
@@ -157,7 +157,7 @@ onEachDatabase((newDatabase) => {
       const settled = (name: string, state: "held" | "ignored" | "failed", code: string) =>
         db.tx(async (q) => {
           const id = await storeEvent(q, name, { body: '{"kind":"message","x":1}' });
-          await settleEvent(q, id, { state, code });
+          await recordOutcome(q, id, { state, code });
           return id;
         });
       const held = await settled("a", "held", "cap-sender");
@@ -193,7 +193,7 @@ onEachDatabase((newDatabase) => {
         const found: number[] = [];
         for (const name of ["dropped", "refused", "held"]) {
           const id = await storeEvent(q, name, { body: '{"kind":"message","x":1}' });
-          await settleEvent(q, id, { state: name === "refused" ? "ignored" : "held", code: "cap-sender" });
+          await recordOutcome(q, id, { state: name === "refused" ? "ignored" : "held", code: "cap-sender" });
           found.push(id);
         }
         return found;
@@ -222,7 +222,7 @@ onEachDatabase((newDatabase) => {
       await outbox(db, "drop", { code: "too-old" });
       const id = await db.tx(async (q) => {
         const event = await storeEvent(q, "a", { body: '{"kind":"message","x":1}' });
-        await settleEvent(q, event, { state: "held", code: "cap-sender" });
+        await recordOutcome(q, event, { state: "held", code: "cap-sender" });
         return event;
       });
       const inbox = (action: Repair) => repair(besideDaemon(db), "inbox", action, { code: "cap-sender" }, operator);
@@ -339,8 +339,8 @@ onEachDatabase((newDatabase) => {
         await put(q, "turns", "t1", "state = 'failed'");
         await q.run("UPDATE lanes SET due_at = NULL WHERE id = 'k/in'");
         const event = await storeEvent(q, "a");
-        await settleEvent(q, event, { state: "routed", turn: "t1" });
-        await settleEvent(q, event, { state: "failed", code: "not-asked" });
+        await recordOutcome(q, event, { state: "routed", turn: "t1" });
+        await recordOutcome(q, event, { state: "failed", code: "not-asked" });
         return event;
       });
       await repair(besideDaemon(db), "inbox", "drop", { ids: [id] }, operator);

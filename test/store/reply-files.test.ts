@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { forget } from "../../src/store/retention.ts";
-import { settleEvent } from "../../src/store/tables/events.ts";
+import { recordOutcome } from "../../src/store/tables/events.ts";
 import { attachedFiles, filesOf, insertFiles, type ReadyFile, readFile } from "../../src/store/tables/files.ts";
 import {
   concludeDraft,
@@ -43,7 +43,7 @@ async function answered(newDatabase: NewDatabase): Promise<Database> {
       attached("lost", { blob: null, reason: "too large" }),
     ];
     const event = await storeEvent(q, "e", { attachments });
-    await settleEvent(q, event, { state: "routed" });
+    await recordOutcome(q, event, { state: "routed" });
     await conversation(q, "k");
     await draft(q, "d", "k");
     await concludeReply(q, "rd", "composed", null);

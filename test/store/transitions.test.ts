@@ -5,7 +5,7 @@ import { insertSession } from "../../src/calls/rows.ts";
 import { machines } from "../../src/domain/states.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { changeDraft, changeReply } from "../../src/store/tables/drafts.ts";
-import { settleEvent, settleEventsOf } from "../../src/store/tables/events.ts";
+import { recordOutcome, recordOutcomesOf } from "../../src/store/tables/events.ts";
 import { changeTurn } from "../../src/store/tables/turns.ts";
 import { moves, movesToAny, stateWhere, type Table, TransitionRefused } from "../../src/store/transitions.ts";
 import {
@@ -73,7 +73,7 @@ onEachDatabase((newDatabase) => {
         (q) => changeTurn(q, "t", { state: "waiting", open: 1 }),
         (q) => changeReply(q, "rd", "failed", "r"),
         (q) => changeDraft(q, "d", { state: "queued", open: 1 }),
-        (q) => settleEvent(q, Number(ids.events), { state: "stored" }),
+        (q) => recordOutcome(q, Number(ids.events), { state: "stored" }),
         (q) => changeDraft(q, "no such draft", { state: "sent", open: 0 }),
       ];
       for (const write of refused)
@@ -96,7 +96,7 @@ onEachDatabase((newDatabase) => {
         const other = await storeEvent(q, "2");
         await put(q, "events", ids.events, "state = 'held', turn = 't'");
         await put(q, "events", String(other), "state = 'routed', turn = 't'");
-        await settleEventsOf(q, "t", { state: "failed", code: "x", reason: null });
+        await recordOutcomesOf(q, "t", { state: "failed", code: "x", reason: null });
         const rows = await q.all("SELECT state, code FROM events ORDER BY id");
         expect(rows).toEqual([
           { state: "held", code: null },

@@ -116,12 +116,12 @@ export class MailFetcher {
     const open = progress.open(found);
     if (open.length === 0) {
       // The message that blocked the cursor was deleted from the mailbox.
-      progress.settle([]);
+      progress.finish([]);
       return 0;
     }
     // Only a new connection can find messages above its cursor that are already stored.
     const fresh = announced === null ? await this.#notKnown(open) : open;
-    return this.#take(quick ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) => progress.settle(uids));
+    return this.#take(quick ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) => progress.finish(uids));
   }
 
   /** Accepts the messages that arrived since a time (epoch ms) again, at the first start and after a change of
@@ -134,7 +134,7 @@ export class MailFetcher {
     // INTERNALDATE has a resolution of one second.
     const listed = (await listOnly(client, uids)).filter((one) => (one.arrived ?? since) + 1000 > since);
     const pending = await this.#take(batchesOf(await this.#notKnown(listed)), () => undefined);
-    if (pending === 0) await core.accept([], progress.settle([]));
+    if (pending === 0) await core.accept([], progress.finish([]));
     return pending;
   }
 
@@ -143,7 +143,7 @@ export class MailFetcher {
     if (listed.length === 0) return [];
     const known = await core.known(listed.map((one) => this.#idOf(one.uid)));
     const isKnown = (one: Listed) => known.has(this.#idOf(one.uid));
-    if (known.size > 0) progress.settle(listed.filter(isKnown).map((one) => one.uid));
+    if (known.size > 0) progress.finish(listed.filter(isKnown).map((one) => one.uid));
     return listed.filter((one) => !isKnown(one));
   }
 
@@ -165,11 +165,11 @@ export class MailFetcher {
       const following = rest.shift();
       if (following) start(following);
       signal.throwIfAborted();
-      const settled = ready.filter((one) => one.kind === "events");
-      pending += ready.length - settled.length;
-      const uids = settled.map((one) => one.uid);
-      if (settled.length === 0) continue;
-      const events: InboundEvent[] = settled.flatMap((one) => one.events);
+      const done = ready.filter((one) => one.kind === "events");
+      pending += ready.length - done.length;
+      const uids = done.map((one) => one.uid);
+      if (done.length === 0) continue;
+      const events: InboundEvent[] = done.flatMap((one) => one.events);
       await core.accept(events, cursorAfter(uids));
       // Marks are set after the commit and do not delay the next batch.
       marks = marks.then(() => mark(client, uids, own));
@@ -347,7 +347,7 @@ function unread(arrival: Arrival, envelope: Envelope | null, refusal: Refusal, r
 }
 
 const unsigned: SenderAuth = {
-  verdict: "none",
+  result: "none",
   method: "dmarc",
   domain: "",
   detail: "the message is too large for its signature to be verified",

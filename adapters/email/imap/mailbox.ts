@@ -255,7 +255,7 @@ export class Announcements {
 export class ReadProgress {
   #position: Position;
   /** Settled UIDs above the position, with a gap below them. */
-  readonly #settled = new Set<number>();
+  readonly #done = new Set<number>();
   /** The latest listing: UIDs and arrival times above the position, in order. */
   #listing: readonly Listed[] = [];
 
@@ -270,22 +270,22 @@ export class ReadProgress {
 
   /** True while settled messages follow an open one. A listing from the position on then returns them again. */
   get gap(): boolean {
-    return this.#settled.size > 0;
+    return this.#done.size > 0;
   }
 
   /** Returns the messages of a fresh listing (from the position on, in order) that are not settled yet. */
   open(listed: readonly Listed[]): Listed[] {
     this.#listing = listed;
-    return listed.filter((one) => one.uid > this.#position.uid && !this.#settled.has(one.uid));
+    return listed.filter((one) => one.uid > this.#position.uid && !this.#done.has(one.uid));
   }
 
   /** Records these UIDs as settled and returns the cursor to commit in the same transaction. */
-  settle(uids: readonly number[]): Cursor {
+  finish(uids: readonly number[]): Cursor {
     let { uid: reached, at } = this.#position;
-    for (const uid of uids) if (uid > reached) this.#settled.add(uid);
+    for (const uid of uids) if (uid > reached) this.#done.add(uid);
     let passed = 0;
     for (const one of this.#listing) {
-      if (one.uid > reached && !this.#settled.delete(one.uid)) break;
+      if (one.uid > reached && !this.#done.delete(one.uid)) break;
       reached = Math.max(reached, one.uid);
       at = Math.max(at, one.arrived ?? 0);
       passed += 1;

@@ -139,7 +139,7 @@ export class MailboxReader {
     const progress = new ReadProgress(origin.position);
     const own = { core, client, prefix, progress, own: identity.mark, attempts: this.#attempts };
     const fetcher = new MailFetcher({ ...this.#options, ...own, read, signal, traces });
-    if (origin.isNew && origin.rescanSince === null) await core.accept([], progress.settle([]));
+    if (origin.isNew && origin.rescanSince === null) await core.accept([], progress.finish([]));
     await this.#loop(session, fetcher, traces, origin.rescanSince);
     return cursor;
   }

@@ -3,7 +3,7 @@
 // reading or sending.
 
 import { channel as point } from "node:diagnostics_channel";
-import { type Clock, externalId, type Log, type PastAttempt, type Verdict } from "bridgehead/contract";
+import { type Clock, externalId, type Finding, type Log, type PastAttempt } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type { Identity } from "../parse/headers.ts";
 import type { EmailDraft } from "../smtp/send.ts";
@@ -216,7 +216,7 @@ export async function reconcile(
   draft: EmailDraft,
   attempt: PastAttempt,
   signal: AbortSignal,
-): Promise<Verdict> {
+): Promise<Finding> {
   const found = await Promise.race([folder.has(draft.messageId).catch(() => undefined), aborted(signal)]);
   if (found === true) return { kind: "sent", id: externalId(draft.messageId) };
   if (found === undefined) return { kind: "unsure", lookAgainAfterMs: lookAgainMs };

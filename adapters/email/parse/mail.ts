@@ -110,7 +110,7 @@ export interface ParseContext {
 
 /** Whether the address in From is authenticated. Only `pass` means yes; `temperror` may be retried later. */
 export interface SenderAuth {
-  readonly verdict: "pass" | "fail" | "none" | "temperror";
+  readonly result: "pass" | "fail" | "none" | "temperror";
   readonly method: "dmarc" | "authentication-results";
   /** Domain of the From address, lower-cased; "" when there is not exactly one. */
   readonly domain: string;

@@ -265,14 +265,14 @@ function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): v
   });
   const html = found.filter((one) => one.html && one.text !== "").at(-1);
   const plain = found.find((one) => !one.html && one.text !== "");
-  const same = html !== undefined && plain !== undefined && !html.inlineAnswers && saysTheSame(plain.text, html.text);
+  const same = html !== undefined && plain !== undefined && !html.inlineAnswers && hasSameText(plain.text, html.text);
   const best = same ? plain : (html ?? plain);
   if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
 }
 
 /** True when both have the same text in the same order, and the same part of it quoted. Punctuation,
  *  spaces and link targets are ignored. */
-function saysTheSame(plain: string, html: string): boolean {
+function hasSameText(plain: string, html: string): boolean {
   return wordsOf(plain) === wordsOf(html) && wordsOf(unquoted(plain)) === wordsOf(unquoted(html));
 }
 

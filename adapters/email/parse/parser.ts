@@ -19,7 +19,7 @@ export interface ParserOptions {
 }
 
 interface ParseTask extends Omit<ParseJob, "id"> {
-  readonly settle: (result: ParseResult | ReadResult) => void;
+  readonly resolve: (result: ParseResult | ReadResult) => void;
   readonly fail: (error: Error) => void;
   /** True when the message was in a worker that failed together with others. It is retried alone, to
    *  find the one that causes the failure. */
@@ -90,7 +90,7 @@ export class Parser {
       const done = () => signal?.removeEventListener("abort", abort);
       const task: ParseTask = {
         ...job,
-        settle: (result) => {
+        resolve: (result) => {
           done();
           resolve(result as Result); // the worker responds in the form that was requested
         },
@@ -195,7 +195,7 @@ export class Parser {
     } else {
       this.#working.delete(answer.id);
       this.#aheadBytes -= task.raw.byteLength;
-      task.settle(answer.result);
+      task.resolve(answer.result);
     }
     this.#startNextClock();
     this.#fill();
@@ -251,7 +251,7 @@ export class Parser {
     this.#outbox.length = 0;
     this.#aheadBytes = 0;
     if (tasks.length === 1) {
-      tasks[0]?.settle({ ok: false, code, reason });
+      tasks[0]?.resolve({ ok: false, code, reason });
     } else {
       for (const task of tasks) {
         task.suspect = true;

@@ -17,11 +17,11 @@ export function reportOf(root: MimePart): DeliveryReport | null {
   const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
   const receipt = parts.find((part) => /^message\/(?:global-)?disposition-notification$/.test(part.mediaType));
   const abuse = parts.find((part) => part.mediaType === "message/feedback-report");
-  const told = root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
+  const reportType = root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
   const found = status ?? receipt ?? abuse;
-  if (found === undefined && told === "") return null;
+  if (found === undefined && reportType === "") return null;
   const groups = found === undefined ? [] : fieldGroups(latin(found.content));
-  const type = told || (status ? "delivery-status" : receipt ? "disposition-notification" : "feedback-report");
+  const type = reportType || (status ? "delivery-status" : receipt ? "disposition-notification" : "feedback-report");
   return {
     type: cleanLine(type, 60),
     recipients: groups.flatMap(recipientOf).slice(0, maxRecipients),

@@ -4,7 +4,7 @@
 import { hash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { eventsOf } from "../events.ts";
-import { authenticate } from "./auth/verdict.ts";
+import { authenticate } from "./auth/result.ts";
 import { carriedText, forwardedIn } from "./forwards.ts";
 import {
   boundedText,

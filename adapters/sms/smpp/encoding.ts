@@ -77,8 +77,8 @@ export function userData(pdu: Pdu): UserData {
     return { data: whole.subarray(header), part: partIn(whole.subarray(1, header)), header };
   }
   const [reference, total, at] = [tag.reference, tag.total, tag.number].map((one) => pdu.tlvs.get(one));
-  const told = reference?.length === 2 && total?.[0] !== undefined && at?.[0] !== undefined;
-  const part = told ? checked(Buffer.from(reference).readUInt16BE(0), total[0] ?? 0, at[0] ?? 0) : null;
+  const isPart = reference?.length === 2 && total?.[0] !== undefined && at?.[0] !== undefined;
+  const part = isPart ? checked(Buffer.from(reference).readUInt16BE(0), total[0] ?? 0, at[0] ?? 0) : null;
   return { data: whole, part, header: 0 };
 }
 

@@ -115,7 +115,7 @@ class Smpp implements Provider {
   readonly limits = { maxLength: 1600, media: false, bySegment: true } as const;
   readonly atOnce: number;
   readonly #channel: Channel;
-  readonly #hear: ProviderParts["hear"];
+  readonly #accept: ProviderParts["accept"];
   readonly #common: Pick<SmsConfig, "validity" | "country">;
   readonly #config: SmppConfig;
   readonly #state: Health;
@@ -124,10 +124,10 @@ class Smpp implements Provider {
   #left: readonly SmppDelivery[] = [];
   #reference = randomInt(256);
 
-  constructor({ channel, hear }: ProviderParts, common: SmsConfig, config: SmppConfig) {
+  constructor({ channel, accept }: ProviderParts, common: SmsConfig, config: SmppConfig) {
     this.atOnce = config.window;
     this.#channel = channel;
-    this.#hear = hear;
+    this.#accept = accept;
     this.#common = common;
     this.#config = config;
     this.#state = new Health(channel);
@@ -144,7 +144,7 @@ class Smpp implements Provider {
       line = await openSession(config, "bind_transceiver", clock, signal);
       this.#lines.offer(line);
       this.#state.set("list", { state: "ready" });
-      await receive({ line, memory, hear: this.#hear, config, country: this.#common.country, signal });
+      await receive({ line, memory, accept: this.#accept, config, country: this.#common.country, signal });
     } catch (error) {
       if (signal.aborted) return;
       this.#state.set("list", failureOf(error));

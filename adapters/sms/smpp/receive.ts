@@ -12,7 +12,7 @@ import type { Session } from "./session.ts";
 export interface Receiving {
   readonly line: Session;
   readonly memory: Memory;
-  readonly hear: ProviderParts["hear"];
+  readonly accept: ProviderParts["accept"];
   readonly config: SmppConfig;
   /** Country of the national numbers that the message centre sends, if it does. */
   readonly country: string | undefined;
@@ -26,7 +26,7 @@ const lingerMs = 50;
 
 /** Returns when the signal aborts. Throws when the connection ends or a commit fails. No message is
  *  acknowledged before it is stored. */
-export async function receive({ line, memory, hear, config, country, signal }: Receiving): Promise<void> {
+export async function receive({ line, memory, accept, config, country, signal }: Receiving): Promise<void> {
   const idleMs = Math.min(30_000, Math.max(10, config.incomplete_after / 2));
   let waitMs = lingerMs;
   while (!signal.aborted) {
@@ -35,21 +35,21 @@ export async function receive({ line, memory, hear, config, country, signal }: R
     const wholes = pdus.filter((pdu) => !isReceipt(pdu)).map((pdu) => memory.take(pdu));
     const texts = [...wholes, ...memory.incomplete()].filter((whole) => whole !== null);
     const statuses = pdus.filter(isReceipt).map((pdu) => readReceipt(pdu, config.receipt_ids));
-    const heard = {
+    const received = {
       texts: texts.map((whole) => textOf(whole, config, country)),
       statuses: statuses.filter((status) => status !== null),
     };
     const cursor = memory.cursor();
-    if (cursor !== null) await hear(heard, cursor);
-    else if (heard.texts.length + heard.statuses.length > 0) await hear(heard);
+    if (cursor !== null) await accept(received, cursor);
+    else if (received.texts.length + received.statuses.length > 0) await accept(received);
     for (const pdu of pdus) {
       line.answer(pdu);
       memory.answered(pdu);
     }
     waitMs = idleMs;
-    if (!memory.unsettled()) continue;
-    const settled = memory.settling();
-    await line.settled(signal);
+    if (!memory.hasUnconfirmed()) continue;
+    const settled = memory.confirming();
+    await line.flushed(signal);
     settled();
     waitMs = lingerMs;
   }
@@ -179,7 +179,7 @@ export class Memory {
   }
 
   /** Called when responses have been written. Returns a function to call when the message centre has read them. */
-  settling(): () => void {
+  confirming(): () => void {
     const written = new Set(this.#open.filter((one) => one.answered));
     return () => {
       this.#open = this.#open.filter((one) => !written.has(one));
@@ -187,7 +187,7 @@ export class Memory {
   }
 
   /** Returns true when the message centre may not have read a response that was written. */
-  unsettled(): boolean {
+  hasUnconfirmed(): boolean {
     return this.#open.some((one) => one.answered);
   }
 

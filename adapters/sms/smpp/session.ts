@@ -110,7 +110,7 @@ export class Session {
 
   /** Resolves when the message centre has read everything that was written so far. Rejects when this
    *  cannot be determined. */
-  async settled(signal: AbortSignal): Promise<void> {
+  async flushed(signal: AbortSignal): Promise<void> {
     await this.#ask("enquire_link", {}, signal);
   }
 

@@ -25,9 +25,9 @@ import { openDownload } from "../media.ts";
 import { outcomeOf, SenderPauses, statusOf } from "../outcomes.ts";
 import {
   defineProvider,
-  type Heard,
   isLocal,
   type Provider,
+  type ReceivedBatch,
   type TextDraft,
   type WebhookEndpoint,
 } from "../provider.ts";
@@ -156,11 +156,11 @@ class Telnyx implements Provider {
     this.#connections.close();
   }
 
-  async #read(request: Request, keys: readonly KeyObject[]): Promise<Heard | null> {
+  async #read(request: Request, keys: readonly KeyObject[]): Promise<ReceivedBatch | null> {
     const body = new Uint8Array(await request.arrayBuffer());
     const now = this.#channel.clock.now();
     const heard = isTelnyxSigned(request, body, keys, now) ? readEvent(body, now) : null;
-    for (const status of heard?.statuses ?? []) this.#pauses.heard(status);
+    for (const status of heard?.statuses ?? []) this.#pauses.handleStatus(status);
     return heard;
   }
 

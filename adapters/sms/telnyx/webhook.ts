@@ -5,7 +5,7 @@ import { type DeliveryEvent, type ExchangeAnswer, retryAfterOf, sendKey } from "
 import * as z from "zod";
 import { canonicalNumber } from "../numbers.ts";
 import { classes, type ProviderRefusal, type TextClass, withoutNumbers } from "../outcomes.ts";
-import type { Heard, InboundText, TextStatus } from "../provider.ts";
+import type { InboundText, ReceivedBatch, TextStatus } from "../provider.ts";
 
 /** Parameter of the webhook's URL that carries our send key. */
 export const keyParameter = "draft";
@@ -41,7 +41,7 @@ const kinds: Readonly<Record<string, "text" | "status">> = {
 
 /** Parses a verified body; events of other kinds return no content. Throws for a supported event that is
  *  invalid: after the error response Telnyx sends it again, and the operator sees the error at Telnyx. */
-export function readEvent(body: Uint8Array, now: number): Heard {
+export function readEvent(body: Uint8Array, now: number): ReceivedBatch {
   const { data } = event.parse(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body)));
   const kind = kinds[data.event_type];
   if (kind === undefined) return { texts: [], statuses: [] };

@@ -24,16 +24,16 @@ interface BackfillPosition {
 
 export class Backfill {
   readonly #channel: Channel;
-  readonly #hear: ProviderParts["hear"];
+  readonly #accept: ProviderParts["accept"];
   readonly #settings: TwilioSettings;
   readonly #client: TwilioClient;
   readonly #health: Health;
   /** Earlier messages may have been answered by a later state of the database, which was lost. */
   readonly #startedAt: number;
 
-  constructor({ channel, hear }: ProviderParts, settings: TwilioSettings, client: TwilioClient, health: Health) {
+  constructor({ channel, accept }: ProviderParts, settings: TwilioSettings, client: TwilioClient, health: Health) {
     this.#channel = channel;
-    this.#hear = hear;
+    this.#accept = accept;
     this.#settings = settings;
     this.#client = client;
     this.#health = health;
@@ -104,7 +104,7 @@ export class Backfill {
     }
     if (texts.length > 0)
       this.#channel.log.info({ texts: texts.length }, "backfill found texts that no webhook delivered");
-    await this.#hear({ texts, statuses: [] }, cursorOf(place));
+    await this.#accept({ texts, statuses: [] }, cursorOf(place));
   }
 
   /** Returns whether one of our texts that the database does not contain was sent to the sender

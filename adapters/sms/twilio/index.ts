@@ -44,7 +44,7 @@ function create(parts: ProviderParts, settings: TwilioSettings): Provider {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
     atOnce: httpConnections,
-    endpoints: webhookEndpoints(channel, settings, (status) => sending.heard(status)),
+    endpoints: webhookEndpoints(channel, settings, (status) => sending.handleStatus(status)),
     async run(cursor, signal) {
       const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);
       if (problem) state.set("address", problem);

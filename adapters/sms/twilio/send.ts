@@ -4,11 +4,11 @@ import {
   type Attempt,
   type Channel,
   externalId,
+  type Finding,
   type Health,
   type PastAttempt,
   type SendKey,
   type SendOutcome,
-  type Verdict,
 } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import { SenderPauses } from "../outcomes.ts";
@@ -19,7 +19,7 @@ import type { TwilioSettings } from "./index.ts";
 
 /** The provider may still finish a request this long after it began, although we stopped waiting.
  *  Reconcile polls are also this far apart. Milliseconds. */
-const settleMs = 30_000;
+const processingMs = 30_000;
 /** Maximum difference between our clock and the provider's, in milliseconds. */
 const skewMs = 10_000;
 const day = 24 * 3_600_000;
@@ -50,9 +50,9 @@ export class TwilioSender {
 
   /** Handles a status callback: binds the SID to its draft, and pauses the sender or the account on
    *  errors that affect all texts. */
-  heard(status: TextStatus): void {
+  handleStatus(status: TextStatus): void {
     if (status.key !== null) this.#own(status.id, status.key);
-    this.#pauses.heard(status);
+    this.#pauses.handleStatus(status);
   }
 
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
@@ -82,9 +82,9 @@ export class TwilioSender {
     return { StatusCallback: `${this.#callback}?${keyParameter}=${key}${suffix}` };
   }
 
-  async reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict> {
+  async reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding> {
     const age = this.#channel.clock.now() - attempt.startedAt.getTime();
-    if (age < settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs - age };
+    if (age < processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs - age };
     const since = attempt.startedAt.getTime() - skewMs;
     const found = await candidates(this.#client, text, since, signal);
     const mine = found.find(({ sid }) => this.#owners.get(sid) === attempt.key);
@@ -97,13 +97,13 @@ export class TwilioSender {
       this.#own(first.sid, attempt.key);
       return { kind: "sent", id: externalId(first.sid) };
     }
-    if (age < 2 * settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs };
+    if (age < 2 * processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs };
     // Identical messages to the same recipient, all known before this process began. They belong to other
     // drafts, or the status of our own text is being stored at this moment. The next poll decides.
     const doubted = this.#doubts.get(attempt.key) ?? this.#channel.clock.now();
-    if (strange.length > 0 && this.#channel.clock.now() - doubted < settleMs) {
+    if (strange.length > 0 && this.#channel.clock.now() - doubted < processingMs) {
       this.#doubts.set(attempt.key, doubted);
-      return { kind: "unsure", lookAgainAfterMs: settleMs };
+      return { kind: "unsure", lookAgainAfterMs: processingMs };
     }
     this.#doubts.delete(attempt.key);
     return { kind: "not-sent" };

@@ -3,11 +3,11 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Channel, Log, RoutePath } from "bridgehead/contract";
 import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks/webhooks.js";
-import type { Heard, TextStatus, WebhookEndpoint } from "../provider.ts";
+import type { ReceivedBatch, TextStatus, WebhookEndpoint } from "../provider.ts";
 import { type FormFields, field, formOf, statusOfForm, textOfForm } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
-const nothing: Heard = { texts: [], statuses: [] };
+const nothing: ReceivedBatch = { texts: [], statuses: [] };
 
 /** An empty TwiML response. Any content would be sent to the customer. */
 const empty = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
@@ -49,26 +49,29 @@ export function webhookEndpoints(
     return { form, body };
   }
 
-  const route = (path: RoutePath, hear: (form: FormFields, body: Uint8Array, url: URL) => Heard): WebhookEndpoint => ({
+  const route = (
+    path: RoutePath,
+    read: (form: FormFields, body: Uint8Array, url: URL) => ReceivedBatch,
+  ): WebhookEndpoint => ({
     path,
     async read(request) {
       const url = new URL(request.url);
       const found = await proven(path, request, url);
-      return found && hear(found.form, found.body, url);
+      return found && read(found.form, found.body, url);
     },
     answer: () => new Response(empty, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } }),
   });
 
-  const hearText = (form: FormFields, body: Uint8Array): Heard => {
+  const readText = (form: FormFields, body: Uint8Array): ReceivedBatch => {
     const text = textOfForm(form, body, new Date(channel.clock.now()));
     return text === null ? nothing : { texts: [text], statuses: [] };
   };
-  const hearStatus = (form: FormFields, body: Uint8Array, url: URL): Heard => {
+  const readStatus = (form: FormFields, body: Uint8Array, url: URL): ReceivedBatch => {
     const status = statusOfForm(form, url, body);
     if (status !== null) heard(status);
     return status === null ? nothing : { texts: [], statuses: [status] };
   };
-  return [route("/inbound", hearText), route("/inbound-fallback", hearText), route("/status", hearStatus)];
+  return [route("/inbound", readText), route("/inbound-fallback", readText), route("/status", readStatus)];
 }
 
 export interface Proof {

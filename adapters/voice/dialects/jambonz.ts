@@ -64,7 +64,7 @@ class JambonzTranslator implements Translator {
   /** Text of unfinished `say` verbs by verb id, in order. */
   readonly #waiting = new Map<string, string>();
   /** Text of this talk cycle that was played completely. */
-  #heard: string[] = [];
+  #played: string[] = [];
   #speaking = false;
   /** True while transfer targets ring or have the call. */
   #dialing = false;
@@ -95,7 +95,7 @@ class JambonzTranslator implements Translator {
     if (command.kind !== "say") return [redirect(true, ...this.#verbs.of(command))];
     const text = command.text.trim();
     if (text === "") return [];
-    if (this.#waiting.size === 0) this.#heard = [];
+    if (this.#waiting.size === 0) this.#played = [];
     const id = `say-${++this.#said}`;
     this.#waiting.set(id, text);
     return [redirect(true, this.#verbs.say(id, text, command.language))];
@@ -149,7 +149,7 @@ class JambonzTranslator implements Translator {
     if (event === "kill-playback") return this.#cut();
     if (event !== "finished") return [];
     this.#waiting.delete(id);
-    this.#heard.push(words);
+    this.#played.push(words);
     return this.#waiting.size === 0 ? this.#quiet() : [];
   }
 
@@ -172,14 +172,14 @@ class JambonzTranslator implements Translator {
 
   #cut(): readonly CallEvent[] {
     if (this.#waiting.size === 0) return [];
-    const words = this.#heard.join(" ");
+    const words = this.#played.join(" ");
     this.#forget();
     return [{ kind: "interrupted", heard: words === "" ? null : words }, ...this.#quiet()];
   }
 
   #forget(): void {
     this.#waiting.clear();
-    this.#heard = [];
+    this.#played = [];
   }
 
   #quiet(): readonly CallEvent[] {

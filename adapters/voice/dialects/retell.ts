@@ -8,7 +8,7 @@ import { createHmac, randomUUID } from "node:crypto";
 import { type HttpRoute, parsedJson, sameText, sessionId } from "bridgehead/contract";
 import * as z from "zod";
 import type { VoiceChannel } from "../engine/record.ts";
-import { missedCall, untaken } from "../engine/record.ts";
+import { missedCall, transferUnanswered } from "../engine/record.ts";
 import {
   type CallEvent,
   type DialectCommand,
@@ -132,7 +132,7 @@ class RetellTranslator implements Translator {
       case "say":
         // This closes a response that a newer request has cancelled.
         if (command.text === "" && !this.#begun) return [];
-        this.#transcript.said(command.text, command.last);
+        this.#transcript.recordSpeech(command.text, command.last);
         return [this.#spoken(command.text, command.last)];
       case "transfer":
         // Retell transfers to numbers only. A call that cannot be transferred is ended instead of left open.
@@ -176,7 +176,7 @@ class RetellTranslator implements Translator {
     if (frame["interaction_type"] === "reminder_required") return { events: [...events, { kind: "silence" }] };
     // The request repeats the same utterance. Retell dropped the response before playback, so it is sent again under
     // the new number.
-    const again = words === null ? this.#transcript.unheard() : null;
+    const again = words === null ? this.#transcript.unplayed() : null;
     if (again !== null) return { events, answers: again.map(({ text, last }) => this.#spoken(text, last)) };
     // Retell understood nothing. Without any response it would stay silent and wait for one.
     return words === null ? { events } : { events, answers: [this.#spoken("", true)] };
@@ -213,7 +213,7 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
       if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
       const { event, call } = fieldsOf(parsedJson(body));
       const { call_id: id, disconnection_reason: reason } = fieldsOf(call);
-      if (event === "transfer_cancelled" && typeof id === "string") await untakenCall(voice, id);
+      if (event === "transfer_cancelled" && typeof id === "string") await reportUnansweredTransfer(voice, id);
       if (event === "call_ended" && typeof id === "string") {
         const known = typeof reason === "string" && /^\w{1,40}$/.test(reason) ? reason : "";
         await voice.closed(id, known === "" || known === "user_hangup" ? "hung-up" : known.replaceAll("_", "-"));
@@ -224,11 +224,11 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
 }
 
 /** Reports an unanswered transfer, once for each call: Retell retries a webhook without a response. */
-async function untakenCall({ channel, config }: VoiceChannel, call: string): Promise<void> {
+async function reportUnansweredTransfer({ channel, config }: VoiceChannel, call: string): Promise<void> {
   const facts = await channel.session(sessionId(call));
   if (facts === null || facts.transferring === null) return;
   const [at, ours] = [channel.clock.now(), config.number ?? null];
-  await channel.accept([missedCall({ call, from: facts.from, ours, at }, untaken)]);
+  await channel.accept([missedCall({ call, from: facts.from, ours, at }, transferUnanswered)]);
 }
 
 // Finds the new text in Retell's transcript, which every frame repeats in full, and detects barge-in.
@@ -249,10 +249,10 @@ const noise = /\(unintelligible audio\)|\(inaudible speech\)/gi;
 
 class RetellTranscript {
   /** The caller's utterance that was returned last: its index in the transcript, and its text then. */
-  #taken = { at: -1, words: "" };
+  #lastUtterance = { at: -1, words: "" };
   /** Our speech since then, as sent. */
   #pieces: SpeechPiece[] = [];
-  #heard = "";
+  #played = "";
   /** The part of the caller's last utterance that was already reported as partial text. */
   #growing = "";
   #keys = 0;
@@ -276,29 +276,29 @@ class RetellTranscript {
     const pressed = this.#pressed(frame);
     if (from === all.length) return { events: pressed, words: null };
     const words = wordsOf(all.slice(from));
-    const before = this.#taken;
+    const before = this.#lastUtterance;
     // The caller continued the same utterance. Its earlier part was already returned.
     const goesOn = from === before.at && before.words !== "" && words.startsWith(before.words);
     const fresh = (goesOn ? words.slice(before.words.length) : words).trim();
     if (from === before.at && !/[\p{L}\p{N}]/u.test(fresh)) {
-      this.#heard = "";
+      this.#played = "";
       return { events: pressed, words: null };
     }
     const events = [...pressed, ...this.#cut(all, from)];
-    this.#taken = { at: from, words };
+    this.#lastUtterance = { at: from, words };
     this.#pieces = [];
     this.#growing = words;
     return { events, words: fresh };
   }
 
   /** Records a piece of our speech. */
-  said(text: string, last: boolean): void {
+  recordSpeech(text: string, last: boolean): void {
     this.#pieces.push({ text, last });
   }
 
   /** Returns our speech since the caller's last utterance when none of it was played; else null. */
-  unheard(): readonly SpeechPiece[] | null {
-    return this.#pieces.length > 0 && this.#heard === "" ? this.#pieces : null;
+  unplayed(): readonly SpeechPiece[] | null {
+    return this.#pieces.length > 0 && this.#played === "" ? this.#pieces : null;
   }
 
   #pressed(frame: RetellFields): readonly CallEvent[] {
@@ -315,14 +315,14 @@ class RetellTranscript {
   /** Returns an interruption event when the caller spoke before our speech finished. */
   #cut(all: readonly Utterance[], from: number): readonly CallEvent[] {
     const ours = this.#pieces.map(({ text }) => text).join("");
-    this.#heard = all
-      .slice(this.#taken.at + 1, from)
+    this.#played = all
+      .slice(this.#lastUtterance.at + 1, from)
       .filter(({ role }) => role === "agent")
       .map(({ content }) => content)
       .join(" ");
     // The transcript contains our text as spoken: figures and punctuation may differ slightly.
-    if (ours === "" || plain(this.#heard).length >= plain(ours).length * 0.9) return [];
-    return [{ kind: "interrupted", heard: this.#heard }];
+    if (ours === "" || plain(this.#played).length >= plain(ours).length * 0.9) return [];
+    return [{ kind: "interrupted", heard: this.#played }];
   }
 }
 

@@ -4,12 +4,12 @@
 import { type Attempt, type ExternalId, externalId, type SendOutcome } from "bridgehead/contract";
 import type { CallEvent, StartEvent } from "../dialects/dialect.ts";
 import type { SpeechDraft } from "../outbound.ts";
-import { configuredGreeting, languageOf, type Phrases, wording } from "../speech/phrases.ts";
+import { configuredGreeting, languageOf, type Phrases, phrasesFor } from "../speech/phrases.ts";
 import { sentencesOf } from "../speech/speakable.ts";
 import { canTransfer } from "../twiml.ts";
 import { Dialogue } from "./dialogue.ts";
 import { type CallParts, type ConnectionEnd, type Farewell, isCancellable, leave } from "./leaving.ts";
-import { notesOf, untaken } from "./record.ts";
+import { notesOf, transferUnanswered } from "./record.ts";
 import { Speaker } from "./speaking.ts";
 import { Keypad, ReplyWait, Silence, Utterances } from "./timers.ts";
 
@@ -78,13 +78,15 @@ export class Call {
     this.#quiet = new Silence(
       timers,
       (asked) => {
-        this.#talk.asksPresence();
+        this.#talk.recordPresenceQuestion();
         return this.#phrases.stillThere[asked % 2] ?? "";
       },
       () => this.#talk.closing,
       () => (this.#talk.closing ? this.#end() : this.#goodbye("silent")),
     );
-    this.#utterances = new Utterances(timers, this.#debounces ? config.collect : 0, (text) => this.#said(text));
+    this.#utterances = new Utterances(timers, this.#debounces ? config.collect : 0, (text) =>
+      this.#handleUtterance(text),
+    );
     this.#keys = new Keypad(
       timers,
       this.#canTransfer,
@@ -107,7 +109,7 @@ export class Call {
     const usual = configuredGreeting(config, this.#language) ?? channel.agent()?.introduction;
     const first = greeting ?? (again ? this.#phrases.lostYou : (usual ?? this.#phrases.greeting));
     const sentences = sentencesOf(first, this.#language, this.#phrases);
-    this.#talk.says(sentences);
+    this.#talk.record(sentences);
     if (can.greets) this.#speaker.assume(first);
     // A call that continues on another connection is not affected by a pause that began during it.
     const refused = this.#isIdle || (!again && channel.agent()?.paused === true);
@@ -219,7 +221,7 @@ export class Call {
   }
 
   get #phrases(): Phrases {
-    return wording(this.#parts.config, this.#language);
+    return phrasesFor(this.#parts.config, this.#language);
   }
 
   /** True while the agent receives no messages (it is inactive, or its key is rejected). It is not waited for. */
@@ -250,7 +252,7 @@ export class Call {
   }
 
   #active(): void {
-    this.#quiet.heard();
+    this.#quiet.reset();
     // A caller who speaks during the goodbye may want to continue, so the goodbye is cancelled.
     if (this.#leaving && isCancellable(this.#leaving.farewell) && !this.#closed) {
       this.#leaving.abort.abort("over");
@@ -290,8 +292,8 @@ export class Call {
   }
 
   /** Handles a complete utterance: sends it to the agent, or responds without the agent. */
-  async #said(text: string): Promise<void> {
-    const reaction = this.#talk.hears(text);
+  async #handleUtterance(text: string): Promise<void> {
+    const reaction = this.#talk.handleUtterance(text);
     if (reaction.kind === "ask") {
       const stored = this.#ask(text, reaction.heard);
       if (this.#debounces || this.#finished) return stored;
@@ -308,14 +310,14 @@ export class Call {
 
   async #keyed(row: string): Promise<void> {
     await this.#utterances.flush();
-    await Promise.all([this.#ask(row, this.#talk.asks(), true), this.#awaitReply()]);
+    await Promise.all([this.#ask(row, this.#talk.finishReply(), true), this.#awaitReply()]);
   }
 
   async #ask(text: string, heard: string | null, keyed = false): Promise<void> {
     const { record } = this.#parts;
     const id = record.messageId(++this.#count);
     this.#newest = id;
-    await record.said(id, text, notesOf(heard, keyed));
+    await record.storeMessage(id, text, notesOf(heard, keyed));
   }
 
   async #cutShort(heard: string | null, stored: boolean): Promise<void> {
@@ -337,14 +339,14 @@ export class Call {
       return record.closed("transferred", this.#duration);
     }
     channel.log.warn({ call: start.call, outcome }, "call transfer not answered");
-    await record.missed(untaken);
+    await record.missed(transferUnanswered);
     if (outcome === "gone") return;
     this.#leaving = null;
     const { apology } = this.#phrases;
     if (config.transfer?.no_answer !== "agent") return this.#goodbye("no-answer", [apology]);
     await record.returned();
     if (this.#language !== config.language) await write({ kind: "language", language: this.#language });
-    this.#talk.says([apology]);
+    this.#talk.record([apology]);
     await this.#speaker.speak([apology]);
     this.#listen();
   }

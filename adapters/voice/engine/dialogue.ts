@@ -60,14 +60,14 @@ export class Dialogue {
   }
 
   /** Records speech of the channel itself, such as a greeting. */
-  says(pieces: readonly string[]): void {
-    this.#say(pieces);
+  record(pieces: readonly string[]): void {
+    this.#setCurrent(pieces);
     this.#answering = this.#closing = this.#presence = false;
     this.#kept = [];
   }
 
   /** Records the question whether the caller is still there. An earlier offer stays valid. */
-  asksPresence(): void {
+  recordPresenceQuestion(): void {
     this.#presence = true;
   }
 
@@ -101,17 +101,17 @@ export class Dialogue {
   }
 
   /** Handles a complete utterance that was not ignored. */
-  hears(text: string): Reaction {
+  handleUtterance(text: string): Reaction {
     this.#presence = false;
     const agrees = isAcknowledgement(text);
     if (this.#closing && (agrees || isClosing(text))) return { kind: "leave" };
-    const left = this.#unheard();
+    const left = this.#unplayed();
     // After a barge-in with a back-channel, speech resumes where playback stopped. A question that was cut off counts
     // as answered.
     const answered = left.length === 1 && isQuestion(left) && !isBackchannel(text);
     if (agrees && !answered && left.length + this.#kept.length > 0) {
       this.#note = null;
-      const pieces = this.#answering ? this.#portion([...left, ...this.#kept]) : this.#say(left);
+      const pieces = this.#answering ? this.#portion([...left, ...this.#kept]) : this.#setCurrent(left);
       return { kind: "speak", pieces };
     }
     this.#callerLeaves = isClosing(text);
@@ -120,12 +120,12 @@ export class Dialogue {
 
   /** Called when the agent gets a message without an utterance (DTMF). Returns the played part of the previous reply;
    *  null for all of it. */
-  asks(): string | null {
+  finishReply(): string | null {
     this.#callerLeaves = false;
     return this.#asked();
   }
 
-  #say(pieces: readonly string[]): readonly string[] {
+  #setCurrent(pieces: readonly string[]): readonly string[] {
     this.#current = pieces;
     this.#spoken = null;
     return pieces;
@@ -135,10 +135,10 @@ export class Dialogue {
     const { now, rest } = limit(all, this.#most);
     this.#kept = this.#offer === null ? [] : rest;
     this.#closing = rest.length === 0 && isGoodbye(now.at(-1) ?? "");
-    return this.#say(this.#kept.length === 0 || this.#offer === null ? now : [...now, this.#offer]);
+    return this.#setCurrent(this.#kept.length === 0 || this.#offer === null ? now : [...now, this.#offer]);
   }
 
-  #unheard(): readonly string[] {
+  #unplayed(): readonly string[] {
     if (this.#spoken === null) return [];
     return this.#current.slice(this.#spoken).filter((piece) => piece !== this.#offer);
   }
@@ -146,7 +146,7 @@ export class Dialogue {
   #asked(): string | null {
     const partly = this.#answering && this.#kept.length > 0;
     const heard = this.#note ?? (partly ? `${quoted(this.#current)} (the rest was not spoken)` : null);
-    this.says([]);
+    this.record([]);
     this.#note = heard;
     return heard;
   }

@@ -63,7 +63,7 @@ export class CallRecord {
   }
 
   /** Stores a message of the caller. `notes`: facts for the agent in addition to the text. */
-  async said(id: ExternalId, text: string, notes: Readonly<Record<string, string>>): Promise<void> {
+  async storeMessage(id: ExternalId, text: string, notes: Readonly<Record<string, string>>): Promise<void> {
     const { person, ours } = this.#name;
     await this.#store.accept([
       {
@@ -126,7 +126,7 @@ export class CallRecord {
 // Messages to humans about calls: a voicemail, and a missed call. They reach responders as notifications, so no
 // telephone has to be watched.
 
-export interface UnservedCall {
+export interface MissedCall {
   readonly call: string;
   readonly from: Party;
   readonly ours: string | null;
@@ -137,11 +137,11 @@ export interface UnservedCall {
 const nameOf = ({ address }: Party): string => (address.startsWith("anonymous:") ? "an anonymous caller" : address);
 
 /** Reason of a missed call when no human answered the transfer. */
-export const untaken = "the transfer was not answered";
+export const transferUnanswered = "the transfer was not answered";
 
 /** Builds the message for a missed call: the agent did not answer or was unreachable, or no human took the call. The
  *  id limits it to one per call. */
-export function missedCall(call: UnservedCall, why: string): MessageEvent {
+export function missedCall(call: MissedCall, why: string): MessageEvent {
   const caller = nameOf(call.from);
   const subject = `Missed call from ${caller}`;
   const text = `${caller} called ${call.ours ?? "us"} and was not served: ${why}. No message was left.\nCall: ${call.call}`;
@@ -150,7 +150,7 @@ export function missedCall(call: UnservedCall, why: string): MessageEvent {
 
 /** Builds the message for a voicemail recording. */
 export function voicemail(
-  call: UnservedCall,
+  call: MissedCall,
   recording: { readonly id: string; readonly url: string; readonly seconds: string },
 ): MessageEvent {
   const caller = nameOf(call.from);
@@ -163,7 +163,7 @@ export function voicemail(
   return { ...message(call, `voicemail/${recording.id}`, text), forHumans: { subject } };
 }
 
-function message({ call, from, ours, at }: UnservedCall, what: string, text: string) {
+function message({ call, from, ours, at }: MissedCall, what: string, text: string) {
   return {
     kind: "message",
     id: externalId(`${call}/${what}`),

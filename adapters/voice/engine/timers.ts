@@ -86,7 +86,7 @@ export class ReplyWait {
   readonly #giveUp: () => Promise<void>;
   readonly #timer: Timer;
   /** Continues over all questions of a call, so that consecutive waits use different fillers. */
-  #said = 0;
+  #spokenFillers = 0;
 
   /** `giveUp` is called when no reply arrives before the timeout. */
   constructor(parts: TimerParts, fillers: () => readonly string[], giveUp: () => Promise<void>) {
@@ -131,7 +131,7 @@ export class ReplyWait {
 
   #filler(): string {
     const all = this.#fillers();
-    return all[this.#said++ % all.length] ?? "";
+    return all[this.#spokenFillers++ % all.length] ?? "";
   }
 }
 
@@ -185,7 +185,7 @@ export class Silence {
   }
 
   /** Resets the counter, because the caller was active. */
-  heard(): void {
+  reset(): void {
     this.#asked = 0;
   }
 
@@ -224,7 +224,7 @@ const prolonged = 4;
 export class Utterances {
   readonly #parts: TimerParts;
   readonly #wait: number;
-  readonly #said: (text: string) => Promise<void>;
+  readonly #onMessage: (text: string) => Promise<void>;
   readonly #timer: Timer;
   #texts: string[] = [];
   #since = 0;
@@ -233,7 +233,7 @@ export class Utterances {
   constructor(parts: TimerParts, wait: number, said: (text: string) => Promise<void>) {
     this.#parts = parts;
     this.#wait = wait;
-    this.#said = said;
+    this.#onMessage = said;
     this.#timer = new Timer(parts);
   }
 
@@ -273,7 +273,7 @@ export class Utterances {
     this.#timer.cancel();
     const text = this.#texts.join(" ").slice(0, longest);
     this.#texts = [];
-    if (text !== "") await this.#said(text);
+    if (text !== "") await this.#onMessage(text);
   }
 }
 

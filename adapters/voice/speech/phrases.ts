@@ -211,7 +211,7 @@ export function primary(lang: string): string {
 
 /** Returns the phrases for a language tag. An override for the exact tag takes precedence over one for the primary
  *  language. */
-export function wording(config: VoiceConfig, language: string): Phrases {
+export function phrasesFor(config: VoiceConfig, language: string): Phrases {
   const under = (tag: string) => config.phrases.find((one) => one.language === tag);
   const said: Partial<PhraseOverrides> = { ...under(primary(language)), ...under(language) };
   const standard = phrases(language);

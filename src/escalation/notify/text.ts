@@ -222,7 +222,7 @@ export function quotesNotification(text: string): boolean {
 }
 
 /** Limit of a customer's message that is passed on by mail, in characters. */
-const mostSaid = 20_000;
+const mostCustomerText = 20_000;
 
 /** Returns the text of a message about one or several escalations, and its subject on channels with
  *  subjects (`threads`). `details`: of the escalations in the same order, at most `mostHeadlines`. */
@@ -243,7 +243,7 @@ export function notificationText(
     return { text: allAcknowledgedText(numbers, notification.subject), subject };
   }
   if (notification.text !== null) {
-    const said = clipped(notification.text, mostSaid, first.row.number);
+    const said = clipped(notification.text, mostCustomerText, first.row.number);
     const text = notification.kind === "customer" ? customerQuote(way === "sms" ? notification.text : said) : said;
     return { text: way === "sms" ? bounded(text) : text, subject };
   }

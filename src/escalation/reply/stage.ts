@@ -11,7 +11,7 @@ import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { addTriggers, escalationByNumber } from "../../store/tables/escalations.ts";
-import { type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { type EventRow, recordOutcome } from "../../store/tables/events.ts";
 import { attachedFiles } from "../../store/tables/files.ts";
 import { addNotifications, type TargetRow } from "../../store/tables/responders.ts";
 import { acknowledge, close, type EscalationCore, enqueueRelay, resume } from "../actions.ts";
@@ -54,9 +54,9 @@ export async function routeResponderReply(
   const { code, reason, answer, stranger } = ignored;
   if (answer !== undefined) await answerTo(q, row, first.target, answer, deps);
   // Sent once per address, because the address may belong to an autoresponder. The stranger gets no message.
-  if (stranger !== undefined) await enqueueSaid(q, first.target, `from:${event.from.address}`, stranger, deps);
+  if (stranger !== undefined) await enqueueCustomerText(q, first.target, `from:${event.from.address}`, stranger, deps);
   logOnDisk(q, deps.log).warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
-  await settleEvent(q, row.id, { state: "ignored", code, reason });
+  await recordOutcome(q, row.id, { state: "ignored", code, reason });
   return true;
 }
 
@@ -114,8 +114,8 @@ async function write(
     );
     // At most one message per window, because the address may belong to an autoresponder.
     const window = Math.floor(deps.clock.now() / deps.timing.escalation.heldReply);
-    if (automatic.text !== null) await enqueueSaid(q, first, `held:${window}`, automatic.text, deps);
-    return settleEvent(q, row.id, { state, code, reason, ...conversation });
+    if (automatic.text !== null) await enqueueCustomerText(q, first, `held:${window}`, automatic.text, deps);
+    return recordOutcome(q, row.id, { state, code, reason, ...conversation });
   }
   await addTriggers(
     q,
@@ -127,7 +127,7 @@ async function write(
   );
   for (const action of actions) await apply(q, action, deps);
   for (const answer of answers) await answerTo(q, row, answer.target, answer.text, deps);
-  await settleEvent(q, row.id, { state: "routed", code: "human", ...conversation });
+  await recordOutcome(q, row.id, { state: "routed", code: "human", ...conversation });
 }
 
 async function apply(
@@ -155,7 +155,7 @@ async function answerTo(
     logOnDisk(q, log).warn({ channel, event }, "escalation reply not answered: duplicate or loop limit");
 }
 
-async function enqueueSaid(
+async function enqueueCustomerText(
   q: Query,
   { id: target }: TargetRow,
   subject: string,

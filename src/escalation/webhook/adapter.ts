@@ -21,7 +21,7 @@ import { type Destination, judge, type Resolve } from "../../ops/address.ts";
 import { after, scopeUnder } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { EscalationParts } from "../actions.ts";
-import { deferred, failureIn, saidIn, type WebhookReply } from "./answer.ts";
+import { deferred, failureIn, replyIn, type WebhookReply } from "./answer.ts";
 import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients.ts";
 
 export type WebhookDeps = Pick<EscalationParts, "policy" | "lines"> & {
@@ -68,8 +68,8 @@ export const webhookAdapter = (deps: WebhookDeps) =>
     },
   });
 
-function outboundOf(desk: Desk): Outbound<WebhookDraft> {
-  const { deps } = desk;
+function outboundOf(core: WebhookCore): Outbound<WebhookDraft> {
+  const { deps } = core;
   return {
     compose({ to, text, token }) {
       const [party] = to;
@@ -80,7 +80,7 @@ function outboundOf(desk: Desk): Outbound<WebhookDraft> {
       const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
       if (recipient === "stranger") return refused("not-a-recipient", "nobody who is told has this webhook any more");
       if (recipient === "unread") return deferred("the agent's recipients were not read yet", attempt.number);
-      return deliver(draft, recipient, attempt, desk);
+      return deliver(draft, recipient, attempt, core);
     },
   };
 }
@@ -88,7 +88,7 @@ function outboundOf(desk: Desk): Outbound<WebhookDraft> {
 const refused = (code: string, reason: string): SendOutcome => ({ kind: "refused", code, reason });
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-interface Desk {
+interface WebhookCore {
   readonly channel: Channel;
   readonly deps: WebhookDeps;
   readonly connections: HttpConnections;
@@ -98,9 +98,9 @@ async function deliver(
   draft: WebhookDraft,
   recipient: WebhookRecipient,
   attempt: Attempt,
-  desk: Desk,
+  core: WebhookCore,
 ): Promise<SendOutcome> {
-  const { channel, deps } = desk;
+  const { channel, deps } = core;
   const { signal, number, key } = attempt;
   const judged = await judge(draft.url, deps.policy()?.allowPrivate ?? [], {
     ...(deps.resolve ? { resolve: deps.resolve } : {}),
@@ -115,11 +115,11 @@ async function deliver(
     ...webhookHeaders(key, channel.clock.now(), draft.body, recipient.secret),
     "content-type": "application/json",
   };
-  const answer = await post(destination, headers, draft.body, attempt, desk);
+  const answer = await post(destination, headers, draft.body, attempt, core);
   if ("kind" in answer) return answer;
   const failure = failureIn(answer, number, channel.clock.now());
   if (failure) return failure;
-  const said = saidIn(answer, draft.body);
+  const said = replyIn(answer, draft.body);
   // Stored before the delivery counts as done. If storing fails, the delivery is retried under the same id.
   if (said) await channel.accept([eventOf(draft, attempt, said, channel)]);
   return { kind: "sent", id: externalId(key), detail: String(answer.status) };
@@ -132,7 +132,7 @@ async function post(
   headers: Readonly<Record<string, string>>,
   body: string,
   attempt: Attempt,
-  { connections, deps }: Desk,
+  { connections, deps }: WebhookCore,
 ): Promise<ExchangeAnswer | SendOutcome> {
   const time = scopeUnder(attempt.signal);
   const abortAfter = (ms: number, reason: string) => after(ms, () => time.abort(new Error(reason)));

@@ -66,7 +66,10 @@ const answerable: { readonly [type: string]: { readonly acknowledge: boolean } }
 
 /** Returns the reply in the receiver's response to `body`; null for a plain confirmation. Only JSON with
  *  the documented fields counts. */
-export function saidIn({ headers, json }: Pick<ExchangeAnswer, "headers" | "json">, body: string): WebhookReply | null {
+export function replyIn(
+  { headers, json }: Pick<ExchangeAnswer, "headers" | "json">,
+  body: string,
+): WebhookReply | null {
   const about = answerable[String(objectIn(parsedJson(body))?.["type"])];
   if (!about || !/^application\/(.+\+)?json\b/i.test(String(headers["content-type"]))) return null;
   const answer = objectIn(json);

@@ -44,7 +44,7 @@ export const readTimeout = (deps: Pick<AskDeps, "timeout" | "timing">): number =
 const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal => limited(signal, readTimeout(deps));
 
 /** Returns the channel's `absent_after`, or the platform's default, in milliseconds. */
-const settleAfterOf = ({ line }: Asking, deps: AskDeps): number => line.rules.absent_after ?? deps.settleAfter;
+const absentAfterOf = ({ line }: Asking, deps: AskDeps): number => line.rules.absent_after ?? deps.absentAfter;
 
 /** The parameters of an API call with an effect. The call ends with the lease and does not begin unless its full timeout
  *  fits into the lease. The attempt is recorded at the crossing, when the connection is available, unless its claim has
@@ -235,7 +235,7 @@ export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskD
     if (await deps.db.read((q) => isBound(q, id))) continue;
     return { kind: "bound", platformId: id, adopted: true };
   }
-  return afterAbsence(turn, settleAfterOf(asking, deps), {
+  return afterAbsence(turn, absentAfterOf(asking, deps), {
     early: "not opened yet",
     final: "the conversation was never opened",
   });
@@ -273,7 +273,7 @@ export async function findAnswer(
       return { kind: "answered", answer: found.answer, rendered };
     }
     case "absent":
-      return afterAbsence(turn, settleAfterOf(asking, deps), {
+      return afterAbsence(turn, absentAfterOf(asking, deps), {
         early: "not there yet",
         final: "the question never arrived",
       });
@@ -293,10 +293,10 @@ export async function findPosted(
 ): Promise<AskDecision> {
   const { line, turn } = asking;
   const { wanted, call } = await lookup(asking, platformId, signal, deps);
-  const result = await line.client.findSaid(platformId, wanted, call);
+  const result = await line.client.findHumanReply(platformId, wanted, call);
   if (result.kind !== "ok") return missingOr(asking, result, deps);
   if (result.value !== null) return { kind: "relayed", id: result.value };
-  return afterAbsence(turn, settleAfterOf(asking, deps), {
+  return afterAbsence(turn, absentAfterOf(asking, deps), {
     early: "not there yet",
     final: "the words never arrived",
   });
@@ -304,7 +304,7 @@ export async function findPosted(
 
 /** HTTP 404 for the whole conversation: after the settle time, the question was deleted with it. */
 function missingOr(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
-  const settled = (asking.turn.over_ago ?? 0) >= settleAfterOf(asking, deps);
+  const settled = (asking.turn.over_ago ?? 0) >= absentAfterOf(asking, deps);
   if (result.kind === "missing" && settled) return { kind: "gone", reason: result.reason };
   return unreadable(asking, result, deps);
 }

@@ -230,14 +230,14 @@ export function afterFailedLookup(turn: TurnRow, result: FailedCall): AskDecisio
   return unknown(result.reason, delay, { penalty });
 }
 
-/** The lookup found no trace of the attempt. Waits until `settleAfter` milliseconds have passed since the
+/** The lookup found no trace of the attempt. Waits until `absentAfter` milliseconds have passed since the
  *  attempt, then retries it, up to the limit. */
 export function afterAbsence(
   turn: TurnRow,
-  settleAfter: number,
+  absentAfter: number,
   why: { readonly early: string; readonly final: string },
 ): AskDecision {
-  const missing = settleAfter - (turn.over_ago ?? 0);
+  const missing = absentAfter - (turn.over_ago ?? 0);
   if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.lookups), missing + 10));
   if (turn.attempts >= attemptLimit) return failed("refused", `tried ${turn.attempts} times, and ${why.final}`);
   return { kind: "retry", outcome: "refused", reason: why.final, delay: askDelay(turn.attempts), penalty: 0 };

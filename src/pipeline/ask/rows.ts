@@ -17,7 +17,7 @@ import {
   unbindPlatform,
 } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
-import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
+import { recordOutcomesOf, reportUnanswered } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
@@ -102,7 +102,7 @@ export async function refuse(
 ): Promise<void> {
   await changeTurn(q, turn.id, { state: kind === "drop" ? "dropped" : "failed", open: 0, reason });
   const outcome = { state: kind === "drop" ? "ignored" : "held", code, reason } as const;
-  await settleEventsOf(q, turn.id, outcome);
+  await recordOutcomesOf(q, turn.id, outcome);
   reportUnanswered(q, turn, outcome);
   if (kind === "hold") await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
 }
@@ -330,7 +330,7 @@ async function list(
   code: string,
   reason: string,
 ): Promise<void> {
-  await settleEventsOf(q, asking.turn.id, { state, code, reason });
+  await recordOutcomesOf(q, asking.turn.id, { state, code, reason });
   reportUnanswered(q, asking.turn, { state, code });
 }
 

@@ -21,7 +21,7 @@ export interface AskDeps extends Core {
   readonly timeout: number;
   /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
    *  channels without their own value. */
-  readonly settleAfter: number;
+  readonly absentAfter: number;
 }
 
 export function askStage(deps: AskDeps): Stage {

@@ -31,7 +31,7 @@ import {
   type ReplyRow,
   readyReplies,
 } from "../../store/tables/drafts.ts";
-import { lockChannel, reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
+import { lockChannel, recordOutcomesOf, reportUnanswered } from "../../store/tables/events.ts";
 import { filesOf, type ReadyFile } from "../../store/tables/files.ts";
 import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../channel-runtime.ts";
@@ -69,7 +69,7 @@ const failed = (error: unknown) => ({ state: "failed", reason: String(error) }) 
 async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void> {
   if (row.turn === null) return;
   const outcome = { state: "failed", code: "not-composed", reason } as const;
-  await settleEventsOf(q, row.turn, outcome);
+  await recordOutcomesOf(q, row.turn, outcome);
   reportUnanswered(q, await readTurn(q, row.turn), outcome);
 }
 

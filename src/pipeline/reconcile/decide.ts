@@ -1,7 +1,7 @@
 // Decisions of stage reconcile and of delivery receipts on loaded rows. Pure: the caller passes the jitter
 // and writes the results.
 
-import type { DeliveryEvent, Verdict } from "bridgehead/contract";
+import type { DeliveryEvent, Finding } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
 import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retry.ts";
 import { type DraftChange, type DraftRow, unknownOutcome } from "../../store/tables/drafts.ts";
@@ -20,7 +20,7 @@ export const notificationRules = (rules: ChannelRules, window: number): ChannelR
 /** Returns the change of an unknown draft after the adapter's finding. Retries by policy could repeat
  *  without end: their backoff grows, and the lifetime of deferred drafts applies. */
 export function changeAfter(
-  finding: Verdict,
+  finding: Finding,
   draft: Pick<DraftRow, "lookups" | "reconcile_left" | "attempts" | "trying_for">,
   rules: ReconcileRules,
   pace: Pace,

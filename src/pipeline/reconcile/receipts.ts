@@ -9,7 +9,7 @@ import { failpointOfCommit, logOnDisk, type Query } from "../../store/driver.ts"
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, type DraftRow, endRest, readDraft, reportDraft, resumeRest } from "../../store/tables/drafts.ts";
-import { awaitDraft, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { awaitDraft, type EventRow, recordOutcome } from "../../store/tables/events.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
@@ -42,14 +42,14 @@ export async function matchReceipt(
       { channel: line.channel, event: row.id, state: event.state },
       "delivery receipt ignored: no matching draft",
     );
-    await settleEvent(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
+    await recordOutcome(q, row.id, { state: "ignored", code: "unmatched", reason: event.detail ?? null });
     return null;
   }
   // A send worker may be about to write its outcome. The lane's lock orders the two transactions.
   await lockLane(q, found.draft.conversation, "out");
   const draft = (await readDraft(q, found.draft.id)) ?? found.draft;
   await apply(q, line, draft, found.certain, event, log);
-  await settleEvent(q, row.id, {
+  await recordOutcome(q, row.id, {
     state: "routed",
     conversation: draft.conversation,
     reason: event.detail ?? null,

@@ -4,7 +4,7 @@
 // until the next lookup, `held`, `dropped`, or `failed` after the lifetime of several days. Failure: retried later.
 // Crash: retried later.
 
-import { type Json, sendKey, type Verdict } from "bridgehead/contract";
+import { type Finding, type Json, sendKey } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
 import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
@@ -56,7 +56,7 @@ async function find(
   attempt: { readonly number: number; readonly started_at: number },
   signal: AbortSignal,
   deps: Core,
-): Promise<Verdict> {
+): Promise<Finding> {
   if (!line.outbound?.reconcile) return { kind: "unsure" };
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
   try {
@@ -71,7 +71,7 @@ async function find(
 async function writeEnd(
   q: Query,
   { line, draft }: DraftWork,
-  finding: Verdict,
+  finding: Finding,
   change: DraftChange,
   isNotification: boolean,
 ): Promise<void> {

@@ -29,7 +29,7 @@ export const newRun = (): Run => ({
 export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
 
 /** Returns whether the message is a question in a call: its conversation is that of the session, and no cap counts it. */
-export const isSaid = ({ event }: Incoming): boolean =>
+export const isCallQuestion = ({ event }: Incoming): boolean =>
   "session" in event.thread && event.forHumans === undefined && event.consent === undefined;
 
 /** Returns the address that an answer would be sent to, in lower case. */
@@ -75,8 +75,8 @@ export function decideFirst(message: Incoming, facts: Facts, rules: Rules): Rout
   const refusal = refuse(event, { ...rules, max_age: Number.POSITIVE_INFINITY }, row.received_at);
   // A message that only a human can read is held in either case, because no other list contains it.
   return refusal !== null && !refusal.hold
-    ? { kind: "settle", state: "ignored", code: refusal.code, reason: refusal.reason }
-    : { kind: "settle", state: "held", code: answeredBefore, reason: event.handledBefore.reason };
+    ? { kind: "finish", state: "ignored", code: refusal.code, reason: refusal.reason }
+    : { kind: "finish", state: "held", code: answeredBefore, reason: event.handledBefore.reason };
 }
 
 /** Applies the guards. Returns null for a message that is asked, unless a cap prevents it. */
@@ -88,7 +88,7 @@ export function decideGuards(
   const { event, row } = message;
   if (traits.platform === null) {
     const reason = "the channel carries notices only, and this answers none of them";
-    return { kind: "settle", state: "ignored", code: "not-asked", reason };
+    return { kind: "finish", state: "ignored", code: "not-asked", reason };
   }
   const inCall = "session" in event.thread;
   // A released event (`inbox answer`) keeps its former code. The operator has decided, so the guards do not
@@ -97,12 +97,12 @@ export function decideGuards(
   const own = ageless ? { ...rules, max_age: Number.POSITIVE_INFINITY } : rules;
   const refusal = isReleased(message) ? null : refuse(event, own, row.received_at);
   if (refusal?.hold) return { kind: "hold", refusal };
-  if (refusal) return { kind: "settle", state: "ignored", code: refusal.code, reason: refusal.reason };
+  if (refusal) return { kind: "finish", state: "ignored", code: refusal.code, reason: refusal.reason };
   const { forHumans } = event;
   if (forHumans) return { kind: "humans", message: { ...message, event: { ...event, forHumans } } };
   if (facts.suppressed !== null && !isReleased(message) && !inCall) {
     const reason = `nothing may be sent to its sender: ${facts.suppressed}`;
-    return { kind: "settle", state: "ignored", code: suppressedCode, reason };
+    return { kind: "finish", state: "ignored", code: suppressedCode, reason };
   }
   return "session" in event.thread ? { kind: "words", session: event.thread.session } : null;
 }
@@ -173,9 +173,9 @@ function addDecision(
       return;
     case "join":
       return addExtension(writes, context, message, facts, decision.extension);
-    case "settle": {
+    case "finish": {
       const { state, code, reason } = decision;
-      writes.settled.push({ id: row.id, state, code, reason });
+      writes.outcomes.push({ id: row.id, state, code, reason });
       if (state === "held") run.held += 1;
       if (code === loopCode) run.loop = row;
       return;
@@ -247,7 +247,7 @@ function addTurn(writes: Writes, context: Context, message: Incoming, facts: Fac
     queue: row.queue,
   });
   remember(writes, context, message, facts, conversation);
-  writes.settled.push({ id: row.id, state: "routed", conversation, turn });
+  writes.outcomes.push({ id: row.id, state: "routed", conversation, turn });
 }
 
 /** Adds the message to a waiting turn. */
@@ -255,7 +255,7 @@ function addExtension(writes: Writes, context: Context, message: Incoming, facts
   const { conversation, turn } = extension;
   writes.extended.push(extension);
   remember(writes, context, message, facts, conversation);
-  writes.settled.push({ id: message.row.id, state: "routed", conversation, turn });
+  writes.outcomes.push({ id: message.row.id, state: "routed", conversation, turn });
 }
 
 /** Returns the conversation of a message that is not asked; opens one when there is none. */
@@ -313,7 +313,7 @@ export const noWrites = (): Writes => ({
   first: [],
   next: [],
   extended: [],
-  settled: [],
+  outcomes: [],
   ownAddresses: [],
   restored: [],
   unasked: false,

@@ -111,7 +111,7 @@ export type RouteDecision = RowDecision | EffectDecision;
 /** A result that is nothing but rows. */
 export type RowDecision =
   | {
-      readonly kind: "settle";
+      readonly kind: "finish";
       readonly state: "ignored" | "held";
       readonly code: string;
       readonly reason: string;
@@ -153,7 +153,7 @@ export interface Writes {
   /** Turns in known conversations. */
   readonly next: NewTurn[];
   readonly extended: Extension[];
-  readonly settled: (EventOutcome & { readonly id: number })[];
+  readonly outcomes: (EventOutcome & { readonly id: number })[];
   readonly ownAddresses: string[];
   readonly restored: ErasedSuppression[];
   /** Whether the following lists, which are those of messages that are not asked, have rows. */

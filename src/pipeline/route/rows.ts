@@ -12,7 +12,7 @@ import {
   noteOwnAddress,
   takesPart,
 } from "../../store/tables/conversations.ts";
-import { settleEvents } from "../../store/tables/events.ts";
+import { recordOutcomes } from "../../store/tables/events.ts";
 import {
   type ErasedSuppression,
   erasedHash,
@@ -22,7 +22,7 @@ import {
 } from "../../store/tables/suppressions.ts";
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { isSaid, personOf, replyTo } from "./decide.ts";
+import { isCallQuestion, personOf, replyTo } from "./decide.ts";
 import type { CapUse, Extension, Facts, Incoming, JoinableRow, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked-rows.ts";
 
@@ -132,7 +132,7 @@ function addPersons(
   );
   // The conversation with the channel's default address, if we opened it and nothing was received in it. Until the
   // platform's conversation is bound nothing has been sent, and the start call may still be looked up under the old key.
-  const others = messages.filter((message) => message.event.via !== undefined && !isSaid(message));
+  const others = messages.filter((message) => message.event.via !== undefined && !isCallQuestion(message));
   parts.add("opened", others.map(personOf), () => [
     columns("given.value", "conversations.id"),
     `CROSS JOIN conversations WHERE platform_id IS NOT NULL AND conversations.id = (
@@ -151,7 +151,7 @@ export async function loadFacts(
   ownAddressMs: number,
 ): Promise<Map<Incoming, Facts>> {
   const parts = new Parts(line.channel);
-  const senders = messages.filter((message) => !isSaid(message)).map(personOf);
+  const senders = messages.filter((message) => !isCallQuestion(message)).map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add("suppressed", messages.map(replyTo), () => [
     columns("given.value", "suppressions.reason"),
@@ -345,7 +345,7 @@ export async function write(
   );
   for (const turn of writes.next) await appendTurn(q, turn);
   for (const change of writes.extended) await extendTurn(q, change);
-  await settleEvents(q, writes.settled);
+  await recordOutcomes(q, writes.outcomes);
   // The turns do not wait for the next sweep.
   const { debounce } = line.rules;
   if (debounce > 0 && writes.first.length + writes.next.length + writes.extended.length > 0) q.waits.add(debounce);

@@ -55,7 +55,7 @@ async function loadKeyword(
   return { outdated, notices };
 }
 
-/** Writes the lists of messages that are not asked. Their events are settled already. */
+/** Writes the lists of messages that are not asked. The outcomes of their events are recorded already. */
 export async function writeUnasked(q: Query, line: ChannelRuntime, log: Log, writes: Writes): Promise<void> {
   const { channel } = line;
   for (const { address, reason } of writes.suppressed) await suppress(q, channel, address, reason);

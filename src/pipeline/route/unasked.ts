@@ -71,7 +71,7 @@ function addOver(
 ): void {
   const { line, ids } = context;
   const { channel, rules } = line;
-  writes.settled.push({ id: row.id, state: "held", code, reason });
+  writes.outcomes.push({ id: row.id, state: "held", code, reason });
   writes.hops.push({ name: "capped", channel, trace: "", code });
   const conversation = rules.cap_text ? place() : null;
   const text = capNotice(line, event);
@@ -102,12 +102,12 @@ function addForHumans(
   const code = "for-humans";
   const text = textFor(line, event, attachments, event.text);
   if (addNotices(writes, context, event.forHumans.subject, text))
-    writes.settled.push({ id: row.id, state: "routed", code, conversation });
+    writes.outcomes.push({ id: row.id, state: "routed", code, conversation });
   else {
     const { channel } = line;
     writes.lines.push((log) => log.warn({ channel, event: row.id }, "no recipient configured for messages to humans"));
     const reason = "it is for people, and the channel has no notify";
-    writes.settled.push({ id: row.id, state: "held", code, reason, conversation });
+    writes.outcomes.push({ id: row.id, state: "held", code, reason, conversation });
   }
   writes.forHumans.push({ message, conversation });
 }
@@ -152,7 +152,7 @@ function addHeld(
   const { channel, agent } = line;
   const flood = run.held >= floodLimit;
   run.held += 1;
-  writes.settled.push({ id: row.id, state: "held", code, reason, conversation });
+  writes.outcomes.push({ id: row.id, state: "held", code, reason, conversation });
   const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
   if (!flood) {
     const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`.slice(0, 200).toWellFormed();
@@ -212,7 +212,7 @@ function addConsent(
   const code = consentCodes[word];
   if (keyword?.outdated) {
     writes.lines.push((log) => log.info({ channel, event: row.id, code }, "opt-out keyword ignored: outdated"));
-    writes.settled.push({ id: row.id, state: "ignored", code, reason: "the person has said otherwise since" });
+    writes.outcomes.push({ id: row.id, state: "ignored", code, reason: "the person has said otherwise since" });
     return;
   }
   if (word === "stop") writes.suppressed.push({ address, reason: `the person said STOP (event ${row.id})` });
@@ -229,7 +229,7 @@ function addConsent(
     }
   }
   const reason = `the person said ${word.toUpperCase()}`;
-  writes.settled.push({ id: row.id, state: "ignored", code, reason, conversation });
+  writes.outcomes.push({ id: row.id, state: "ignored", code, reason, conversation });
 }
 
 /** The channel is at its cap because of a storm or the backlog of a long outage. The message and all

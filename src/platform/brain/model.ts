@@ -5,7 +5,7 @@ import { Agent, type Dispatcher, request } from "undici";
 import { jitter } from "../../ops/clock.ts";
 import type { ModelDefinition } from "../agents/definition.ts";
 import { type ChatMessage, chat, type Manner, type ModelDialect, type ModelQuestion, responses } from "./dialects.ts";
-import { createHearing, type ModelResult, parsed } from "./response.ts";
+import { createAssembler, type ModelResult, parsed } from "./response.ts";
 
 export type { ChatMessage } from "./dialects.ts";
 
@@ -204,7 +204,7 @@ export async function call(
     cut.abort();
   };
   const silence = watchSilence(clock, ms, fall);
-  const heard = createHearing(dialect);
+  const heard = createAssembler(dialect);
   let usage: ReturnType<typeof watchSilence> | undefined;
   try {
     const response = await request(addressOf(model.url, dialect.path), {
@@ -218,12 +218,12 @@ export async function call(
       body: JSON.stringify(dialect.request(question, manner)),
       signal: AbortSignal.any([signal, cut.signal]),
     });
-    silence.heard();
+    silence.restart();
     if (response.statusCode !== 200) return await readRefusal(response, manner, clock.now());
     const read = /\bjson\b/.test(String(response.headers["content-type"])) ? heard.whole : heard.events;
     let bytes = 0;
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-      silence.heard();
+      silence.restart();
       bytes += chunk.byteLength;
       read(chunk);
       if (heard.over()) break;
@@ -342,7 +342,7 @@ export function watchSilence(clock: Clock, ms: number, fallen: () => void) {
   void watch();
   return {
     /** Restarts the timeout after data was received. */
-    heard() {
+    restart() {
       last = clock.monotonic();
       count++;
     },

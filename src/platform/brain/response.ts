@@ -17,7 +17,7 @@ export type ModelResult =
 const maxLength = 1024 * 1024;
 
 /** Creates an assembler for one response. */
-export function createHearing(dialect: ModelDialect) {
+export function createAssembler(dialect: ModelDialect) {
   const decoder = new TextDecoder();
   let json: string | null = null;
   let text = "";
@@ -79,12 +79,12 @@ export function createHearing(dialect: ModelDialect) {
 // Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data fields.
 
 /** Calls `told` with the data of each complete event. An event without its final empty line is discarded. */
-function readEvents(told: (data: string) => void): (text: string) => void {
+function readEvents(onData: (data: string) => void): (text: string) => void {
   let pending: string[] = [];
   let data: string[] = [];
   const take = (line: string) => {
     if (line === "") {
-      if (data.length > 0) told(data.join("\n"));
+      if (data.length > 0) onData(data.join("\n"));
       data = [];
       return;
     }

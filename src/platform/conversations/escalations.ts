@@ -82,14 +82,14 @@ export async function watch(
   model: ModelDefinition | null,
   asking: Pick<ModelOptions, "clock" | "signal">,
 ): Promise<Watched> {
-  const verdicts = await Promise.all(
+  const judgements = await Promise.all(
     agent.escalations.map(async (escalation, index) => {
       const asked = model && index < askedAtMost ? await ask(model, escalation, text, asking) : null;
       return asked ?? { yes: speaksOf(escalation, text), tokens: 0 };
     }),
   );
-  const first = verdicts.findIndex(({ yes }) => yes);
-  const tokens = verdicts.reduce((sum, verdict) => sum + verdict.tokens, 0);
+  const first = judgements.findIndex(({ yes }) => yes);
+  const tokens = judgements.reduce((sum, judgement) => sum + judgement.tokens, 0);
   return { escalation: agent.escalations[first] ?? null, tokens };
 }
 

@@ -48,17 +48,17 @@ async function look(store: PlatformStore, roster: Roster, options: Watching): Pr
   const { clock, log, patience, signal } = options;
   const idle = store.conversations.idle(clock.now() - patience.endAfter, batch);
   // Scores before the transaction, because a model request may take long.
-  const verdicts = await judge(store, roster, idle, { clock, log, signal });
+  const scores = await judge(store, roster, idle, { clock, log, signal });
   if (signal.aborted) return false;
   return store.commits.write(() => {
     const now = clock.now();
     for (const row of idle) {
       // Skips a dialog that received a message in the meantime, or that was deleted.
       const current = store.conversations.byId(row.agent_id, row.id);
-      const verdict = verdicts.get(row.id);
-      if (current && verdict) store.usage.add(row.agent_id, row.person_id, now, { tokens: verdict.tokens });
+      const score = scores.get(row.id);
+      if (current && score) store.usage.add(row.agent_id, row.person_id, now, { tokens: score.tokens });
       if (current?.last_message_at !== row.last_message_at) continue;
-      store.conversations.end(row.id, now, verdict?.score ?? null);
+      store.conversations.end(row.id, now, score?.score ?? null);
       fire(store, now, "end_dialog", row);
     }
     const archived = store.conversations.stale(now - patience.archiveAfter, batch);
@@ -110,7 +110,7 @@ export interface DialogScore {
   readonly tokens: number;
 }
 
-/** Returns verdicts by conversation id. A failed model request gives no verdict. The end of the dialogs
+/** Returns scores by conversation id. A failed model request gives no score. The end of the dialogs
  *  is delayed by one minute at most. */
 async function judge(
   store: PlatformStore,
@@ -118,7 +118,7 @@ async function judge(
   conversations: readonly PlatformConversationRow[],
   { clock, log, signal }: { readonly clock: Clock; readonly log: Log; readonly signal: AbortSignal },
 ): Promise<ReadonlyMap<string, DialogScore>> {
-  const verdicts = new Map<string, DialogScore>();
+  const scores = new Map<string, DialogScore>();
   const waiting = conversations.flatMap((conversation) => {
     const agent = roster.byId(conversation.agent_id);
     return agent?.scoring && agent.model ? { agent, conversation } : [];
@@ -128,18 +128,18 @@ async function judge(
     for (let next = waiting.shift(); next && !until.aborted; next = waiting.shift()) {
       const { agent, conversation } = next;
       try {
-        const verdict = await verdictOn(agent, transcript(store, conversation), { clock, signal: until });
-        if (verdict !== null) verdicts.set(conversation.id, verdict);
+        const score = await scoreOf(agent, transcript(store, conversation), { clock, signal: until });
+        if (score !== null) scores.set(conversation.id, score);
       } catch (error) {
         log.warn({ err: error, conversation: conversation.id }, "scoring a dialog failed");
       }
     }
   };
   await Promise.all(Array.from({ length: Math.min(atOnce, waiting.length) }, work));
-  return verdicts;
+  return scores;
 }
 
-async function verdictOn(
+async function scoreOf(
   agent: AgentDefinition,
   text: string,
   asking: Pick<ModelOptions, "clock" | "signal">,

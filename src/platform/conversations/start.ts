@@ -86,8 +86,8 @@ function addressNow(
   const given = row[name];
   const keyed = row.fk_id !== null && row.fk_id === known.fk_id;
   if (given === null || (known[name] !== null && !keyed)) return known[name];
-  const nobody = { fk_id: null, email: null, phone_number: null };
-  const owner = store.people.find(row.agent_id, { ...nobody, [name]: given });
+  const noUser = { fk_id: null, email: null, phone_number: null };
+  const owner = store.people.find(row.agent_id, { ...noUser, [name]: given });
   return owner === undefined || owner.id === known.id ? given : known[name];
 }
 

@@ -78,12 +78,12 @@ export class Turns {
   }
 
   /** Resolves when no question is being answered in the background. */
-  async settled(): Promise<void> {
+  async idle(): Promise<void> {
     while (this.#later.size > 0) await Promise.all(this.#later);
   }
 
   /** Stores a human's reply in place of the agent's. */
-  sayManually(
+  replyManually(
     conversation: PlatformConversationRow,
     { text, files }: Omit<MessageContent, "context">,
     questionId: string | null,
@@ -116,7 +116,7 @@ export class Turns {
     }
   }
 
-  #say(conversation: PlatformConversationRow, said: SaidMessage): MessageRow {
+  #say(conversation: PlatformConversationRow, said: TurnMessage): MessageRow {
     return say(this.#store, this.#context.clock.now(), conversation, said);
   }
 
@@ -137,7 +137,7 @@ export class Turns {
   #put(
     agent: AgentDefinition,
     conversationId: string,
-    { files, ...words }: MessageContent & Pick<SaidMessage, "patient">,
+    { files, ...words }: MessageContent & Pick<TurnMessage, "patient">,
   ): Promise<AskedQuestion | undefined> {
     const { commits, conversations, messageFiles } = this.#store;
     return commits.write(() => {
@@ -260,7 +260,7 @@ function exhausted(store: PlatformStore, { id, quota }: AgentDefinition, now: nu
 
 // Appends a message to a conversation.
 
-export interface SaidMessage {
+export interface TurnMessage {
   readonly role: MessageRow["sender_role"];
   readonly text: string;
   readonly questionId?: string;
@@ -275,7 +275,7 @@ export interface SaidMessage {
 
 /** Stores the message with the conversation's next time. Called inside a transaction. A message after
  *  the end of a dialog starts a new dialog. An answer to a question from before that end does not. */
-function say(store: PlatformStore, now: number, conversation: PlatformConversationRow, said: SaidMessage): MessageRow {
+function say(store: PlatformStore, now: number, conversation: PlatformConversationRow, said: TurnMessage): MessageRow {
   const { conversations, messages } = store;
   const before = conversations.byId(conversation.agent_id, conversation.id);
   const latest = before?.last_message_at ?? 0;

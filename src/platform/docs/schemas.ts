@@ -79,11 +79,11 @@ export function createSchemas() {
         unrepresentable: "any",
         io: "input",
         override: ({ zodSchema, jsonSchema }) => {
-          if (zodSchema === user.read) become(jsonSchema);
+          if (zodSchema === user.read) replaceByUser(jsonSchema);
         },
       });
       return Object.fromEntries(
-        Object.entries(schemas).map(([id, schema]) => [id, finished(id, schema as JsonObject, schemas)]),
+        Object.entries(schemas).map(([id, schema]) => [id, withoutIds(id, schema as JsonObject, schemas)]),
       );
     },
   };
@@ -91,12 +91,12 @@ export function createSchemas() {
 
 /** Replaces the schema with a reference to `AgentUser`. A record that contains its user reads it
  *  leniently, but serves it complete. */
-function become(schema: { [name: string]: unknown }): void {
+function replaceByUser(schema: { [name: string]: unknown }): void {
   for (const key of Object.keys(schema)) delete schema[key];
   schema["$ref"] = pointer("AgentUser");
 }
 
-function finished(id: string, schema: JsonObject, all: { readonly [id: string]: unknown }): JsonObject {
+function withoutIds(id: string, schema: JsonObject, all: { readonly [id: string]: unknown }): JsonObject {
   const { $schema: _schema, $id: _id, id: _name, "~standard": _standard, ...rest } = schema;
   const record = withWords(id, tidy(rest) as JsonObject);
   const by = discriminators[id];

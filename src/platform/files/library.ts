@@ -81,7 +81,7 @@ export class Library {
   }
 
   /** Resolves when no file is being parsed. */
-  async settled(): Promise<void> {
+  async idle(): Promise<void> {
     while (this.#reading.size > 0) await Promise.allSettled(this.#reading.values());
   }
 

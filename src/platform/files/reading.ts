@@ -114,9 +114,9 @@ export class DocumentReader {
       { stdio: ["pipe", "pipe", "ignore", "ipc"], env: {}, windowsHide: true },
     );
     const { promise, resolve } = Promise.withResolvers<ParserResult>();
-    let verdict: ParserResult | null = null;
+    let result: ParserResult | null = null;
     const kill = (error: string) => {
-      verdict ??= { error };
+      result ??= { error };
       child.kill("SIGKILL");
     };
     const stop = () => kill("stopped");
@@ -134,10 +134,10 @@ export class DocumentReader {
       else chunks.push(chunk);
     });
     child.on("error", (error) => {
-      verdict ??= { error: `its parser cannot be started: ${error.message}` };
-      if (child.pid === undefined) resolve(verdict);
+      result ??= { error: `its parser cannot be started: ${error.message}` };
+      if (child.pid === undefined) resolve(result);
     });
-    child.on("close", () => resolve(verdict ?? parsedOf(Buffer.concat(chunks))));
+    child.on("close", () => resolve(result ?? parsedOf(Buffer.concat(chunks))));
     // If the system still runs out of memory, the kernel kills the parser before the daemon (Linux; best effort).
     if (child.pid !== undefined) void writeFile(`/proc/${child.pid}/oom_score_adj`, "1000").catch(() => undefined);
     child.stdin?.on("error", () => undefined); // the parser exited before reading all input

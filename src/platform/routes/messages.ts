@@ -32,7 +32,7 @@ import {
   refused,
 } from "./exchange.ts";
 
-type Saying = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
+type SendBody = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
   readonly context?: string | undefined;
 };
 
@@ -45,7 +45,7 @@ const listQuery = optionalPageQuery.extend({
 
 export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv> {
   /** Returns the message of a request to the conversation of its path, or throws the 400 response. */
-  const wordsOf = (c: RouteContext, { message, context, files }: Saying): MessageContent => {
+  const wordsOf = (c: RouteContext, { message, context, files }: SendBody): MessageContent => {
     const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id") ?? "");
     const attached = findAttached(store, conversation?.id ?? "", files ?? []);
     // If the conversation does not exist, the files are not reported; the conversation is reported as missing.
@@ -98,7 +98,7 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv
       if (conversationMessageId && !store.messages.byId(conversation.id, conversationMessageId))
         throw refused([{ path: "conversationMessageId", message: "no such message here" }]);
       const words = wordsOf(c, body);
-      const said = await turns.sayManually(conversation, words, conversationMessageId ?? null);
+      const said = await turns.replyManually(conversation, words, conversationMessageId ?? null);
       return c.json(shownMessage(store, said));
     });
 }

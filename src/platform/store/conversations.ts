@@ -173,14 +173,14 @@ interface ConversationQuery {
 }
 
 /** Joins the full-text matches with their conversations. */
-const worded = (hits: string) => `
+const matching = (hits: string) => `
   WITH hit (place) AS MATERIALIZED (${hits})
   SELECT c.n FROM hit CROSS JOIN person p ON p.n = place CROSS JOIN conversation c ON c.person_id = p.id
   UNION SELECT -place FROM hit WHERE place < 0`;
 
 const sources = {
-  words: worded("SELECT rowid FROM wording WHERE wording MATCH @words"),
-  letters: worded(
+  words: matching("SELECT rowid FROM wording WHERE wording MATCH @words"),
+  letters: matching(
     "SELECT doc FROM wording_part WHERE term >= @letters AND term < @letters || char(1114111) GROUP BY doc",
   ),
   person: "SELECT n FROM conversation WHERE person_id = @personId",

@@ -111,8 +111,8 @@ export class PlatformCommits {
   }
 
   /** Registers a callback that runs after each commit. */
-  onCommit(told: () => void): void {
-    this.#committed = told;
+  onCommit(callback: () => void): void {
+    this.#committed = callback;
   }
 
   /** Runs `write` in a savepoint and resolves when it is durable. Rejects with its exception, or with
@@ -137,14 +137,14 @@ export class PlatformCommits {
     const batch = this.#waiting;
     this.#waiting = [];
     if (batch.length === 0) return;
-    let settle: (() => void)[];
+    let resolvers: (() => void)[];
     try {
-      settle = this.#transaction(batch);
+      resolvers = this.#transaction(batch);
     } catch (error) {
       for (const each of batch) each.reject(error);
       return;
     }
-    for (const each of settle) each();
+    for (const each of resolvers) each();
     this.#committed();
   }
 }

@@ -61,7 +61,7 @@ interface NotificationHistory {
   /** State and reason of the draft; null before it is composed. */
   readonly state: string | null;
   readonly reason: string | null;
-  readonly settled_at: number | null;
+  readonly finished_at: number | null;
 }
 
 export interface EscalationHistory extends EscalationRow {
@@ -219,7 +219,7 @@ async function escalationsOf(q: Query, conversation: string, limit: number): Pro
   );
   const notifications = await q.all<NotificationHistory & { readonly escalation: string }>(
     `SELECT notification_targets.escalation, notifications.id, notifications.kind, notification_targets.name, notification_targets.way, notification_targets.address, notification_targets.channel,
-       notifications.made_at, notifications.due_at, drafts.id AS draft, drafts.state, drafts.reason, drafts.updated_at AS settled_at
+       notifications.made_at, notifications.due_at, drafts.id AS draft, drafts.state, drafts.reason, drafts.updated_at AS finished_at
      ${fromListed("notification_targets", "escalation")} JOIN notifications ON notifications.target = notification_targets.id
      LEFT JOIN drafts ON drafts.reply = notifications.reply ORDER BY notifications.made_at, notifications.id LIMIT $2`,
     ids,

@@ -3,7 +3,7 @@
 import { traceOf } from "../../ops/hops.ts";
 import { listOf, type Query, touch } from "../driver.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
-import { type EventRow, settleEventsOf } from "../tables/events.ts";
+import { type EventRow, recordOutcomesOf } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
 import { droppedBecause, operatorCode } from "./outbox.ts";
@@ -203,7 +203,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
   if (composed > 0) touch(q, "replies");
   // Messages that were debounced into one turn are asked and released together.
-  await settleEventsOf(q, event.turn, { state: "routed", code: "released", reason: null });
+  await recordOutcomesOf(q, event.turn, { state: "routed", code: "released", reason: null });
   reportEvent(q, "released", event);
   return true;
 }

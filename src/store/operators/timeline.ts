@@ -261,7 +261,7 @@ function escalationEntries(escalation: EscalationHistory): TimelineEntry[] {
       return {
         ...instant("notification", one.made_at, state),
         title: `${notificationTitles[one.kind] ?? one.kind}: ${one.name || "(erased)"} by ${one.way} (${shownAddress(one.address)}): ${state}`,
-        duration: one.settled_at === null ? null : one.settled_at - one.made_at,
+        duration: one.finished_at === null ? null : one.finished_at - one.made_at,
         detail: one.reason,
         ids: one.draft === null ? [] : [["draft", one.draft]],
       };

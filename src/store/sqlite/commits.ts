@@ -77,7 +77,7 @@ export class Commits {
   #saving = false;
   #beginAgain: () => Promise<never> = () => Promise.reject(new Error("no transaction is under way"));
   /** Number of transactions in the last commit. */
-  #crowd = 1;
+  #lastBatchSize = 1;
   /** Ends the wait for a sync. */
   #hurry: () => void = () => undefined;
   readonly #sync: (descriptor: number) => Promise<void>;
@@ -224,7 +224,7 @@ export class Commits {
       rest = await this.#commitTogether(batch);
       this.#waiting.unshift(...rest);
       const done = batch.slice(0, batch.length - rest.length);
-      this.#crowd = done.filter(({ pace }) => pace !== "joining").length;
+      this.#lastBatchSize = done.filter(({ pace }) => pace !== "joining").length;
     }
     this.#flushing = null;
   }
@@ -240,7 +240,7 @@ export class Commits {
       await Promise.race([promise, this.#syncing.catch(() => undefined)]);
     }
     if (systemClock.monotonic() - since > this.#limits.commitGather) return;
-    for (let turn = 0; turn < Math.min(gatherTurns, this.#crowd * 2); turn += 1) await nextTurn();
+    for (let turn = 0; turn < Math.min(gatherTurns, this.#lastBatchSize * 2); turn += 1) await nextTurn();
   }
 
   /** Runs and commits the first transactions of the batch, and returns the others. */
@@ -355,7 +355,7 @@ export class Commits {
   async #syncSoon(descriptor: number): Promise<void> {
     // Without load, the work that a commit started records its attempt at once, and that waits for the disk as well:
     // one sync covers both commits. Under load many commits share a sync anyway.
-    const turns = this.#crowd > 1 ? 0 : followTurns;
+    const turns = this.#lastBatchSize > 1 ? 0 : followTurns;
     for (let turn = 0; turn < turns && (turn < idleTurns || this.#flushing); turn += 1) await nextTurn();
     if (!this.#isSyncUrgent) await this.#untilUrgent();
     this.#isSyncUrgent = false;

@@ -209,7 +209,7 @@ interface Standing {
 }
 
 const sent = ["sent", "delivered"];
-const settled = ["held", "failed", "dropped"] as const;
+const final = ["held", "failed", "dropped"] as const;
 
 /** Derives the outcome from the turn, its reply and the drafts of that reply; the latest stage counts.
  *  Throws when there is no such turn. */
@@ -221,7 +221,7 @@ export async function openingOutcome(q: Query, turn: string): Promise<OpeningOut
   if (!reply) return { state: "waiting", reason: own.reason };
   if (reply.state === "failed") return { state: "failed", reason: reply.reason };
   const drafts = await q.all<Standing>("SELECT state, reason FROM drafts WHERE reply = $1 ORDER BY seq", reply.id);
-  for (const state of settled) {
+  for (const state of final) {
     const found = drafts.find((draft) => draft.state === state);
     if (found) return { state, reason: found.reason };
   }

@@ -135,13 +135,13 @@ const outcomeRows = new Map(
 );
 
 /** Records the outcomes of events. Throws TransitionRefused. */
-export async function settleEvents(
+export async function recordOutcomes(
   q: Query,
   outcomes: readonly (EventOutcome & { readonly id: number })[],
 ): Promise<void> {
   for (const state of new Set(outcomes.map((one) => one.state))) {
     const rows = outcomes.filter((one) => one.state === state);
-    const changed = (await outcomeRows.get(state)?.all<SettledRow>(q, rows)) ?? [];
+    const changed = (await outcomeRows.get(state)?.all<OutcomeRow>(q, rows)) ?? [];
     if (changed.length !== rows.length)
       throw new TransitionRefused("events", rows.map(({ id }) => id).join(", "), state);
     for (const row of changed)
@@ -153,7 +153,7 @@ export async function settleEvents(
   }
 }
 
-interface SettledRow {
+interface OutcomeRow {
   readonly id: number;
   readonly channel: string;
   readonly kind: EventRow["kind"];
@@ -161,7 +161,7 @@ interface SettledRow {
 
 /** Reports what became of a message that is not asked. The hops of a question and of a receipt are reported by their
  *  stages. */
-function reportSettled(q: Query, { id, channel, kind }: SettledRow, outcome: EventOutcome | undefined): void {
+function reportSettled(q: Query, { id, channel, kind }: OutcomeRow, outcome: EventOutcome | undefined): void {
   if (outcome === undefined || kind !== "message" || outcome.turn !== undefined) return;
   const { state, code, conversation } = outcome;
   const name = ({ ignored: "refused", held: "held", failed: "failed", routed: "handled" } as const)[state as "ignored"];
@@ -192,8 +192,8 @@ export function reportUnanswered(
 }
 
 /** Records the outcome of one event. Throws TransitionRefused. */
-export const settleEvent = (q: Query, id: number, outcome: EventOutcome): Promise<void> =>
-  settleEvents(q, [{ ...outcome, id }]);
+export const recordOutcome = (q: Query, id: number, outcome: EventOutcome): Promise<void> =>
+  recordOutcomes(q, [{ ...outcome, id }]);
 
 /** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else returns false. */
 export async function awaitDraft(q: Query, event: number, delayMs: number, withinMs: number): Promise<boolean> {
@@ -251,7 +251,7 @@ export async function loopingSenders(q: Query, channel: string, perMs: number): 
 
 /** Records the outcome of every message that the turn asks. A message whose state cannot change to it
  *  stays as it is. */
-export async function settleEventsOf(
+export async function recordOutcomesOf(
   q: Query,
   turn: string,
   outcome: { state: StateOf<"events">; code: string | null; reason: string | null },

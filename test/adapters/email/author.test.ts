@@ -12,8 +12,8 @@ import { type Fields, mail, multipart, reader } from "../../support/email/mails.
 const { parser, read } = reader();
 afterAll(() => parser.close());
 
-const passed: SenderAuth = { verdict: "pass", method: "dmarc", domain: "example.org", detail: "" };
-const failed: SenderAuth = { ...passed, verdict: "fail" };
+const passed: SenderAuth = { result: "pass", method: "dmarc", domain: "example.org", detail: "" };
+const failed: SenderAuth = { ...passed, result: "fail" };
 
 /** The message that a mail becomes. `auth` null: senders are not checked. */
 async function message(

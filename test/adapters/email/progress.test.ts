@@ -19,19 +19,19 @@ describe("progress", () => {
   it("stops before a mail that is still open, and passes it later", () => {
     const steps = new ReadProgress(start);
     expect(steps.open(listed(11, 12, 14)).map((one) => one.uid)).toEqual([11, 12, 14]);
-    expect(readPosition(steps.settle([11, 14]))).toMatchObject({ uid: 11, at: 11_000 });
+    expect(readPosition(steps.finish([11, 14]))).toMatchObject({ uid: 11, at: 11_000 });
     expect(steps.open(listed(12, 14, 15)).map((one) => one.uid)).toEqual([12, 15]);
-    expect(readPosition(steps.settle([12, 15]))).toMatchObject({ uid: 15, at: 15_000 });
+    expect(readPosition(steps.finish([12, 15]))).toMatchObject({ uid: 15, at: 15_000 });
     expect(steps.open(listed(16))).toHaveLength(1);
   });
 
   it("passes what has vanished", () => {
     const steps = new ReadProgress(start);
     steps.open(listed(11, 12));
-    steps.settle([12]);
+    steps.finish([12]);
     expect(steps.position.uid).toBe(10);
     expect(steps.open(listed(12))).toEqual([]);
-    expect(readPosition(steps.settle([])).uid).toBe(12);
+    expect(readPosition(steps.finish([])).uid).toBe(12);
   });
 
   it("never passes an open mail, and misses none", () => {
@@ -48,7 +48,7 @@ describe("progress", () => {
             const [first, second] = fates[one.uid - 11] ?? [true, true];
             if (round === 2 || (round === 0 ? first : second)) {
               done.add(one.uid);
-              steps.settle([one.uid]);
+              steps.finish([one.uid]);
             }
             for (let uid = 11; uid <= steps.position.uid; uid++) expect(done.has(uid)).toBe(true);
           }

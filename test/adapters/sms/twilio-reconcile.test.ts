@@ -1,6 +1,6 @@
 // Did it go out? What a later look at the provider's list finds of a text whose creation was not answered.
 
-import { type PastAttempt, sendKey, type Verdict } from "bridgehead/contract";
+import { type Finding, type PastAttempt, sendKey } from "bridgehead/contract";
 import { recordingChannel, wallClock } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
@@ -33,15 +33,15 @@ async function lost(here: Fixture, text: string, key = "01hzx7key", to = person)
   return api.sent.at(-1)?.sid ?? "";
 }
 
-/** The verdict on an attempt that began `age` milliseconds ago. */
-async function look(here: Fixture, text: string, age: number, key = "01hzx7key", to = person): Promise<Verdict> {
+/** The finding on an attempt that began `age` milliseconds ago. */
+async function look(here: Fixture, text: string, age: number, key = "01hzx7key", to = person): Promise<Finding> {
   const [draft] = here.adapter.outbound?.compose(replyTo(to, text)) ?? [];
   if (draft === undefined) throw new Error("nothing to look for");
   const startedAt = new Date(here.channel.clock.now() - age);
   const past: PastAttempt = { key: sendKey(key), number: 1, startedAt };
-  const verdict = await here.adapter.outbound?.reconcile?.(draft, past, AbortSignal.timeout(60_000));
-  if (!verdict) throw new Error("nobody can tell");
-  return verdict;
+  const finding = await here.adapter.outbound?.reconcile?.(draft, past, AbortSignal.timeout(60_000));
+  if (!finding) throw new Error("nobody can tell");
+  return finding;
 }
 
 const seconds = 1000;
@@ -50,9 +50,9 @@ describe("a text without an answer", () => {
   it("is not looked for before the provider can have finished with it", async () => {
     const here = openTwilio(api.url);
     await lost(here, "Too early.");
-    const verdict = await look(here, "Too early.", 5 * seconds);
-    expect(verdict.kind).toBe("unsure");
-    const again = verdict.kind === "unsure" ? verdict.lookAgainAfterMs : undefined;
+    const finding = await look(here, "Too early.", 5 * seconds);
+    expect(finding.kind).toBe("unsure");
+    const again = finding.kind === "unsure" ? finding.lookAgainAfterMs : undefined;
     expect(again).toBeGreaterThan(20 * seconds);
     expect(again).toBeLessThanOrEqual(25 * seconds);
   });
@@ -138,7 +138,7 @@ describe("a text is not taken for", () => {
       await look(here, "Twice.", 40 * seconds, "01hzx7a"),
       await look(here, "Twice.", 40 * seconds, "01hzx7b"),
     ];
-    expect(found.map((verdict) => (verdict.kind === "sent" ? verdict.id : verdict.kind)).sort()).toEqual(sids.sort());
+    expect(found.map((finding) => (finding.kind === "sent" ? finding.id : finding.kind)).sort()).toEqual(sids.sort());
   });
 
   it("one whose callback named another draft, in this process or in one before it", async () => {

@@ -164,7 +164,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
       composeStage(deps),
     ],
     stages: [
-      effect("ask", askStage({ ...deps, db: during("ask"), rate, timeout, settleAfter: 10_000 })),
+      effect("ask", askStage({ ...deps, db: during("ask"), rate, timeout, absentAfter: 10_000 })),
       effect("send", sendStage({ ...deps, db: during("send") })),
     ],
     capacity: () => concurrency,

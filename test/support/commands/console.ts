@@ -37,7 +37,7 @@ export const channel = (id: string, over: Partial<ChannelReport> = {}): ChannelR
   not_asking: null,
   key_rejected: false,
   since: new Date(Date.now() - 3_600_000).toISOString(),
-  heard_at: null,
+  last_activity_at: null,
   failures: 0,
   retry_at: null,
   notices_only: false,

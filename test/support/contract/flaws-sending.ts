@@ -325,16 +325,16 @@ export const lookFlaws: readonly Flaw[] = [
   flaw(
     "reconcile takes silence for absence",
     looking(async (outbound, ...given) => {
-      const verdict = await reconciled(outbound, ...given);
-      return verdict.kind === "unsure" ? { kind: "not-sent" } : verdict;
+      const finding = await reconciled(outbound, ...given);
+      return finding.kind === "unsure" ? { kind: "not-sent" } : finding;
     }),
     { [unsure]: /says not-sent/ },
   ),
   flaw(
     "reconcile never finds anything",
     looking(async (outbound, ...given) => {
-      const verdict = await reconciled(outbound, ...given);
-      return verdict.kind === "sent" ? { kind: "not-sent" } : verdict;
+      const finding = await reconciled(outbound, ...given);
+      return finding.kind === "sent" ? { kind: "not-sent" } : finding;
     }),
     { [finds]: /says not-sent/ },
   ),

@@ -77,7 +77,7 @@ export interface TestPipelineOptions {
   readonly open?: Adapter["open"];
   readonly rate?: Pick<Rate, "interval" | "tolerance">;
   readonly timeout?: number;
-  readonly settleAfter?: number;
+  readonly absentAfter?: number;
   readonly node?: string;
   readonly timing?: TimingOverrides;
   readonly clock?: TestClock;
@@ -185,7 +185,7 @@ export async function openPipeline(options: TestPipelineOptions = {}): Promise<T
       heartbeatStage(deps),
     ],
     stages: [
-      askStage({ ...deps, rate, timeout, settleAfter: options.settleAfter ?? 10_000 }),
+      askStage({ ...deps, rate, timeout, absentAfter: options.absentAfter ?? 10_000 }),
       sendStage(deps),
       fetchStage({ ...deps, mostBytes: 1000 }),
     ],

@@ -8,7 +8,7 @@ import type { TextInvariant } from "./sms/scenario.ts";
 
 type Sender = Pick<
   InstanceType<Modules["adapters/sms/twilio/send.ts"]["TwilioSender"]>,
-  "heard" | "send" | "reconcile"
+  "handleStatus" | "send" | "reconcile"
 >;
 
 /** The sender of texts, with other functions in place of some. */
@@ -21,7 +21,7 @@ const sending =
           constructor(...args: ConstructorParameters<typeof real>) {
             super(...args);
             const own: Sender = {
-              heard: (status) => super.heard(status),
+              handleStatus: (status) => super.handleStatus(status),
               send: (text, attempt) => super.send(text, attempt),
               reconcile: (text, attempt, signal) => super.reconcile(text, attempt, signal),
             };
@@ -66,11 +66,11 @@ export const textDefects: Defects<TextInvariant> = {
         Backfill: (real) =>
           class extends real {
             constructor(...[parts, ...more]: ConstructorParameters<typeof real>) {
-              const deaf: typeof parts.hear = (heard, cursor) => {
+              const deaf: typeof parts.accept = (heard, cursor) => {
                 if (heard.texts.length > 0) altered();
-                return parts.hear({ ...heard, texts: [] }, cursor);
+                return parts.accept({ ...heard, texts: [] }, cursor);
               };
-              super({ ...parts, hear: deaf }, ...more);
+              super({ ...parts, accept: deaf }, ...more);
             }
           },
       },
@@ -174,7 +174,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
       "src/agent/client.ts": {
         createAgentClient: (real) => (options) => ({
           ...real(options),
-          findSaid() {
+          findHumanReply() {
             altered();
             return Promise.resolve({ kind: "ok", value: null });
           },

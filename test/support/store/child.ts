@@ -10,7 +10,7 @@ import { openPostgres } from "../../../src/store/postgres.ts";
 import { lockStore } from "../../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { writeSettings } from "../../../src/store/tables/agents.ts";
-import { ensureChannel, settleEvent } from "../../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../../src/store/tables/events.ts";
 import { changeTurn } from "../../../src/store/tables/turns.ts";
 import { conversation, draft, event, turn } from "./databases.ts";
 
@@ -25,7 +25,7 @@ async function message(q: Query, n: number): Promise<void> {
   const row = await q.one<{ id: number }>("SELECT id FROM events WHERE external_id = $1", `n${n}`);
   await conversation(q, `k${n}`);
   await turn(q, `t${n}`, `k${n}`);
-  await settleEvent(q, row?.id ?? 0, { state: "routed", conversation: `k${n}`, turn: `t${n}` });
+  await recordOutcome(q, row?.id ?? 0, { state: "routed", conversation: `k${n}`, turn: `t${n}` });
   await draft(q, `d${n}`, `k${n}`);
   await q.run(
     "INSERT INTO meta (name, value) VALUES ('written', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",

@@ -29,7 +29,7 @@ import {
   type NewEscalation,
   type NewTrigger,
 } from "../../../src/store/tables/escalations.ts";
-import { ensureChannel, settleEvent } from "../../../src/store/tables/events.ts";
+import { ensureChannel, recordOutcome } from "../../../src/store/tables/events.ts";
 import { addNotifications, addTargets, type NewNotification } from "../../../src/store/tables/responders.ts";
 import {
   changeTurn,
@@ -365,7 +365,7 @@ export async function withConversation(
     await conversation(q, "k1");
     await bindPlatform(q, "k1", "conv_1");
     await turn(q, "t1", "k1");
-    await settleEvent(q, asked, { state: "routed", conversation: "k1", turn: "t1" });
+    await recordOutcome(q, asked, { state: "routed", conversation: "k1", turn: "t1" });
     for (const [outcome, detail] of [
       ["deferred", "503 Service Unavailable"],
       ["sent", null],
@@ -394,7 +394,7 @@ export async function withConversation(
       subject: null,
       body: JSON.stringify({ kind: "delivery", about: { key: "d1" }, state: "delivered" }),
     });
-    await settleEvent(q, receipt, { state: "routed", conversation: "k1", reason: "2.1.5 delivered" });
+    await recordOutcome(q, receipt, { state: "routed", conversation: "k1", reason: "2.1.5 delivered" });
     await opens(q, "e1", { about: "conversation:k1", conversation: "k1", reason: "asked for a human" });
     await addTrigger(q, { key: "s", escalation: "e1", source: "note", detail: "Dora: calls back" });
     await contact(q, "o", "e1");
@@ -404,7 +404,7 @@ export async function withConversation(
       sender: "news@shop.example",
       subject: "50%_off",
     });
-    await settleEvent(q, refused, { state: "ignored", code: "bulk", reason: "List-Id header" });
+    await recordOutcome(q, refused, { state: "ignored", code: "bulk", reason: "List-Id header" });
     return { db, asked, refused };
   });
 }

@@ -7,7 +7,7 @@ import { type AuthenticateResult, authenticate, type DNSResolver } from "mailaut
 import { asciiDomain } from "../headers.ts";
 import type { DnsSettings, Mail, SenderAuth } from "../mail.ts";
 
-type DkimJudgement = Pick<SenderAuth, "verdict" | "detail">;
+type DkimJudgement = Pick<SenderAuth, "result" | "detail">;
 
 const defaultBudget = 8000;
 
@@ -33,11 +33,11 @@ export async function judgeSignatures(
       mta: "localhost",
     });
     const result = await Promise.race([checked, late]);
-    if (result === "late") return { verdict: "temperror", detail: "DNS did not answer in time" };
+    if (result === "late") return { result: "temperror", detail: "DNS did not answer in time" };
     return judge(mail, result, domain);
   } catch (error) {
     return {
-      verdict: "none",
+      result: "none",
       detail: `the check failed: ${error instanceof Error ? error.message : String(error)}`.slice(0, 300),
     };
   } finally {
@@ -46,23 +46,23 @@ export async function judgeSignatures(
 }
 
 function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string): DkimJudgement {
-  if (!dmarc) return { verdict: "none", detail: "no DMARC check is possible for the From field" };
+  if (!dmarc) return { result: "none", detail: "no DMARC check is possible for the From field" };
   const about = asciiDomain(dmarc.status.header?.["from"] ?? "");
-  if (about !== domain) return { verdict: "fail", detail: "the From field reads differently to different readers" };
+  if (about !== domain) return { result: "fail", detail: "the From field reads differently to different readers" };
   const { result } = dmarc.status;
   if (result === "pass") return judgePass(mail, dkim.results);
   if (result === "temperror" || (result === "fail" && dkim.results.some((one) => one.status.result === "temperror"))) {
-    return { verdict: "temperror", detail: "DNS could not be asked" };
+    return { result: "temperror", detail: "DNS could not be asked" };
   }
-  if (result === "fail") return { verdict: "fail", detail: "no signature of the From domain passes" };
-  return { verdict: "none", detail: "the From domain publishes no DMARC policy" };
+  if (result === "fail") return { result: "fail", detail: "no signature of the From domain passes" };
+  return { result: "none", detail: "the From domain publishes no DMARC policy" };
 }
 
 /** One aligned signature must cover the whole body and the headers that direct the response. */
 function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): DkimJudgement {
   const aligned = results.filter((one) => one.status.result === "pass" && one.status.aligned);
   const whole = aligned.filter((one) => !one.status.underSized && !one.canonBodyLengthLimited);
-  if (whole.length === 0) return { verdict: "none", detail: "the signature covers only a part of the body" };
+  if (whole.length === 0) return { result: "none", detail: "the signature covers only a part of the body" };
   const names = new Set(mail.headers.map((field) => field.name));
   const covers = (one: (typeof whole)[number]) => {
     const signed = (one.signingHeaders?.keys ?? "")
@@ -71,8 +71,8 @@ function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): 
       .map((key) => key.trim());
     return ["from", "reply-to"].every((name) => !names.has(name) || signed.includes(name));
   };
-  if (!whole.some(covers)) return { verdict: "none", detail: "the signature does not cover Reply-To" };
-  return { verdict: "pass", detail: `signed by ${whole.find(covers)?.signingDomain ?? ""}` };
+  if (!whole.some(covers)) return { result: "none", detail: "the signature does not cover Reply-To" };
+  return { result: "pass", detail: `signed by ${whole.find(covers)?.signingDomain ?? ""}` };
 }
 
 const tries = 3;

@@ -108,12 +108,12 @@ function failedRecipients(mail: Mail): string[] {
   const named = mail.headers
     .filter((header) => header.name === "x-failed-recipients")
     .flatMap((header) => header.value.split(","));
-  const told = mail.fullText
+  const inText = mail.fullText
     .slice(0, 20_000)
     .split("\n")
     .slice(0, 200)
     .flatMap((line) => addressesIn(line.slice(0, 400)));
-  const found = [...named, ...told].map((text) => cleanAddress(text.trim()));
+  const found = [...named, ...inText].map((text) => cleanAddress(text.trim()));
   const own = new Set(mail.to.map((one) => one.address));
   return [...new Set(found.filter((address) => address !== "" && !own.has(address) && !isDaemon(address)))].slice(
     0,

@@ -1,20 +1,20 @@
 // Rules of the functions without side effects: `reconcile` and `probe`.
 
 import assert from "node:assert/strict";
-import type { ChannelStatus, PastAttempt, Verdict } from "../../index.ts";
+import type { ChannelStatus, Finding, PastAttempt } from "../../index.ts";
 import { noFiles } from "../files.ts";
 import { type Check, check, type Fixture, outboundOf, present } from "../fixture.ts";
 import { attempt, deadline, eventually } from "../patience.ts";
 import { type ComposedDraft, compose, taken } from "./send.ts";
 
-/** Returns the verdict on an attempt made an hour ago. A throw counts as "unsure", as in the core. */
-async function lookUp(fixture: Fixture, composed: ComposedDraft): Promise<Verdict> {
+/** Returns the finding on an attempt made an hour ago. A throw counts as "unsure", as in the core. */
+async function lookUp(fixture: Fixture, composed: ComposedDraft): Promise<Finding> {
   const outbound = outboundOf(fixture);
   const look = present(outbound.reconcile?.bind(outbound), "the adapter has no reconcile", "reconcile");
   const startedAt = new Date(fixture.channel.clock.now() - 3_600_000);
   const past: PastAttempt = { key: composed.key, number: 1, startedAt };
   return attempt(() => look(composed.draft, past, deadline(fixture.patienceMs))).catch(
-    (): Verdict => ({ kind: "unsure" }),
+    (): Finding => ({ kind: "unsure" }),
   );
 }
 
@@ -32,12 +32,12 @@ async function sendNow(fixture: Fixture, composed: ComposedDraft): Promise<void>
 async function findsWhatWasSent(fixture: Fixture): Promise<void> {
   const composed = compose(fixture, "found");
   await sendNow(fixture, composed);
-  const verdicts: Verdict[] = [];
-  const sure = async () => verdicts.push(await lookUp(fixture, composed)) > 0 && verdicts.at(-1)?.kind !== "unsure";
-  await eventually("a verdict on a message that was sent", sure, fixture.patienceMs);
-  const verdict = verdicts.at(-1);
-  assert.equal(verdict?.kind, "sent", `the message was sent, and reconcile says ${verdict?.kind}`);
-  assert.ok(verdict.id, "a verdict of sent without an id");
+  const findings: Finding[] = [];
+  const sure = async () => findings.push(await lookUp(fixture, composed)) > 0 && findings.at(-1)?.kind !== "unsure";
+  await eventually("a finding on a message that was sent", sure, fixture.patienceMs);
+  const finding = findings.at(-1);
+  assert.equal(finding?.kind, "sent", `the message was sent, and reconcile says ${finding?.kind}`);
+  assert.ok(finding.id, "a finding of sent without an id");
   assert.equal(await taken(fixture, composed.text), 1, "reconcile sent the message again");
 }
 

@@ -70,7 +70,7 @@ const above = (raw: Buffer, line: string) => Buffer.concat([Buffer.from(`${line}
 describe("our own check", () => {
   it("passes what the From domain signed", async () => {
     expect(await judge(await signed(), own)).toEqual({
-      verdict: "pass",
+      result: "pass",
       method: "dmarc",
       domain: "example.org",
       detail: "signed by example.org",
@@ -78,7 +78,7 @@ describe("our own check", () => {
   });
   it("says nothing when it is off", async () => expect(await judge(await signed(), { mode: "off" })).toBeNull());
 
-  const cases: readonly [string, () => Promise<Uint8Array>, SenderAuth["verdict"]][] = [
+  const cases: readonly [string, () => Promise<Uint8Array>, SenderAuth["result"]][] = [
     ["a signature of a subdomain, relaxed", () => signed({}, { domain: "mail.example.org" }), "pass"],
     [
       "an international domain",
@@ -135,8 +135,8 @@ describe("our own check", () => {
       "fail",
     ],
   ];
-  it.each(cases)("%s", async (_, make, verdict) => {
-    expect(await judge(await make(), own)).toMatchObject({ verdict, method: "dmarc" });
+  it.each(cases)("%s", async (_, make, result) => {
+    expect(await judge(await make(), own)).toMatchObject({ result, method: "dmarc" });
   });
 
   it("says temperror when the servers do not answer", async () => {
@@ -146,7 +146,7 @@ describe("our own check", () => {
       dns: { servers: ["127.0.0.1:1"], milliseconds: 300 },
     };
     const start = performance.now();
-    expect(await judge(await signed(), silent)).toMatchObject({ verdict: "temperror" });
+    expect(await judge(await signed(), silent)).toMatchObject({ result: "temperror" });
     expect(performance.now() - start).toBeLessThan(8000);
   });
   it("does not hold up other mails", async () => {
@@ -169,7 +169,7 @@ const results = (...values: string[]) => mail({ "Authentication-Results": values
 const good = "mx.example.com; dmarc=pass header.from=example.org";
 
 describe("a trusted server's header", () => {
-  const cases: readonly [string, Uint8Array, SenderAuth["verdict"]][] = [
+  const cases: readonly [string, Uint8Array, SenderAuth["result"]][] = [
     ["a plain pass", results(good), "pass"],
     ["the id in another case", results(good.replace("mx.", "MX.")), "pass"],
     ["a version", results("mx.example.com 1; dmarc=pass header.from=example.org"), "pass"],
@@ -241,13 +241,13 @@ describe("a trusted server's header", () => {
     ["too long a header", results(`${good} (${"x".repeat(20_000)})`), "none"],
     ["an empty header", results(""), "none"],
   ];
-  it.each(cases)("%s", async (_, raw, verdict) => {
-    expect(await judge(raw, trusted)).toMatchObject({ verdict, method: "authentication-results" });
+  it.each(cases)("%s", async (_, raw, result) => {
+    expect(await judge(raw, trusted)).toMatchObject({ result, method: "authentication-results" });
   });
   it("an empty id trusts no server", async () => {
     expect(
       await judge(results("; dmarc=pass header.from=example.org"), { mode: "header", authservId: "" }),
-    ).toMatchObject({ verdict: "none" });
+    ).toMatchObject({ result: "none" });
   });
 });
 
@@ -266,7 +266,7 @@ describe("Microsoft 365, which writes no authserv-id", () => {
     verdicts(
       `spf=pass (sender IP is 192.0.2.1)\r\n smtp.mailfrom=${from}; dkim=pass (signature was verified)\r\n header.d=${from};dmarc=${dmarc} action=none\r\n header.from=${from};compauth=pass reason=100`,
     );
-  const cases: readonly [string, Uint8Array, SenderAuth["verdict"]][] = [
+  const cases: readonly [string, Uint8Array, SenderAuth["result"]][] = [
     ["a pass", stacked(inside, microsoft("pass"), boundary, sender), "pass"],
     ["a pass without inner hops", stacked(microsoft("pass"), boundary), "pass"],
     ["a fail", stacked(inside, microsoft("fail"), boundary), "fail"],
@@ -303,8 +303,8 @@ describe("Microsoft 365, which writes no authserv-id", () => {
       "none",
     ],
   ];
-  it.each(cases)("%s", async (_, raw, verdict) => {
-    expect(await judge(raw, { mode: "header", authservId: "microsoft365" })).toMatchObject({ verdict });
+  it.each(cases)("%s", async (_, raw, result) => {
+    expect(await judge(raw, { mode: "header", authservId: "microsoft365" })).toMatchObject({ result });
   });
 });
 
@@ -330,7 +330,7 @@ describe("iCloud, which writes one header for each check", () => {
     ),
     "Received-SPF: pass (spf.icloud.com: domain of a@example.org)",
   ];
-  const cases: readonly [string, Uint8Array, SenderAuth["verdict"]][] = [
+  const cases: readonly [string, Uint8Array, SenderAuth["result"]][] = [
     ["a pass", stacked(...before, dmarc("pass"), ...after), "pass"],
     ["a fail", stacked(...before, dmarc("fail"), ...after), "fail"],
     ["no policy", stacked(...before, dmarc("none"), ...after), "none"],
@@ -361,7 +361,7 @@ describe("iCloud, which writes one header for each check", () => {
     ],
     ["no Received line above", stacked(dmarc("pass"), ...after), "none"],
   ];
-  it.each(cases)("%s", async (_, raw, verdict) => {
-    expect(await judge(raw, { mode: "header", authservId: "icloud" })).toMatchObject({ verdict });
+  it.each(cases)("%s", async (_, raw, result) => {
+    expect(await judge(raw, { mode: "header", authservId: "icloud" })).toMatchObject({ result });
   });
 });

@@ -21,7 +21,7 @@ async function judge(mail: Mail, raw: Uint8Array, settings: SenderAuthSettings, 
   if (settings.mode === "off") return none("not asked for");
   if (settings.mode === "header") return judgeHeaders(mail.headers, settings.authservId, domain);
   const doubled = single.find((name) => mail.headers.filter((field) => field.name === name).length > 1);
-  if (doubled !== undefined) return { verdict: "fail", detail: `the header has more than one ${doubled}` };
+  if (doubled !== undefined) return { result: "fail", detail: `the header has more than one ${doubled}` };
   const { judgeSignatures } = await import("./dkim.ts");
   return judgeSignatures(mail, raw, settings.dns ?? {}, domain);
 }
@@ -33,13 +33,13 @@ const single =
     " ",
   );
 
-type Judgement = Pick<SenderAuth, "verdict" | "detail">;
+type Judgement = Pick<SenderAuth, "result" | "detail">;
 
 /** Longer headers of this name are not written by a server. */
 const maxLength = 10_000;
 
 const field = "authentication-results";
-const none = (detail: string): Judgement => ({ verdict: "none", detail });
+const none = (detail: string): Judgement => ({ result: "none", detail });
 
 /** Only the topmost header of that name counts, and only when it names the server, because the sender
  *  can add any number below it. An ambiguous header returns `none`. `authservId` is a name, or
@@ -95,17 +95,17 @@ function judgeICloud(headers: readonly HeaderField[], domain: string): Judgement
   const received = headers.slice(0, start).findLast(({ name }) => name === "received");
   if (received === undefined || !isReceivedBy(received.value, /\.(?:me|mac|icloud|apple)\.com$/))
     return none("the Authentication-Results header does not follow a Received line of iCloud");
-  const verdicts: (readonly string[])[] = [];
+  const found: (readonly string[])[] = [];
   for (const { name, value } of headers.slice(start)) {
     if (/^x-(?:arc|dmarc)-(?:info|policy)$/.test(name)) continue;
     if (name !== field || value.length > maxLength) break;
     const [server = "", ...results] = sectionsOf(value) ?? [];
     if (!/^[a-z-]{1,30}\.icloud\.com$/i.test(server)) break;
-    if (isServer(server, "dmarc.icloud.com")) verdicts.push(results);
+    if (isServer(server, "dmarc.icloud.com")) found.push(results);
     if (isServer(server, "spf.icloud.com")) break;
   }
-  const [only, ...more] = verdicts;
-  if (only === undefined || more.length > 0) return none(`iCloud tells ${verdicts.length} DMARC results`);
+  const [only, ...more] = found;
+  if (only === undefined || more.length > 0) return none(`iCloud reports ${found.length} DMARC results`);
   return judgeResults(only, domain);
 }
 
@@ -120,15 +120,14 @@ function judgeResults(results: readonly string[], domain: string): Judgement {
   const dmarc = results.map(resultOf).filter((result) => result?.method === "dmarc");
   const [only] = dmarc;
   if (dmarc.length !== 1 || !only) return none(`the server tells ${dmarc.length} DMARC results`);
-  if (only.result === "temperror")
-    return { verdict: "temperror", detail: "the server could not check DMARC just then" };
+  if (only.result === "temperror") return { result: "temperror", detail: "the server could not check DMARC just then" };
   if (only.result === "fail" || only.result === "permerror")
-    return { verdict: "fail", detail: `the server says dmarc=${only.result}` };
+    return { result: "fail", detail: `the server says dmarc=${only.result}` };
   if (only.result !== "pass") return none("the server says no DMARC policy applies");
   const [from, ...more] = only.from;
   if (from === undefined || more.length > 0 || asciiDomain(domainOf(from)) !== domain)
     return none("the DMARC result is about another domain than that of From");
-  return { verdict: "pass", detail: "the server says dmarc=pass" };
+  return { result: "pass", detail: "the server says dmarc=pass" };
 }
 
 /** True when the section is the id, with an optional version number after it. */
