@@ -76,6 +76,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/escalation/link/page.ts#linkTo",
     "src/escalation/webhook/answer.ts#deferred",
     "src/escalation/webhook/recipients.ts#recipientAt",
+    "src/ops/duration-text.ts#counted",
     "src/ops/systemd.ts#isJournal",
     "src/ops/failpoints.ts",
     "src/ops/hops.ts#joinTraces",
