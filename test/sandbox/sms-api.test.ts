@@ -15,7 +15,7 @@ type Finished = TestContext["onTestFinished"];
 async function open(finished: Finished, more: Partial<SmsApiOptions> = {}) {
   const api = await SmsApi.start({ accountSid: account, authToken: "token", number, ...more });
   finished(() => api.close());
-  const client = twilio(account, "token", { timeout: 2000 });
+  const client = twilio(account, "token", { timeout: 60_000 });
   client.api.baseUrl = api.url;
   const text = (body: string, to = person) =>
     client.messages.create({ to, from: number, body, statusCallback: "http://127.0.0.1:1/status" });
