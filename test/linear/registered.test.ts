@@ -8,13 +8,14 @@ import { cases } from "./registry.ts";
 /** Files whose exported functions are looked at. A new folder of an adapter, such as an SMS provider, is among them. */
 const files: readonly string[] = [
   "{adapters,src/escalation}/**/*.ts",
-  "src/{domain,ops,wire,agent}/*.ts",
+  "src/{domain,ops,wire,agent,client,contract}/*.ts",
   "src/platform/{*,{agents,conversations,brain,files}/*}.ts",
 ];
 
 /** `path#name`, or `path` for all of a file, by reason. */
 const exempt: Readonly<Record<string, readonly string[]>> = {
   "reads the configuration, an agent's definition, or what an operator wrote": [
+    "src/contract/units.ts#units",
     "src/domain/hours.ts",
     "src/domain/policy.ts#contactsOf",
     "src/domain/retry.ts#paceOf",
@@ -76,6 +77,12 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/escalation/link/page.ts#linkTo",
     "src/escalation/webhook/answer.ts#deferred",
     "src/escalation/webhook/recipients.ts#recipientAt",
+    "src/client/result.ts#unreadable",
+    "src/contract/define.ts#finalError",
+    "src/contract/define.ts#isFinal",
+    "src/contract/define.ts#configError",
+    "src/contract/ids.ts",
+    "src/contract/signatures.ts#isTelnyxSigned",
     "src/ops/duration-text.ts#counted",
     "src/ops/systemd.ts#isJournal",
     "src/ops/failpoints.ts",
@@ -104,6 +111,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
   "makes a request, or waits for a worker, with limits of its own": [
     "src/agent/messages.ts#readBack",
     "src/agent/messages.ts#readFrom",
+    "src/client/caller.ts#createCaller",
     "src/ops/address.ts#judge",
     "src/platform/conversations/escalations.ts#watch",
     "src/platform/files/reading.ts",

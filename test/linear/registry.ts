@@ -44,6 +44,11 @@ function translatorOf(dialect: unknown, block: object, path: string): Translator
 
 export const cases: Cases = {
   ...emailCases,
+  "src/contract/http.ts": {
+    parsedJson: one,
+    retryAfterOf: (f, text) => f({ headers: { "retry-after": text } }, { now: 0 }),
+  },
+  "src/contract/units.ts": { readDuration: one },
   "src/domain/guards.ts": {
     isShortCode: one,
     refuse: (f, text) => f(eventWith(text), { max_age: 1, allow: ["*@b.c"], deny: ["a*b*c@d.e"] }, 0),
