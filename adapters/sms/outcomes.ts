@@ -41,10 +41,10 @@ export interface ProviderRefusal {
 
 const minute = 60_000;
 
-/** Inverts a provider's table: returns the map from error code to class. */
+/** Inverts a provider's table: returns the map from error code, a number or a word, to class. */
 export function classes(
-  table: Readonly<Partial<Record<TextClass, readonly number[]>>>,
-): ReadonlyMap<number, TextClass> {
+  table: Readonly<Partial<Record<TextClass, readonly (number | string)[]>>>,
+): ReadonlyMap<number | string, TextClass> {
   return new Map(
     Object.entries(table).flatMap(([kind, codes]) => codes.map((code) => [code, kind as TextClass] as const)),
   );

@@ -97,6 +97,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/email/smtp/send.ts#readDraft",
     "adapters/email/smtp/compose.ts#readRendered",
     "adapters/sms/draft.ts#readDraft",
+    "adapters/sms/outcomes.ts#classes",
     "adapters/sms/smpp/pdu.ts#text",
     "adapters/sms/smpp/pdu.ts#number",
     "adapters/sms/smpp/pdu.ts#bytes",
