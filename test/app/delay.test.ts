@@ -9,7 +9,7 @@ import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
-// An hour, which passes when a test says so: nothing is due by itself, however slow the machine is.
+// One hour on the test's clock: no delay expires before the test advances the clock, even on a slow machine.
 const hour = 3_600_000;
 const skill = { responseDelaySeconds: 3600 };
 

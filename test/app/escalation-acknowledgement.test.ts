@@ -52,7 +52,7 @@ it.concurrent("by the link in a text: looking changes nothing, the form acknowle
   expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
   // A repetition changes nothing.
   expect(await open("POST")).toBe(303);
-  // The customer's next words go to who has it.
+  // The customer's next message goes to the responder who acknowledged the escalation.
   await daemon.text("Is anybody there?");
   expect(await daemon.textTo(dora.sms, 1)).toContain("Is anybody there?");
 });

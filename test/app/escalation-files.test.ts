@@ -45,7 +45,7 @@ const logo: Enclosed = {
 const quoted = (notice: Reply): string =>
   ["On Sat, 21 Nov 2026 at 20:57, Support wrote:", ...notice.text.split("\n").map((line) => `> ${line}`)].join("\n");
 
-/** Dora answers the notice with these words and files, her signature and what she answers to. */
+/** Dora replies to the notification with this text and files, her signature and the quoted notification. */
 async function sends(daemon: EscalationDaemon, notice: Reply, words: string, ...files: Enclosed[]): Promise<void> {
   const text = [words, "-- \nDora Dahl\nHead of Support", quoted(notice)].join("\n\n");
   await daemon.write({
@@ -73,7 +73,7 @@ async function mailed(
   return { daemon, notice };
 }
 
-/** What Dora is told of her answer, and what became of the escalation. */
+/** The notification to Dora about her reply, and the resulting state of the escalation. */
 async function told(daemon: EscalationDaemon): Promise<string> {
   const { text } = await daemon.mailTo(dora.email, 1);
   await daemon.quiet();
@@ -88,11 +88,11 @@ async function carriesFiles(daemon: EscalationDaemon, notice: Reply): Promise<vo
   await eventually(async () => expect(await daemon.rows(drafts)).toHaveLength(1));
   const [draft] = await daemon.rows<{ body: string }>(drafts);
   expect(draft?.body.length, "the draft holds no bytes").toBeLessThan(5000);
-  // Emil was told: a notice that is cut off would be in doubt for a while.
+  // Emil's notification has arrived: an interrupted send would stay in the outcome unknown for a while.
   await daemon.mailTo(emil.email, 1);
   await eventually(async () => expect(await daemon.rows("SELECT id FROM drafts WHERE open = 1")).toHaveLength(1));
   await daemon.restart(0);
-  // The mail it came with may be forgotten meanwhile.
+  // The blobs of the original mail may already be deleted.
   await daemon.app().scheduler.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
   expect(daemon.mailsTo(customer)).toHaveLength(1);
   await daemon.app().scheduler.commit((q) => resumeChannel(q, "mail"));
@@ -128,7 +128,7 @@ it.concurrent("carries files over the sandbox's mail server, a restart between",
 });
 
 it.concurrent("takes files without a word for an answer", async ({ onTestFinished }) => {
-  // Whether the agent is told of files is no matter here.
+  // The setting for file names in requests to the agent has no effect here.
   const { daemon: desk, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
   await sends(desk, notice, "", pdf);
   const answer = await desk.mailTo(customer, 1);

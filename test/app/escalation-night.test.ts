@@ -30,7 +30,7 @@ const escalation = {
 
 type Clock = ReturnType<typeof clockFrom>;
 
-/** Who is told when that time has come, since the last look: names in the order of the alphabet. */
+/** The responders notified since the last call, once the clock reaches that time, in alphabetical order. */
 async function notifiedAt(daemon: EscalationDaemon, clock: Clock, instant: string): Promise<string[]> {
   await daemon.quiet();
   const sql =
@@ -61,7 +61,8 @@ it.concurrent("passes from city to city, and to the chief, through the night the
   expect(await notifiedAt(daemon, clock, "2026-10-24T16:22:00Z")).toEqual(["nora"]);
   expect(await notifiedAt(daemon, clock, "2026-10-24T17:00:00Z")).toEqual([]);
   expect(await notifiedAt(daemon, clock, "2026-10-24T17:24:00Z")).toEqual(["nora"]);
-  // Nobody has taken it: the chief, at night, and with the chief whoever is on duty (Nora, until 18:00 there).
+  // The escalation is not acknowledged: the chief is notified at night, with the responder on duty (Nora, until 18:00
+  // there).
   expect(await notifiedAt(daemon, clock, "2026-10-24T18:26:00Z")).toEqual(["chief", "nora"]);
   expect(await notifiedAt(daemon, clock, "2026-10-24T22:20:00Z")).toEqual([]);
   expect(await notifiedAt(daemon, clock, "2026-10-24T22:28:00Z")).toEqual(["chief"]);
@@ -86,7 +87,7 @@ it.concurrent("lets people sleep in their quiet hours, and finds the fallback wh
   await opened(daemon);
   expect(daemon.textsTo(owen)).toHaveLength(1);
   expect(await notifiedAt(daemon, clock, "2026-03-28T20:41:00Z")).toEqual(["owen"]);
-  // He is asleep from 22:00: nobody of the tier is on duty, so it passes on.
+  // He is off duty from 22:00: the tier has no responder on duty, so the next tier is notified.
   expect(await notifiedAt(daemon, clock, "2026-03-28T21:01:00Z")).toEqual(["chief"]);
   expect(await notifiedAt(daemon, clock, "2026-03-29T03:30:00Z"), "5:30 in Berlin by the new time").toEqual(["chief"]);
   expect(await notifiedAt(daemon, clock, "2026-03-29T07:32:00Z")).toEqual(["chief", "owen"]);

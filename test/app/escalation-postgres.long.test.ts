@@ -23,7 +23,8 @@ import { describeReal } from "../support/machine/debian.ts";
 import { startDaemon } from "../support/process/daemon.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
-/** A clock that its machine's may be ahead of: whoever measures by it has been here for so long already. */
+/** A clock that can be moved ahead of the machine's clock: a process that reads it seems to have run that long
+ *  already. */
 function windable() {
   let ahead = 0;
   const monotonic = () => performance.now() + ahead;
@@ -44,7 +45,7 @@ async function standby(daemon: EscalationDaemon): Promise<LinesNode> {
   return node;
 }
 
-/** All that a dead node had in hand is nobody's any more, and was begun some minutes ago. */
+/** Releases everything that a dead node had claimed, as if claimed some minutes ago. */
 async function timePasses(url: string): Promise<void> {
   const minutes = 5 * 60_000;
   const db = await openPostgres(url);
@@ -91,7 +92,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     };
   }
 
-  /** A transaction that lost a deadlock runs again, and nobody is told. */
+  /** A transaction aborted by a deadlock is retried, and no deadlock is logged. */
   const noDeadlock = (daemon: EscalationDaemon) => {
     const codes = daemon.log.map(({ fields }) => (fields["err"] as { code?: unknown } | undefined)?.code);
     expect(codes.filter((code) => code === "40P01" || code === "40001")).toEqual([]);
@@ -249,7 +250,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       await daemon.text("A refund, please");
       expect(await doomed.ended).toMatchObject({ signal: "SIGKILL" });
 
-      // It was alone until then: else the other one might have told people.
+      // The first node was alone until then: otherwise the second one might have sent the notifications.
       await timePasses(url);
       await daemon.start();
       expect(await daemon.textTo(anna)).toBe(colleague);
@@ -289,7 +290,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     await taking;
     const all = "SELECT 1 FROM escalations HAVING COUNT(*) = $1";
     await eventually(async () => expect(await daemon.rows(all, people.length)).toHaveLength(1), 300_000);
-    // All that are left, while some are just being told of.
+    // Acknowledges all that are left while some notifications are still being sent.
     await at(other, emil.sms, "ok");
     await daemon.idle(300_000);
     await daemon.escalated(...people.map(() => "acknowledged"));

@@ -19,7 +19,7 @@ import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
-/** As a mail program sends it: the words, the person's signature, and what they answer to. */
+/** A reply as a mail program sends it: the text, the responder's signature and the quoted notification. */
 const answerOf = (words: string, notice: Reply): string =>
   [
     words,
@@ -82,7 +82,7 @@ async function threeRounds(daemon: EscalationDaemon): Promise<void> {
   const last = await daemon.write({ subject: "Re: My lamp", text: "Fine.", answers: third });
   const again = await daemon.mailTo(dora.email, 2);
   expect(again.references).toContain(notice.messageId);
-  // Dora answers in her thread, whichever of our mails she has opened.
+  // Dora replies in her thread, to any of our mails in it.
   await answers(daemon, notice, "You are welcome.");
   expect(await daemon.mailTo(customer, 3)).toMatchObject({ inReplyTo: last.messageId });
   await daemon.quiet();

@@ -17,7 +17,7 @@ import { anna } from "../support/daemon/phone-daemon.ts";
 const bert = "+12025550124";
 const carl = "+12025550125";
 
-/** One escalation after the other, each told to both people by text. */
+/** Opens one escalation after the other, each notified to both responders by SMS. */
 async function escalate(daemon: EscalationDaemon, ...people: string[]): Promise<number[]> {
   const numbers: number[] = [];
   for (const person of people) {

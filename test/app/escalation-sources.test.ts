@@ -163,7 +163,7 @@ it.concurrent("says once what a person says in the platform's own interface, fou
   expect(await daemon.escalated("acknowledged")).toMatchObject([
     { acknowledged_by: "somebody who answers on the platform" },
   ]);
-  // Nobody is told again.
+  // No second notification is sent.
   clock.forward(3_600_000);
   await daemon.quiet();
   expect([daemon.textsTo(dora.sms).length, daemon.mailsTo(chief.email).length]).toEqual([2, 0]);
@@ -193,7 +193,7 @@ it.concurrent("says once what a person says in the platform's own interface, fou
 it.concurrent("says once what is said elsewhere, as soon as the platform's webhook tells of it", async ({
   onTestFinished,
 }) => {
-  // Nothing is looked at by itself for twelve hours.
+  // Polling pauses for twelve hours.
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("Hello?");
   await daemon.textTo(anna);
@@ -201,7 +201,7 @@ it.concurrent("says once what is said elsewhere, as soon as the platform's webho
   await daemon.hookMessage(anna, "msg_1");
   await daemon.quiet();
   expect(daemon.textsTo(anna), "our own answer").toEqual([echoed("Hello?")]);
-  // What the agent says without us: something scheduled, or an answer to somebody else.
+  // The agent sends messages outside our requests: a scheduled one, or an answer through another channel.
   await daemon.askElsewhere(anna, "Remind her");
   await daemon.hookMessage(anna, "msg_2");
   expect(await daemon.textTo(anna, 1)).toBe(echoed("Remind her"));

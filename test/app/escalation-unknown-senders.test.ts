@@ -28,7 +28,7 @@ async function told(
   return { daemon, notice };
 }
 
-/** The mail arrives, and is not heeded, for that reason. */
+/** The mail arrives and is ignored with this code. */
 async function ignored(daemon: EscalationDaemon, code: string, mail: LetterOptions): Promise<void> {
   const before = (await daemon.rows("SELECT id FROM events WHERE kind = 'message'")).length;
   await daemon.write(mail);
@@ -36,7 +36,8 @@ async function ignored(daemon: EscalationDaemon, code: string, mail: LetterOptio
   await eventually(async () => expect((await daemon.rows(sql)).slice(before)).toEqual([{ state: "ignored", code }]));
 }
 
-/** Nobody heard anything, and it is still nobody's. `strange`: from these addresses an answer came to Dora's mail. */
+/** No notification was sent and the escalation is still open. `strange`: addresses that replied to the notification
+ *  sent to Dora. */
 async function untouched(daemon: EscalationDaemon, ...strange: string[]): Promise<void> {
   await daemon.quiet();
   expect(await daemon.rows("SELECT state, acknowledged_by FROM escalations")).toEqual([
@@ -64,7 +65,7 @@ it.concurrent("a reply of an address that was not notified is ignored, also with
   expect(mark(notice)).not.toBe("");
   const marked = { ...mallory, text: `${mallory.text}\n\n> ${mark(notice)}` };
   await ignored(desk, "not-a-recipient", { ...marked, subject: "Hello" });
-  // Dora at home is nobody we know.
+  // Dora's private address is not a configured responder.
   await ignored(desk, "not-a-recipient", { from: "dora@home.example", text: "ok", answers: notice });
   // Mallory has written twice, and may be a machine.
   await untouched(desk, "dora@home.example", mallory.from);
@@ -154,7 +155,7 @@ it.concurrent("an automatic reply without headers neither acknowledges nor reach
   const [, ...said] = desk.mailsTo(dora.email);
   expect(said).toHaveLength(1);
   expect(said[0]?.text).toMatch(/^1: Your message looks like an automatic reply .*begin it with "1:"\./s);
-  // As it was told, a person's answer goes through.
+  // A human reply sent as instructed is relayed.
   await desk.write({
     ...machine,
     subject: `Re: ${notice.subject}`,
@@ -223,7 +224,7 @@ it.concurrent("Dora's mail that only names the escalation goes nowhere, and she 
   await desk.quiet();
   expect(await desk.rows("SELECT state FROM escalations")).toEqual([{ state: "open" }]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
-  // Whoever else writes such a subject is a customer.
+  // Another sender who writes such a subject is a customer.
   const mail = await desk.write({ from: "mallory@elsewhere.example", ...lost });
   expect(await desk.mailTo("mallory@elsewhere.example")).toMatchObject({ inReplyTo: mail.messageId });
 });

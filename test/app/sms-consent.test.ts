@@ -7,7 +7,7 @@ import { echoed } from "../support/daemon/platform.ts";
 import { inProcess } from "../support/machine/command.ts";
 
 const bert = "+12025550124";
-/** Longer than any machine takes for what happens meanwhile: it passes when the test says so. */
+/** Longer than the rest of the test takes: the delay ends when the test advances the clock. */
 const delay = 3600;
 const delayed = { responseDelaySeconds: delay };
 const drafts = (daemon: PhoneDaemon) => daemon.rows<{ state: string }>("SELECT state FROM drafts ORDER BY id");

@@ -237,7 +237,7 @@ describe("what fails after it was taken", () => {
 });
 
 describe("what is left unanswered", () => {
-  /** Nobody can tell what became of it, and that often it was looked. */
+  /** The outcome stays unknown after this number of reconcile attempts. */
   const looked = async (daemon: PhoneDaemon, looks = 0) =>
     eventually(async () => {
       expect(await draft(daemon)).toMatchObject({ state: "unknown" });

@@ -162,7 +162,7 @@ it.concurrent("tells the agent of a picture that came without words", async ({ o
 it.concurrent("fetches pictures with the credentials sent to the provider only", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished);
   const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8, 0xff]), Buffer.alloc(50_000, "x")]);
-  // A provider that is not well at first; the agent is asked all the same.
+  // The provider fails the first media request; the agent still gets the question.
   daemon.api.fault({ status: 503 }, { on: "media", times: 1 });
   await daemon.text("Which lamp is this?", { media: [{ type: "image/jpeg", bytes: jpeg }] });
   const unwell = "SELECT 1 FROM attachments WHERE due_at IS NOT NULL AND reason LIKE '%503'";

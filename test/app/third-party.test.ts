@@ -94,7 +94,7 @@ describe("a third-party adapter", () => {
     await expect.poll(() => heard().join("")).toBe("You asked: Where is the lamp that I ordered?");
     expect(heard().every((part) => part.length <= 20)).toBe(true);
     expect(heard()).toHaveLength(3);
-    // The same again is a duplicate; another message goes on with the conversation.
+    // A repeated id is a duplicate; another message continues the conversation.
     expect(await says("m1", "Where is the lamp that I ordered?")).toBe(204);
     expect(await says("m2", "And when?")).toBe(204);
     await expect.poll(() => heard().join("")).toContain("You asked: And when?");

@@ -110,7 +110,7 @@ it.concurrent("silence: two prompts, then goodbye", async ({ onTestFinished }) =
   await sessionIs(daemon, { state: "closed" });
 });
 
-/** `bridgehead start` beside the running daemon. */
+/** Runs `bridgehead start` while the daemon runs. */
 async function begin(daemon: PhoneDaemon, options: Omit<Parameters<typeof startCommand>[0], "config">) {
   const said: string[] = [];
   const io = commandIo({

@@ -11,7 +11,7 @@ const numberOf = (index: number): string => `+1202556${String(index).padStart(4,
 
 it("answers 500 callers at the same time", { timeout: 600_000 }, async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished, {
-    // Nobody is told to wait, and nobody gives up, however long it takes.
+    // No filler is played and no timeout expires, even on a slow machine.
     voice: {
       collect: "50ms",
       fillers: { first: "10m", second: "10m" },

@@ -16,7 +16,7 @@ export interface PlatformStub {
 /** The answer with which the agent escalates. */
 export const escalatingAnswer = "A colleague will contact you shortly.";
 
-/** The first words of the answer to a caller. */
+/** The start of the answer to a caller. */
 export const firstWords = "Your order";
 
 const skills = [

@@ -138,7 +138,7 @@ describeReal("The web console in Chromium", missing, () => {
     await page.goto(`${fixture.url}/refused`);
     await page.getByLabel("Sender or subject").fill("typed");
     await db.tx((q) => refused(q, "late", "eva@example.org", "denied", "The sender is on the deny list"));
-    // Another page shows the change meanwhile.
+    // A second page shows the change at the same time.
     const other = await page.context().newPage();
     await other.goto(`${fixture.url}/refused`);
     await db.tx((q) => refused(q, "later", "finn@example.org", "denied", "The sender is on the deny list"));

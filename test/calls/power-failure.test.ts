@@ -161,7 +161,7 @@ describe("a power failure during a call", () => {
         expect(pipeline.said.map(({ text }) => text)).toEqual(["answer to a mail"]);
         await callOf(pipeline).says("are you there?");
         await pipeline.settles();
-        // Together with the older words, where those are still open: the platform certainly does not have them.
+        // The question includes the older text if that is still open: the platform certainly does not have it.
         expect(pipeline.said.at(-1)?.text).toMatch(/^answer to (?:the older words\n)?are you there\?$/);
         const open = await pipeline.db.read((q) =>
           q.all("SELECT id FROM turns WHERE open = 1 UNION ALL SELECT id FROM drafts WHERE open = 1"),

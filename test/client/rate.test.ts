@@ -6,7 +6,7 @@ import { createClient, createRate } from "../../src/client/index.ts";
 import { conversationRecord, startPacedClient } from "../support/client/client.ts";
 import { json, status } from "../support/machine/network.ts";
 
-/** A clock that stands still until somebody sleeps, and then is late by as much as told. */
+/** A clock that advances only during a sleep, and then is late by `lateness`. */
 function virtualClock(lateness: () => number = () => 0) {
   let time = 0;
   return {

@@ -129,7 +129,7 @@ describe("the launcher", () => {
   });
 
   it("ends well when SIGTERM comes before the daemon is loaded", async () => {
-    // A program that takes for ever to load, and has no handler of its own.
+    // A program that never finishes loading and has no signal handler.
     const built = "console.log('loading'); await new Promise(() => setInterval(() => {}, 1000));";
     const file = packageWith("loading", { built, node: true });
     for (const node of [oldNode, process.execPath])

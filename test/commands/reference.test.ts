@@ -38,7 +38,7 @@ interface Question {
   readonly only?: boolean;
 }
 
-/** The words that the definitions of all commands contain. */
+/** The prompts in the definitions of all commands. */
 const defined: Question[] = commands.flatMap(({ command, path }) => {
   const start = ["bridgehead", ...path].join(" ");
   const names = command.options.map(({ names: [long] }) => long);

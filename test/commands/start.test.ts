@@ -162,7 +162,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
     );
   await place.daemon();
   await expect.poll(() => place.texts.length).toBe(1);
-  // The agent's own words, written out.
+  // The agent's own introduction, given as an option.
   expect((await place.start("--introduction", "Hello from Acme.")).code).toBe(exitCodes.failed);
   const other = await inProcess(["start", "--config", place.file, "--channel", "texts", "--to", "+15550122"]);
   expect(other.code).toBe(exitCodes.ok);

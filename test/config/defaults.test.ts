@@ -16,7 +16,7 @@ const written = (text: string): string => {
   return path;
 };
 
-/** The fax machine with defaults, and a telephone beside it. */
+/** The fax adapter with defaults, and a telephone adapter without. */
 function adapters(defaults: { readonly [key: string]: Json } = {}) {
   const own: AdapterDefinition = { ...fax, traits: { ...fax.traits, defaults } };
   const address = (text: string) => (text.startsWith("+") ? text.replaceAll(" ", "") : null);

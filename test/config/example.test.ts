@@ -73,7 +73,8 @@ function pathsOf(value: unknown, path = ""): string[] {
 }
 
 const keys = keysOf(schema);
-/** The keys of an escalation's tiers and routes: blocks in lists, so the example has them in words and on one line. */
+/** The keys of an escalation's tiers and routes: blocks in lists, which the example shows in comments and on one
+ *  line. */
 const listed = ["tiers", "routes"].flatMap((key) =>
   keysOf(schema.properties?.["escalation"]?.properties?.[key]?.items ?? {}, key),
 );

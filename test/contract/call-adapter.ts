@@ -1,4 +1,4 @@
-// An adapter of live conversations: a person's words come over a socket, and the agent's go back over it. One JSON object a frame:
+// An adapter of live conversations: the caller's and the agent's text share a socket, with one JSON object per frame:
 //
 //   -> {"op":"setup","call":"c1","from":"ann"}   the first one; the call's name and who it is
 //   -> {"op":"said","n":1,"text":"hi"}            <- {"op":"speak","text":"hello"}

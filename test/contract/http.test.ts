@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from "vitest";
 /** Called with the first bytes of a request without a body, and the connection that they came on. */
 type Answer = (request: string, socket: Socket) => void;
 
-/** A server that would keep every connection, whatever the client asks for. */
+/** A server that keeps every connection open, regardless of the client's headers. */
 async function peer(answer: Answer) {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {

@@ -78,8 +78,8 @@ export default defineAdapter({
           const files = (reply.attachments ?? []).map(({ name, ref }) => ({ name, ref: String(ref) }));
           return reply.to.map(({ address }) => ({ to: address, text, files }));
         },
-        // Whatever fails in connecting leaves as a throw: before crossing() that means "nothing was sent", after it
-        // "nobody knows". Only what the server said is an outcome to name here.
+        // A connection failure is thrown: before crossing() that means "nothing was sent", after it
+        // "outcome unknown". Only a response from the server is returned as an outcome here.
         async send(draft, attempt) {
           const files: Json[] = [];
           for (const { name, ref } of draft.files) {
@@ -141,7 +141,7 @@ async function connect({ server, token }: Config, signal: AbortSignal) {
   const socket = net.connect({ host: server.host, port: server.port, signal });
   const reader = createInterface({ input: socket, signal });
   const lines = reader[Symbol.asyncIterator]();
-  // Who waits for a line learns of a failure there; the listeners keep one that nobody waits for from being uncaught.
+  // A pending read rejects on failure; these listeners prevent an uncaught error when no read is pending.
   for (const source of [socket, reader]) source.on("error", () => undefined);
   const wire = {
     write: (line: Request) => void socket.write(`${JSON.stringify(line)}\n`),

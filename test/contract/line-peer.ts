@@ -119,11 +119,11 @@ async function startLinePeer(): Promise<Peer> {
   };
 }
 
-// Below the ports that the system deals, each once: nobody takes one while its server has given it up.
+// Ports below the ephemeral range, each used once: no other process takes one while its server is stopped.
 const [lowest, many] = [6000, 4000];
 let dealt = randomInt(many);
 
-/** Returns a port of 127.0.0.1 that nobody uses. */
+/** Returns an unused port of 127.0.0.1. */
 async function choosePort(): Promise<number> {
   dealt = (dealt + 1) % many;
   const port = lowest + dealt; // others ask meanwhile

@@ -68,7 +68,7 @@ function policy(people: readonly Person[], over: Partial<Policy> = {}): Policy {
 const day = ["mon-fri 08:00-18:00"];
 const night = ["22:00-06:00"];
 
-/** Who is told at each look until `until`, as `+minutes: names`. */
+/** The recipients notified at each step until `until`, as `+minutes: names`. */
 function diary(own: Policy, from: number, until: number, first: Progress = begin(from)): string[] {
   const told: string[] = [];
   let [progress, now]: [Progress, number | null] = [first, from];

@@ -213,7 +213,7 @@ it("transfers a call after the answer that escalates, and after no other", async
     [response, true],
   ]);
   expect(await escalationsIn(pipeline.db)).toMatchObject([{ cause: "topic" }]);
-  // Told by the adapter when it does so: no news.
+  // The adapter reports these events of its own transfer: they change nothing.
   await caller.tells("transferring", { reason: "escalated" });
   await caller.tells("closed", { reason: "transferred" });
   await pipeline.settles();

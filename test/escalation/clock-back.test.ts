@@ -115,7 +115,7 @@ it("who was told an hour ahead is told again when the repetition is due, not an 
   });
   const told = async () => {
     await db.tx((q) => stage.run(q));
-    // What was told has gone out: a repetition does not wait for it.
+    // Marks the notifications as sent, so that a repetition does not wait for them.
     await db.tx((q) => q.run("UPDATE replies SET state = 'composed'"));
     return db.read((q: Query) => q.all("SELECT kind FROM notifications ORDER BY id")).then((all) => all.length);
   };

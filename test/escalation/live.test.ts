@@ -19,7 +19,7 @@ const escalation = {
   poll_open: "12h",
   down_after: "1s",
 };
-/** However slow everything is: nothing is said to pass the time, and nobody gives up. */
+/** No filler is played and no timeout expires, even on a slow machine. */
 const quick = {
   collect: "50ms",
   speaking_rate: 40,

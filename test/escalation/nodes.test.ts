@@ -48,11 +48,12 @@ const tells = notifyStage({ ...deps, link: () => null });
 interface Nodes {
   readonly one: Database;
   readonly other: Database;
-  /** Does it in a transaction of the first node, and commits when `meanwhile` has ended, or waits for that one. */
+  /** Runs `work` in a transaction of the first node, which commits when `meanwhile` has ended or is blocked by it. */
   readonly during: <T>(work: (q: Query) => Promise<unknown>, meanwhile: () => Promise<T>) => Promise<T>;
 }
 
-/** Escalation `id` about a channel or a conversation, of which that person is to be told; no step of a policy is due. */
+/** Opens escalation `id` about a channel or a conversation, with a pending notification for that responder; no policy
+ *  step is due. */
 async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): Promise<void> {
   await opens(q, id, { about: `channel:${id}`, ...about });
   await q.run("UPDATE escalations SET due_at = NULL");

@@ -105,7 +105,7 @@ const troubles: readonly {
   },
 ];
 
-/** What the newest draft was sent as comes back; told twice. */
+/** Delivers a bounce for the newest draft, twice. */
 async function bounces(pipeline: TestPipeline): Promise<void> {
   const row = await pipeline.db.read((q) =>
     q.one<{ external_id: string }>("SELECT external_id FROM drafts ORDER BY seq DESC LIMIT 1"),

@@ -30,7 +30,7 @@ describe("who is let in", () => {
       ["agent/escalation", { "x-bridgehead-key": `${key}x` }, 403],
       ["agent/escalation", { "x-bridgehead-key": key.slice(1) }, 403],
       ["agent/escalation", { authorization: key }, 403],
-      // Whoever has no key does not learn which agents there are.
+      // A request without a key does not learn which agents exist.
       ["stranger/escalation", {}, 403],
       ["stranger/escalation", withKey, 404],
       ["%E0%A4%A/escalation", withKey, 404],

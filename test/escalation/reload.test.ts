@@ -39,7 +39,7 @@ const byText = (who: string, more: Block = {}) => ({
   ...policy,
   tiers: [{ notify: [who], by: ["sms"], repeat: "0s", next: "24h", ...more }],
 });
-/** Another number of the same account carries what people are told. */
+/** A second number of the same account sends the notifications. */
 const secondNumber = (file: File) => {
   file.channels["sms2"] = { ...file.channels["sms"], number: "+12025550101" };
   file.escalation["via"] = { sms: "sms2" };

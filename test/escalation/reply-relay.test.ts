@@ -164,7 +164,7 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
       const details = (await detailsOf(q, [row])).get(row.id);
       return details ? longText(details, null, false) : "";
     };
-    // Beside what she and the agent have said.
+    // In addition to the messages from her and the agent.
     await add(198);
     told.push(await text());
     await add(1);
@@ -210,7 +210,7 @@ it.concurrent("a conversation that is manual from its first word is looked at", 
   await daemon.textTo(anna);
   await daemon.quiet();
   await daemon.setMode(anna, "manual");
-  // Whatever was known of it was forgotten with the day.
+  // The poll's state was deleted with the day's rows.
   await daemon.app().scheduler.commit((q) => q.run("DELETE FROM polls"));
   await daemon.text("Are you there?");
   await daemon.escalated("open");

@@ -23,7 +23,7 @@ import { type Answering, json, type Receiver, startReceiver, status } from "../s
 interface Fixture {
   readonly daemon: EscalationDaemon;
   readonly hook: Receiver;
-  /** What the receiver was told, in its order. */
+  /** The requests to the receiver, in order of arrival. */
   readonly told: () => Told[];
 }
 
@@ -34,7 +34,7 @@ interface Told {
   readonly data: { readonly [key: string]: unknown };
 }
 
-/** A pager is told first, then Emil by mail, then the chief. */
+/** The pager is notified first, then Emil by mail, then the chief. */
 async function servers(finished: Finished, answer: Answering, over: object = {}): Promise<Fixture> {
   const hook = await startReceiver();
   finished(() => hook.close());

@@ -62,7 +62,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
       (await call("agents.users", { query })).body;
     const oldest = (n: number, size: number) =>
       page({ page: String(n), pageSize: String(size), orderBy: "createdAt", orderDirection: "ASC" });
-    // Where others are at work, people come and go meanwhile: what was read counts when nobody of them went.
+    // Other clients may create and delete users at the same time: a listing counts if none of its users was deleted.
     for (;;) {
       const whole = idsOf(await oldest(1, 4));
       const halves = [await oldest(1, 2), await oldest(2, 2)];

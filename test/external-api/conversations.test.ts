@@ -6,7 +6,7 @@ import { type Driver, drivers, problems, startTarget } from "../support/external
 const target = await startTarget();
 const run = Math.random().toString(36).slice(2, 8);
 let people = 0;
-/** Nobody anybody has spoken to before. */
+/** A person without earlier conversations. */
 const somebody = () => ({
   firstName: "Jo",
   lastName: "Doe",

@@ -20,7 +20,7 @@ const traits = {
   platform: "voice",
 } as const;
 
-/** Says its name and version to whoever connects, and is slow to end. */
+/** Sends its name and version on each connection, and is slow to stop. */
 function talker(events: string[]): AdapterDefinition {
   const definition = defineAdapter({
     name: "talker",

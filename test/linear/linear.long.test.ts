@@ -329,7 +329,7 @@ async function excessOf(run: (text: string) => unknown, { of }: HostileText, all
   const second = await leastWork(() => called(medium), { enough: 1, hopeless });
   const later = tooLong("10 kB", second);
   if (later !== null) return later;
-  // Even the square of this stays within the limit; a stack may still overflow, so that it is called all the same.
+  // Even quadratic growth stays within the limit; the call still runs because the stack may overflow.
   if (second < harmless && tooLong("100 kB", await workOf(() => called(large))) === null) return null;
   const third = await leastWork(() => called(large), { enough: noise, hopeless });
   const late = tooLong("100 kB", third);

@@ -186,7 +186,7 @@ describe("refused by what the name stands for", () => {
 
 test("the addresses that were judged are those to connect to, and the name is asked for once", async () => {
   const asked: string[] = [];
-  // Whoever asks twice is sent inside the second time.
+  // A second lookup resolves to an internal address.
   const resolve: Resolve = async (host) => (asked.push(host) === 1 ? [{ address: open }] : [{ address: "127.0.0.1" }]);
   const judged = await judge("https://Hooks.Example.:8443/path?query", [], { resolve });
   expect(judged).toMatchObject({ ok: true, destination: { addresses: [{ address: open, family: 4 }] } });

@@ -25,7 +25,7 @@ function stillClock() {
 
 const unhurried = { lag: Number.POSITIVE_INFINITY, probe: 60_000 };
 
-/** Runs a watchdog; `fed` counts, `said` is what it logged. Each look at its health is a `looks.count`. */
+/** Runs a watchdog; `fed` counts the pings, `said` contains the log. Each health check increments `looks.count`. */
 function start(changes: Partial<WatchdogOptions>) {
   const abort = new AbortController();
   const time = stillClock();

@@ -73,7 +73,7 @@ describeReal("the Debian package", missing, () => {
     await installPrograms(machine, { "/bin/sh": "/bin/sh", "/unused": process.execPath });
   }, 600_000);
 
-  // It starts many programs, and takes minutes beside other tests.
+  // It starts many programs and takes minutes while other tests run.
   it("has no finding of lintian", { timeout: 600_000 }, async () => {
     const { stdout } = await run("lintian", ["--allow-root", "--tag-display-limit", "0", packageFile]);
     expect(stdout).toBe("");

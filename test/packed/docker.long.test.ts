@@ -102,7 +102,7 @@ describeReal("the image", noChroot, () => {
     expect(statSync(join(machine, volume))).toMatchObject({ uid, gid });
     expect(words(one("ENTRYPOINT"))).toEqual(["bridgehead"]);
     expect(one("HEALTHCHECK")).toMatch(/ CMD \[/);
-    // The base image has a Node.js that is new enough: none is installed beside it.
+    // The base image has a recent Node.js: the package installs no second one.
     expect(
       readdirSync(join(machine, "opt/bridgehead/node_modules")).filter((name) => /^node-(linux|darwin)/.test(name)),
     ).toEqual([]);

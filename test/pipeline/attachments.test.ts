@@ -74,7 +74,7 @@ async function reborn(pipeline: TestPipeline, options: TestPipelineOptions): Pro
   return openPipeline({ ...options, clock: pipeline.clock, db: pipeline.db, platform: pipeline.platform });
 }
 
-/** A fetch that never ends by itself, and heeds no signal. */
+/** A fetch that never ends and ignores its signal. */
 async function* endless(): AsyncIterable<Uint8Array> {
   await new Promise(() => undefined);
   yield Buffer.from("never");

@@ -172,7 +172,7 @@ it("cannot be released to the agent", async () => {
 
 describe("a word that we hear of late", () => {
   const minute = 60_000;
-  /** As the list of what was missed tells it: with the time at which it was said. */
+  /** A keyword as backfill delivers it, with the time at which it was sent. */
   const missed = (pipeline: Texts, consent: Consent["word"], ago: number, answer?: string) =>
     pipeline.say({ ...word(consent, answer), sentAt: new Date(pipeline.clock.now() - ago) });
 
@@ -184,7 +184,7 @@ describe("a word that we hear of late", () => {
     expect(await suppressed(pipeline)).not.toBeNull();
     expect(await pipeline.state(2)).toMatchObject({ state: "ignored", code: "opt-in" });
     expect(pipeline.texts).toEqual([]);
-    // What was said after it counts, though it is heard of late as well.
+    // A later keyword counts, even if it arrives late as well.
     await missed(pipeline, "start", 3 * minute);
     expect(await suppressed(pipeline)).toBeNull();
   });

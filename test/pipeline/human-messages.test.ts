@@ -29,7 +29,7 @@ const said = "Please call me back.\n\nFrom: Ann, +15550111 (c)";
 it("goes to each of them over their channel, with its subject, and never to the agent", async () => {
   const pipeline = await telling({ delay: 3600 });
   await pipeline.say(voicemail);
-  // Two conversations: which goes first is nobody's matter.
+  // Two conversations, which are sent in any order.
   const byAddress = (a: string, b: string) => a.localeCompare(b);
   expect(pipeline.texts.toSorted(byAddress)).toEqual([`boss@example.com: ${said}`, `Ops@example.com: ${said}`]);
   for (const reply of pipeline.replies)

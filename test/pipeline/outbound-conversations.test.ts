@@ -118,7 +118,7 @@ it("gets a mail's answer by the message it answers", async () => {
     thread: { answers: [externalId(sentAs?.external_id ?? "")] },
   });
   expect((await pipeline.state(1)).conversation).toBe(conversation);
-  // The agent has said its name already, and the thread has its subject.
+  // The introduction already has the agent's name, and the thread has its subject.
   expect(pipeline.platform.calls.filter((call) => call.startsWith("ask"))).toEqual(["ask Thanks"]);
 });
 

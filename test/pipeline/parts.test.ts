@@ -16,7 +16,7 @@ const receiptOf = (key = "", state: DeliveryEvent["state"]): DeliveryEvent => ({
   state,
 });
 
-/** The agent's answer to what is said has three parts. */
+/** Asks a question whose answer has three parts. */
 const says = (pipeline: Texts) => pipeline.says("one|two|three");
 const ids = (pipeline: Texts) =>
   pipeline.db.read(async (q) =>

@@ -38,7 +38,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
     return { a, b, pins, silence, looks, platform };
   }
 
-  /** A call at `a` whose answer waits to be said. */
+  /** A call at `a` with an answer that is ready to be spoken. */
   async function waiting() {
     const all = await nodes();
     const call = callOf(all.a);

@@ -41,7 +41,7 @@ it("asks the newer question at once, and drops the one that is being asked", asy
   await pipeline.called("ask", 1);
   delete pipeline.platform.faults.ask;
   const second = await call.says("two");
-  // The first one never ends by itself.
+  // The first request never ends without a cancellation.
   await pipeline.settles();
   expect([pipeline.asked(), texts(pipeline)]).toEqual([["one", "two"], ["answer to two"]]);
   expect(pipeline.said[0]?.answers).toBe(second);
@@ -232,7 +232,7 @@ it("asks each question once and never two at a time, however the caller talks", 
   const reached = (words: string) => pipeline.asked().some((question) => question.endsWith(words));
   for (let i = 1; i <= 12; i++) {
     await call.says(`w${i}`);
-    // Some are asked before the next words come, some are not.
+    // Some questions reach the platform before the next message arrives, some do not.
     if (i % 3 === 0) await expect.poll(() => reached(`w${i}`), { interval: 1 }).toBe(true);
   }
   const last = held.at(-1);

@@ -136,7 +136,7 @@ describe("a call", () => {
     const heard = await pipeline.db.read((q) => q.all("SELECT heard FROM drafts ORDER BY seq"));
     expect(heard).toEqual([{ heard: "answer to o" }, { heard: "ans" }]);
     expect((await call.facts())?.transferring).toBe("asked");
-    // Nobody took it: it is the agent's again.
+    // The transfer was not answered: the call returns to the agent.
     await call.opens();
     expect((await call.facts())?.transferring).toBeNull();
   });

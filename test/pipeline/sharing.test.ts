@@ -25,7 +25,7 @@ it("queues messages in order while the channel is at its cap, and continues belo
   expect(await pipeline.listed("stored")).toHaveLength(3);
   await pipeline.passes(50_000);
   expect(pipeline.sent).toHaveLength(2);
-  // What comes meanwhile stands behind.
+  // Messages that arrive during the question are queued behind it.
   await pipeline.arrives(from("late"));
   await pipeline.passes(11_000, 500);
   expect(sorted(pipeline.sent.slice(2))).toEqual(["answer to from p2", "answer to from p3"]);

@@ -90,7 +90,7 @@ it("does not write an outcome twice when only the answer of its commit was lost"
   const replies = await pipeline.db.read((q) => q.all("SELECT text FROM replies"));
   expect(replies).toEqual([{ text: "answer to hello" }]);
   expect(pipeline.platform.count("ask")).toBe(1);
-  // The reply's draft was claimed in that very commit, by nobody who knows of it.
+  // The reply's draft was claimed in that commit, and the claim's result was lost.
   expect([await pipeline.drafts(), pipeline.sent]).toEqual([["sent"], ["answer to hello"]]);
 });
 
@@ -132,7 +132,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
   });
   for (let i = 1; i <= 3; i++) {
     await expect.poll(() => tries, { interval: 1 }).toBe(i);
-    // Whoever commits in vain meanwhile does not make it look again either.
+    // A failed commit of another component does not trigger a retry either.
     await expect(scheduler.commit(async () => undefined)).rejects.toThrow("ECONNREFUSED");
     for (let turns = 0; turns < 200; turns++) await new Promise((resolve) => setImmediate(resolve));
     expect(tries).toBe(i + 1);

@@ -16,7 +16,7 @@ import {
   type TestPlatform,
 } from "../support/platform/platform.ts";
 
-/** A receiver that takes everything in and answers nothing before it is told to. */
+/** A receiver that reads every request and responds only on the test's signal. */
 async function silent() {
   const held: ServerResponse[] = [];
   const server = createServer((request, response) => {

@@ -153,7 +153,7 @@ test("silence begins anew with every sign of life, and with what came while nobo
         sleepers.push({ until: now + ms, wake });
       }),
   };
-  /** What sleeps no longer goes on, and is asleep again when this resolves: it waits for nothing but the clock. */
+  /** Runs every sleeper whose time has come, and resolves when all are asleep again: only the clock blocks them. */
   const pass = async (ms: number) => {
     now += ms;
     const due = sleepers.filter(({ until }) => until <= now);

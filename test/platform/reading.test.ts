@@ -144,7 +144,7 @@ describe("parsing a document", () => {
     onTestFinished(() => {
       if (existsSync(`/proc/${parser}`)) process.kill(parser, "SIGKILL");
     });
-    // It has read the document and is at work: a parser that loops does not look at its channel by itself.
+    // It has read the document and is busy: a parser in a loop does not read its channel.
     const ticks = () => Number(readFileSync(`/proc/${parser}/stat`, "utf8").split(" ")[13]);
     await expect.poll(ticks).toBeGreaterThan(50);
     parent.kill("SIGKILL");

@@ -161,7 +161,7 @@ describe("retention", () => {
       user: { email: "al@people.test" },
     });
     expect((await get(`conversations/${young}/messages`)).messages[0]).toMatchObject({ message: "I am Al." });
-    // Whoever writes again is somebody new.
+    // A person who writes again after erasure is a new user.
     const { conversationId } = await post("conversations/start", startByEmail("jo@people.test"));
     expect(conversationId).not.toBe(old);
     expect(await get(`conversations/${conversationId}`)).toMatchObject({ user: { email: "jo@people.test" } });

@@ -110,7 +110,7 @@ test("skills without a service here are served as they are written, and said not
   });
   const [agent] = agents;
   if (!agent) throw new Error("no agent");
-  // Nobody scores without a model.
+  // Scoring requires a model.
   expect(notDone(agent)).toEqual(expect.arrayContaining(["WEB_SEARCH", "SCRAPING", "<TEAMS_CHAT>", "SCORING"]));
   expect(notDone(agent)).not.toContain("MCP");
 });

@@ -17,8 +17,8 @@ import {
 interface Death {
   readonly point: FailpointName;
   readonly hit: number;
-  /** True where the first question is stored by then, and its answer not yet on its way: it is certainly heard. A
-   *  sentence that may have been spoken is not said again. */
+  /** True where the first question is stored by then and its answer is not yet being sent: it is certainly spoken. A
+   *  sentence that may have been spoken is not repeated. */
   readonly kept: readonly ["before" | "after", boolean][];
 }
 const always: Death["kept"] = [

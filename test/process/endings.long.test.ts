@@ -36,7 +36,7 @@ describeReal("the daemon, ended in other ways", missing, () => {
     }
   }
 
-  /** It has heard of SIGTERM when it reads the mailbox no more. */
+  /** The daemon has handled SIGTERM when it disconnects from the mailbox. */
   const leaves = (user: string) => {
     const left = new RegExp(`imap\\(${user}\\).*(Disconnected|Logged out|Connection closed)`);
     return until("the mailbox is left", () => left.test(servers.dovecot.log()));

@@ -90,7 +90,7 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
   begin(setup);
   await setup.api.receive({ from: customer, body: "I want a refund now." });
 
-  // By every way that works, until the fallback was told; and again and again by those that do not.
+  // Each working path delivers notifications up to the fallback; each dead path is retried.
   for (const path of paths) if (!dead.includes(path)) await told(setup, path);
   await until("the fallback's turn", () => tierOf(setup) === 2);
   const before = triesOf(setup);
@@ -118,7 +118,7 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
   for (const path of dead) await told(setup, path);
   await setup.api.receive({ from: dora.sms, body: "ok" });
   await until("it was taken, and nothing more happens", () => stateIn(setup) === "acknowledged" && isQuiet(setup));
-  // What was written was said, and once.
+  // Every message was relayed exactly once.
   for (const { address, written } of writtenTo(setup)) {
     const got =
       address === setup.pager.url
@@ -137,7 +137,7 @@ const people = {
   pages: [],
 };
 
-/** Everybody of that way has been told, those of the later tiers as well. */
+/** All recipients of that path were notified, those of the later tiers as well. */
 async function told(setup: EscalationSetup, path: Path): Promise<void> {
   await until(`the pager is told by ${path}`, () => path !== "pages" || setup.pager.pages().length > 0);
   for (const person of people[path]) {
@@ -158,7 +158,7 @@ interface Readiness {
   };
 }
 
-/** Monitors hear of it first: that nobody has it, and which way is dead. */
+/** Monitoring reports it first: the escalation is not acknowledged, and this path is dead. */
 async function saysSo(setup: EscalationSetup, dead: readonly Path[], silenced: boolean): Promise<void> {
   const says = silenced ? /^NO RESPONDER CAN BE NOTIFIED/ : /^1 ESCALATION NOT ACKNOWLEDGED/;
   const knows = ({ escalations }: Readiness) =>

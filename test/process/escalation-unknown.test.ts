@@ -35,7 +35,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
   const notice = (setup: EscalationSetup) =>
     rows(setup, "SELECT state, attempts FROM drafts WHERE channel = 'mail' ORDER BY id LIMIT 1")[0];
 
-  /** Emil was told, and the daemon does not know it. */
+  /** Emil's notification was sent, but the daemon did not record the outcome. */
   async function toldUnknown(setup: EscalationSetup, customer: string): Promise<Mail> {
     const first = await setup.start({ plant, killAt: "send.cross@mail:after:1" });
     await until("every channel reads", () => reads(first));
@@ -99,7 +99,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
         await until("Emil is told", () => setup.peer.accepted.some(({ to }) => to.includes(emil.email)));
         await until("it is noted", () => (notice(setup) as { state: string }).state === "sent");
         expect(notice(setup)).toEqual({ state: "sent", attempts: 2 });
-        // The next tier, which is told as well, gets a mail of its own.
+        // The next tier is notified as well, in a separate mail.
         const own = setup.peer.arrived.filter(({ to }) => to.includes(emil.email));
         const ids = own.map(({ messageId }) => messageId);
         expect([ids.length, new Set(ids).size], "the same mail").toEqual([2, 1]);

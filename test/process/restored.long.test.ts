@@ -157,7 +157,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
       await setup.deliver(letter("unanswered@people.test", 0));
       for (const name of readdirSync(dirname(setup.store)).filter((one) => one.startsWith("bridgehead.db")))
         rmSync(join(dirname(setup.store), name));
-      // By hand, and without the file beside the store: only the Sent folder tells.
+      // Restored manually, without the installation file: only the Sent folder shows the difference.
       copyFileSync(file, setup.store);
       daemon = await start(setup);
       await answered(setup, 7);

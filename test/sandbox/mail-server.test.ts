@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 import { faultDomain, mailFaults, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../support/clock.ts";
 
-/** Resolves with what the server has said, as soon as that is in it. */
+/** Resolves with the server's output once it contains `what`. */
 async function said(socket: Socket, what: string): Promise<string> {
   let heard = "";
   for await (const chunk of socket.iterator({ destroyOnReturn: false })) {

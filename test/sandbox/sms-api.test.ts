@@ -28,7 +28,7 @@ interface Seen {
   readonly proven: boolean;
 }
 
-/** A bridge that answers with these statuses, one after the other; the last one for ever. */
+/** A bridge that answers with these statuses in order, and repeats the last one. */
 async function bridge(finished: Finished, statuses: number[] = [200], body = "<Response/>") {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {

@@ -46,7 +46,7 @@ async function ages(db: Database, days: number): Promise<void> {
   });
 }
 
-/** Escalation `e` about the customer's conversation `k`; Dora and Emil were told of it in `to-dora` and `to-emil`. */
+/** Escalation `e` about the customer's conversation `k`; Dora and Emil were notified in `to-dora` and `to-emil`. */
 async function withEscalation(newDatabase: NewDatabase): Promise<Database> {
   const db = await fresh(newDatabase);
   await db.tx(async (q) => {

@@ -90,7 +90,7 @@ onEachDatabase((newDatabase) => {
   });
 });
 
-/** What the file beside an SQLite store tells. */
+/** The content of the installation file next to an SQLite store. */
 describe("sqlite only", () => {
   const place = sqliteDatabase;
   describe("the file beside the store", () => {

@@ -131,7 +131,7 @@ onEachDatabase((newDatabase) => {
       await expect(db.tx((q) => resendDraft(q, "nope"))).rejects.toThrow("there is none");
       for (const state of ["held", "failed", "dropped"]) {
         await db.tx((q) => put(q, "drafts", "d1", `state = '${state}', open = 0, due_at = now_ms() + ${day}`));
-        // d2 is being worked on meanwhile.
+        // A worker has claimed d2.
         const [held] = await db.tx(async (q) => {
           await refreshLane(q, "k", "out");
           return leaseLanes(q, "out", "c", "n", 60_000, 1);

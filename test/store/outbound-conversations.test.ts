@@ -341,7 +341,7 @@ onEachDatabase((newDatabase) => {
       expect(await starts(db, { context: "another" }), "the person sees the same").toMatchObject(same);
       const other1 = await starts(db, { introduction: "Something else" });
       expect("ago" in other1).toBe(false);
-      // The agent's own words are the same whether they were given or left out.
+      // The agent's own introduction is equal whether it was given or omitted.
       expect("ago" in (await starts(db, { introduction: null }, { introduction: "Hello", subject: null }))).toBe(true);
       // What has failed is begun anew.
       await db.tx((q) => concludeTurn(q, first?.turn ?? "", { state: "failed", open: 0 }));

@@ -1,4 +1,4 @@
-// Platform webhooks and the registrations of ours: each is stored once, on both databases, with the deadlines of
+// Platform webhooks and our registrations: each is stored once, on both databases, with the deadlines of
 // pending ones.
 
 import { describe, expect, it } from "vitest";

@@ -429,7 +429,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     await eventually(() => db.tx((q) => writeSettings(q, "one", "new")));
     expect((await db.read((q) => readSettings(q, "one")))?.settings).toBe("new");
     expect(await db.read((q) => readSettings(q, "two"))).toBeNull();
-    // The wake-ups' line is silent too. It ends, as its keep-alive would find out, and comes back by itself.
+    // The LISTEN connection is silent too. Its keep-alive closes it, and it reconnects.
     proxy.cut();
     await expect.poll(() => woken).toBeGreaterThan(0);
   });

@@ -106,12 +106,12 @@ async function withHistory(newDatabase: NewDatabase): Promise<Database> {
     await copy(q, "drafts", { id: numbered("d"), conversation: numbered("k"), reply: numbered("r") });
     await withClosed(q);
   });
-  // SQLite is never told to analyze.
+  // Only PostgreSQL needs ANALYZE; the store never runs it on SQLite.
   if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
   return db;
 }
 
-/** Every conversation had an escalation, which somebody was told of, and was looked at; one is open. */
+/** Every conversation had an escalation with a notification and was polled; one escalation is open. */
 async function withClosed(q: Query): Promise<void> {
   await opens(q, "e", { about: "conversation:k", conversation: "k" });
   await addTrigger(q, { key: "s", escalation: "e", source: "ours", detail: "d" });

@@ -174,7 +174,7 @@ onEachDatabase((newDatabase) => {
         expect(left).toBeGreaterThan(10_000);
         expect(left).toBeLessThanOrEqual(20_000);
       }
-      // Nobody was sending.
+      // No send was in progress.
       expect(await open(db, "b")).toBe(1);
     });
 

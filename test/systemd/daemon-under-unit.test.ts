@@ -149,7 +149,7 @@ it("starts the README's first configuration under the unit, and fails a reload t
   child.kill("SIGTERM");
   expect(await ended).toEqual([exitCodes.ok, null]);
   expect(told()).toContain("STOPPING=1");
-  // Nobody is there any more: a reload says so.
+  // The process has ended: a reload fails.
   expect(await reload()).toMatchObject({ code: exitCodes.failed });
 });
 

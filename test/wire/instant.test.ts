@@ -10,10 +10,10 @@ test.each([
   "2026-11-02T12:00:00.000Z",
   "2026-11-02T14:00:00+02:00",
   "2026-11-02T07:00:00.000-05:00",
-  // Without a zone, whatever the server's is.
+  // Without a zone, a time is UTC, in any time zone of the server.
   "2026-11-02T12:00:00",
   "2026-11-02T12:00",
-  // A plus sign that nobody encoded.
+  // A plus sign without percent-encoding.
   "2026-11-02T14:00:00 02:00",
 ])("%s is noon", (text) => expect(instant.parse(text)).toBe(noon));
 

@@ -21,13 +21,13 @@ describeReal("the check of the address in From", missing, () => {
     await smtp?.close();
   });
 
-  /** Returns what the server is said to refuse, and the stages that it saw. */
+  /** Returns the stages that the report shows as refused, and the stages that the server saw. */
   async function refused(signal = new AbortController().signal) {
     const before = smtp.stages.length;
     const settings = settingsFor(imap.port, smtp.port, {
       address: "support@sender.example",
       sender_auth: { mode: "tag", dns: [await startDns({})] },
-      // The server's silence is not to end by itself.
+      // The timeout is longer than the test: only the signal ends the wait.
       smtp: { host: "127.0.0.1", timeout: "300s", login: false },
     });
     const { adapter } = adapterFor(settings);

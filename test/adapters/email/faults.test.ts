@@ -141,7 +141,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     const wrong = adapterFor(settingsFor(dovecot.port, 1, { imap: { user: box, password: "no" } as Settings["imap"] }));
     const rejected = await wrong.adapter.probe?.(AbortSignal.timeout(60_000));
     expect(rejected).toMatchObject({ state: "unauthorized", reason: expect.stringMatching(/^imap: /) });
-    // Both sides at once, the server's own words, and what to do about it.
+    // The report names both sides, quotes the server's response and suggests a remedy.
     expect(rejected?.parts).toMatchObject([
       {
         part: "imap",

@@ -78,7 +78,8 @@ describe("a stream", () => {
 });
 
 describe("texts", () => {
-  // No carriage return: packed, one at the very end cannot be told from filling. Our texts never have any.
+  // No carriage return: in packed form, a trailing one cannot be distinguished from padding. Our texts never contain
+  // any.
   const some = fc.oneof(
     fc.array(fc.constantFrom("a", "é", "€", "[", " ", "@", "Z", "\n"), { maxLength: 500 }),
     fc.array(fc.constantFrom("a", "я", "🙂", "€", "ç"), { maxLength: 300 }),

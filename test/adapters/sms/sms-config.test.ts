@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
 import { account, ours, type Settings, settings, token } from "../../support/sms/providers.ts";
 
-/** The paths of what is wrong with a block, with what is said about it. */
+/** The invalid paths of a block, each with its error message. */
 function wrong(block: Record<string, unknown>): string[] {
   const result = sms.config.safeParse(block);
   return result.success ? [] : result.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);

@@ -25,7 +25,7 @@ afterAll(() => api.close());
 
 type Fixture = ReturnType<typeof openTwilio>;
 
-/** Sends `text` and loses the answer; the sid that the provider gave it all the same. */
+/** Sends `text` and loses the response. Returns the sid that the provider assigned nevertheless. */
 async function lost(here: Fixture, text: string, key = "01hzx7key", to = person): Promise<string> {
   api.fault("cut-stored", { times: 1 });
   const { outcome } = await sendText(here, to, text, attempt(key));

@@ -19,7 +19,7 @@ const faults: Partial<Record<PeerFault | "none", SmsFault>> = {
   "hang-after": "hang-stored",
 };
 
-/** The words that were put into the address which the provider asks when somebody answers. */
+/** The text encoded in the URL that the provider requests when the callee answers. */
 const wordsIn = (url: string): string =>
   Buffer.from(new URL(url).searchParams.get("say") ?? "", "base64url").toString();
 

@@ -35,9 +35,9 @@ interface Dialect {
   begin(adapter: Adapter, url: Address, call: string, now?: number): Promise<Caller>;
   /** An upgrade that is let in. */
   good(url: Address): Request;
-  /** An upgrade that nobody announced. */
+  /** An upgrade request without a preceding webhook. */
   forged(url: Address): Request;
-  /** What a frame of ours has spoken; null for other frames. */
+  /** The text that an outgoing frame speaks; null for other frames. */
   spoken(frame: string): string | null;
 }
 

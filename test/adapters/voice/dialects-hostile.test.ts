@@ -175,7 +175,7 @@ describe.each(dialects)("$name", ({ dialect, block, address, start, frames }) =>
             try {
               reading = translator.read(step);
             } catch (error) {
-              // A refusal says what was wrong; a slip of ours would be a TypeError.
+              // A rejected frame has a specific error; a TypeError would be a bug in the parser.
               expect(error).not.toBeInstanceOf(TypeError);
             }
             well(reading);

@@ -27,7 +27,7 @@ const common = {
 /** A provider as its caller meets it. */
 interface Caller {
   readonly board: Switchboard;
-  /** The caller speaks when our words have been heard to their end. */
+  /** The caller speaks once our text has been played completely. */
   readonly speaks: (text: string) => Promise<void>;
   /** Resolves when that was spoken so often. */
   readonly heard: (part: string, times?: number) => Promise<void>;

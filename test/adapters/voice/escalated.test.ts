@@ -30,7 +30,7 @@ test("over a socket: the whole answer, what is stored, then the human", async ()
   const { fixture: rig, call } = await asked({ config: { transfer: human } });
   expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
-  // The words take more than two seconds to be spoken: nothing is transferred under them.
+  // Playing the text takes more than two seconds: the transfer waits until it ends.
   await rig.clock.passes(1000);
   expect(rig.sessions("transferring")).toEqual([]);
   await transferred(rig);

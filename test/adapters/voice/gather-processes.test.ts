@@ -100,7 +100,7 @@ test("two first requests of a call at a new process open it once", async () => {
   await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
   await fixture.clock.passes(10_000);
   await Promise.all(both);
-  // The call goes on, a turn every 20 seconds: an engine without requests would give up and close it.
+  // The call continues with a turn every 20 seconds: a call without requests would time out and be closed.
   for (let n = 2; n < 12; n++) {
     const id = fixture.channel.messages.at(-1)?.id ?? null;
     await fixture.answer({ sid: "CA1" } as never, "Yes.", id).catch(() => null);

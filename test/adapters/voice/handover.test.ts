@@ -140,7 +140,7 @@ test("nobody takes it: back to the agent, or the end, as configured", async () =
   await back.says(call, "Then you help me.");
   expect(await back.answer(call, "I will.")).toMatchObject({ kind: "sent" });
 
-  // The agent is lost, and nobody took the call: that is no reason to begin again.
+  // The agent is unavailable and the transfer was not answered: the call does not start over.
   for (let n = 0; n < 2 && call.state !== "over"; n++) {
     call.cut();
     await call.until((one) => one.state === "over" || one.connections > 2 + n);

@@ -48,7 +48,7 @@ test.each(phases)("an interrupt %s leaves a call that goes on", async (_, until)
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   await until(fixture, call);
   call.interrupt();
-  // Whatever was begun is closed: what comes next begins a cycle of its own.
+  // Every open cycle is closed; the next text opens a new one.
   await fixture.clock.passes(300);
   expect(call.spoken.every((one) => one.done)).toBe(true);
   await fixture.says(call, "Something else.");

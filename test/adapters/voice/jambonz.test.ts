@@ -21,7 +21,7 @@ const basic = (login: string) => ({
   headers: { authorization: `Basic ${Buffer.from(login).toString("base64")}` },
 });
 const login = { ...basic("jambonz:a-password"), protocols: ["ws.jambonz.org"] };
-/** Every frame of ours, for the library to judge. */
+/** Every outgoing frame, for validation by the library. */
 const sent: Frame[] = [];
 
 async function call(more = {}, options: CallOptions = {}) {
@@ -123,7 +123,7 @@ describe("a call through jambonz", () => {
     phone.speak("Enough.");
     expect(await board.heard(1)).toBe("Enough.");
     const cuts = board.channel.stored.filter((one) => one.kind === "session" && one.state === "interrupted");
-    // Whoever heard everything has not interrupted; of a first sentence that was cut nobody knows how much was heard.
+    // A caller who heard everything did not interrupt. If the first sentence was cut, its heard part is unknown.
     expect(cuts.map((one) => ("heard" in one ? one.heard : null))).toEqual(heard === undefined ? [] : [heard]);
     expect(phone.played).toHaveLength(1 + finished);
   });
@@ -182,7 +182,7 @@ describe("a call through jambonz", () => {
       callerId: "+15005550006",
       target,
     });
-    // Nobody listens to the two; the sentence before was spoken.
+    // The two sentences are not played to a listener; the sentence before was played.
     expect(phone.listening).toBe(false);
     expect(phone.played.at(-1)).toMatch(/colleague/);
   });

@@ -284,7 +284,7 @@ describe("a call through Retell", () => {
     expect(await board.answer("Yes, we are.")).toMatchObject({ kind: "deferred" });
     const again = await board.dial(address());
     again.say(details());
-    // Number 0 is taken: words of our own have numbers of their own.
+    // Response id 0 is in use: texts that we initiate have ids of their own.
     const first = await again.until("a word", ({ response_type: type }) => type === "agent_interrupt");
     expect(first["content"]).not.toContain("Ava");
     expect(await board.answer("Yes, we are.")).toMatchObject({ kind: "sent" });
@@ -365,7 +365,7 @@ describe("Retell's webhook", () => {
   it("notifies responders once of an unanswered transfer, and of no other", async () => {
     const { board, line } = await call({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     const failed = { event: "transfer_cancelled", call: { call_id: "call_1" } };
-    // Nothing was transferred yet; and nobody knows the other call.
+    // No transfer has started yet, and the other call is unknown.
     await post(board, failed);
     await post(board, { ...failed, call: { call_id: "call_2" } });
     expect(board.channel.messages).toEqual([]);

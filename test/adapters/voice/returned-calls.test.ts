@@ -15,7 +15,7 @@ import {
 const base = `${publicUrl}/channels/line`;
 const human = { dial: ["+15005550009"] };
 
-/** What the provider is answered at an address of ours. */
+/** The response to the provider's request at one of our URLs. */
 async function posted(fixture: VoiceFixture, path: string, form: Record<string, string>): Promise<string> {
   const all = { CallSid: "CA1", From: caller, To: ours, Direction: "inbound", ...form };
   return (await postSigned({ url: base + path, via: fixture.listener.url, form: all, token: authToken })).body;

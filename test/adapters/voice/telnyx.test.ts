@@ -125,7 +125,7 @@ describe("a call through Telnyx", () => {
     expect(spoken(line.frames)).toBe("At nine. On Sundays never.");
     expect(line.frames.every(({ type }) => type === "text")).toBe(true);
     expect(board.channel.messages).toHaveLength(1);
-    // The session bears the name that the webhooks use, whatever the socket calls it.
+    // The session has the caller's address from the webhook, even if the socket reports another one.
     expect(board.channel.messages[0]).toMatchObject({
       from: { address: "+15005550001" },
       thread: { session: call },

@@ -119,7 +119,7 @@ test("an interrupted greeting or filler concerns no message", async () => {
   call.interrupt("One");
   await fixture.clock.passes(100);
   expect(fixture.sessions("interrupted")).toEqual([]);
-  // The filler's cycle was open and is closed, with an empty token; the next words are a cycle of their own.
+  // The filler's open cycle is closed with an empty token; the next text opens a new cycle.
   expect(call.spoken.find((one) => one.text.startsWith("One moment"))?.done).toBe(true);
   expect(await fixture.answer(call, "Here I am.")).toMatchObject({ kind: "sent" });
   expect((await call.hears("Here I am")).text).toBe("Here I am.");

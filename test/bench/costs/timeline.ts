@@ -15,7 +15,7 @@ export interface Timed extends Tally {
 const announced = "until the server announces the email";
 const rest = "none of these: own code, packages, Node";
 const cpu = "CPU time of the main thread in that time";
-/** A span counts for the first of these that covers it, so that a sync beside a request counts for the request. */
+/** A span counts for the first of these that covers it, so that a sync during a request counts for the request. */
 const order = ["SQLite", "SMS provider", "SMTP server", "agent", "IMAP server", "thread", "disk"];
 const labels: Readonly<Record<string, string>> = {
   SQLite: "SQLite statements",

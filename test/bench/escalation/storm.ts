@@ -32,12 +32,12 @@ export interface Storm {
   readonly policy: Policy;
   /** Statements that were run so far. */
   statements(): number;
-  /** As many escalations as there are customers, each in a commit of its own, with others beside it. */
+  /** Opens one escalation for each customer, each in its own transaction, all in parallel. */
   raise(): Promise<void>;
   forward(ms: number): void;
   /** Works until nothing is due and nothing is under way. */
   settle(): Promise<void>;
-  /** The person who is told texts that. */
+  /** The notified responder texts that. */
   says(text: string): Promise<void>;
   /** Every conversation is looked at. */
   look(): Promise<void>;

@@ -18,9 +18,9 @@ export interface CallsOrder {
 }
 
 export interface CallsResult extends Tally {
-  /** Milliseconds from each prompt to the first words. */
+  /** Milliseconds from each prompt to the start of its answer. */
   readonly turns: readonly number[];
-  /** From each prompt to the first words, in `clock` milliseconds. */
+  /** From each prompt to the start of its answer, in `clock` milliseconds. */
   readonly spans: readonly (readonly [from: number, to: number])[];
 }
 
@@ -56,7 +56,7 @@ export async function placeCalls(order: CallsOrder): Promise<CallsResult> {
 
 interface Line {
   readonly ws: WebSocket;
-  /** Called at the first words of an answer. */
+  /** Called at the start of an answer. */
   answered: (() => void) | null;
   unasked: number;
 }

@@ -30,7 +30,8 @@ const samplesAtMost = 20;
 const begin = Date.UTC(2025, 0, 1);
 const stepMs = 31_000;
 
-/** People are in families of two, who share an fkUserId. The nth message is said in one of the newest forty conversations. */
+/** Users are in families of two, who share an fkUserId. The nth message belongs to one of the newest forty
+ *  conversations. */
 const rows = `
 CREATE TEMP TABLE said AS
   WITH RECURSIVE each (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM each WHERE i + 1 < @messages)

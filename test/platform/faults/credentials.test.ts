@@ -84,7 +84,7 @@ test("both keys at once open what each of them opens", async () => {
   const both = { [names.agent]: keys.own, [names.organization]: organizationKeys.own };
   for (const name of operationNames.filter((each) => operations[each].method === "GET")) {
     const { status } = await knock(name, both);
-    // Nobody is searched for by nothing.
+    // A search without criteria is rejected.
     expect([name, status]).toEqual([name, name === "searchUser" ? 400 : 200]);
   }
 });

@@ -26,7 +26,7 @@ import {
 
 interface Plan {
   readonly operation: OperationName;
-  /** For each parameter of the path: what it names by right, or this text, percent-encoded unless it is said to be. */
+  /** For each path parameter: the valid id, or this text, percent-encoded unless it is marked as encoded. */
   readonly ids: readonly (Thing | { readonly text: string } | { readonly encoded: string })[];
   readonly query: readonly (readonly [string, string])[];
   readonly body: Body;
@@ -118,7 +118,7 @@ function bodyOf(name: OperationName): fc.Arbitrary<Body> {
     { weight: 5, arbitrary: fc.constantFrom(...(own.length > 0 ? own : anyField)) },
     { weight: 1, arbitrary: fc.constantFrom(...anyField) },
   );
-  // Both modes, or nobody would answer after the first.
+  // Uses both modes: otherwise no question is answered after the first change.
   const modes = name === "setConversationMode" ? [{ mode: "ai" }, { mode: "manual" }] : [{}];
   const whole = fc.constantFrom(...modes).map((over): Body => ({ kind: "fields", over }));
   const wrong = fc.oneof<fc.WeightedArbitrary<Body>[]>(
@@ -323,7 +323,7 @@ function bytesOf(operation: OperationName, body: Body, own: Things): string | Ui
   }
 }
 
-/** A form whose file has a name, a type and a part of its own from whatever fields there are. */
+/** A form whose file has a name, a type and a part of its own, built from arbitrary fields. */
 function form(over: { readonly [field: string]: unknown }): string {
   const line = (value: unknown) => ((JSON.stringify(value) as string | undefined) ?? "").slice(0, 300);
   const [name = "lamp.txt", type = "text/plain", more = ""] = Object.values(over).map(line);
@@ -337,7 +337,7 @@ function form(over: { readonly [field: string]: unknown }): string {
 /** Each is 1,000 requests to a platform of its own: a failure names its seed and the request, shrunk. */
 const seeds = [11, 22, 33, 44, 55, 66, 77, 88, 99, 110];
 
-/** What the interface documents, beside the success of an operation; a strange id may also name another one. */
+/** The statuses that the API documents in addition to success; a foreign id may also name another object. */
 const refusals = [400, 403, 404, 413];
 
 const own = { agent: keys.own, organization: organizationKeys.own };

@@ -50,7 +50,7 @@ async function allOf({ ask }: Grounds, tenant: Tenant, things: Things): Promise<
   return texts;
 }
 
-/** Each way to put what is theirs beside or in place of what is ours. */
+/** Each way to add the other tenant's ids to ours, or to replace ours. */
 function mixtures(name: OperationName, ours: Things, theirs: Things): string[][] {
   const named = namedBy(name);
   const mixed = named.map((_thing, at) => named.map((thing, index) => (index === at ? theirs[thing] : ours[thing])));

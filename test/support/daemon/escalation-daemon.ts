@@ -1,4 +1,4 @@
-// The daemon with escalation: customers who write, text and call, responders, and the platform's API beside it.
+// The daemon with escalation: customers who write, text and call, responders, and the platform's API.
 
 import type { Clock } from "bridgehead/contract";
 import { expect } from "vitest";

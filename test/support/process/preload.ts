@@ -1,12 +1,11 @@
 // Loaded into the daemon before anything else (`node --import`).
 //
 // KILL_AT="<point>[@<channel>]:<before|after>:<n>" ends the process by SIGKILL at the n-th publication of one point in one
-// phase. Its last words name the drafts between crossing and recorded outcome: only for those may the relay see a second copy.
-// With `:armed` at the end nothing counts before SIGUSR2, which is answered with a line "armed": what was done until then has
-// been done in peace. Each thread counts for itself.
+// phase. Its last output names the drafts between crossing and recorded outcome: only for those may the relay see a
+// second copy. With `:armed` at the end, the count begins with SIGUSR2, which the process acknowledges with a line
+// "armed". Each thread counts separately.
 //
-// SAY_PORT=1 says in a line of the log where the process listens, so that a daemon may take any free port, another one in
-// each process.
+// SAY_PORT=1 logs the port on which the process listens, so that each process may use any free port.
 
 import { subscribe } from "node:diagnostics_channel";
 import { writeSync } from "node:fs";

@@ -223,7 +223,8 @@ describe("the worker", () => {
     try {
       const [first, second, third] = [mail(), slow(), mail({ Subject: "third" })].map((raw) => strict.parse(raw, off));
       expect((await first)?.ok).toBe(true);
-      // Tried beside the third one, then alone: its time passes twice, and no time while the third one is read.
+      // First parsed in parallel with the third one, then alone: its timeout elapses twice, and never during the third
+      // one.
       const over = new AbortController();
       void second?.then(() => over.abort());
       for (; !over.signal.aborted; await new Promise((resolve) => setImmediate(resolve))) clock.forward(100);
@@ -291,7 +292,7 @@ describe("the worker", () => {
       Array.from({ length: 2000 }, async (_, i) => (await read(mail({ Subject: `n${i}` }))).subject),
     );
     expect(subjects).toEqual(Array.from({ length: 2000 }, (_, i) => `n${i}`));
-    // 1500 a second on a free machine; other tests run beside this one.
+    // An idle machine parses 1500 a second; other tests run in parallel.
     expect(workedMs() - start).toBeLessThan(6000);
   });
 });

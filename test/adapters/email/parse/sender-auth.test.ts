@@ -140,7 +140,7 @@ describe("our own check", () => {
   });
 
   it("says temperror when the servers do not answer", async () => {
-    // Nothing listens there; what counts is that it ends in time and refuses nobody.
+    // No server listens there: the check must end within its timeout and must not reject the sender.
     const silent: SenderAuthSettings = {
       mode: "mailauth",
       dns: { servers: ["127.0.0.1:1"], milliseconds: 300 },

@@ -56,7 +56,7 @@ const plots: { readonly [act in Act]: readonly Act[] } = {
   "asks again": acts,
 };
 
-/** The texts of all participants, each with words that occur nowhere else. */
+/** The texts of all participants, each with a unique phrase. */
 export interface Cast {
   readonly customer: string;
   readonly human: { readonly name: string; readonly by: "text" | "mail" };
