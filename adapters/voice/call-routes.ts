@@ -146,7 +146,7 @@ class CallHandlers {
       await this.#missed(params, transferUnanswered);
       return this.#over(params, "no-answer", hangUp);
     }
-    await this.#channel.accept([voicemail(this.#unserved(params), { id, url, seconds })]);
+    await this.#channel.accept([voicemail(this.#missedCallOf(params), { id, url, seconds })]);
     return this.#over(params, "voicemail", hangUp);
   }
 
@@ -211,10 +211,10 @@ class CallHandlers {
   }
 
   #missed(params: Params, why: string) {
-    return this.#channel.accept([missedCall(this.#unserved(params), why)]);
+    return this.#channel.accept([missedCall(this.#missedCallOf(params), why)]);
   }
 
-  #unserved(params: Params): MissedCall {
+  #missedCallOf(params: Params): MissedCall {
     const { person, ours } = partiesOf(params);
     const call = callOf(params);
     const [from, at] = [personOf(person, call), this.#channel.clock.now()];

@@ -241,16 +241,16 @@ export function voiceConfig(dialects: readonly Dialect[], question: string) {
       if (!supports.includes(key) && channel[key] !== undefined)
         wrong(key, `dialect ${name} has no such setting: only twilio has`);
     if (!supports.includes("transcription_language") || channel.transcription_language !== "multi") return;
-    const { transcription_provider: hearing = "Deepgram", tts_provider: speaking = "ElevenLabs" } = channel;
-    if (hearing.toLowerCase() !== "deepgram")
+    const { transcription_provider: transcription = "Deepgram", tts_provider: speech = "ElevenLabs" } = channel;
+    if (transcription.toLowerCase() !== "deepgram")
       wrong(
         "transcription_provider",
         "transcription_language multi needs Deepgram: no other provider detects languages",
       );
-    if (channel.languages.length === 0 && speaking.toLowerCase() !== "elevenlabs")
+    if (channel.languages.length === 0 && speech.toLowerCase() !== "elevenlabs")
       wrong(
         "languages",
-        `transcription_language multi needs languages with tts_provider ${speaking}: only ElevenLabs speaks without them`,
+        `transcription_language multi needs languages with tts_provider ${speech}: only ElevenLabs speaks without them`,
       );
   });
 }

@@ -221,8 +221,8 @@ export class Host {
         built.set(config.id, new RunningChannel(config, agent, this.#core, this.#options, siblings));
       }
       for (const { id, core } of wanted) {
-        const told = core.notify && (built.get(core.notify.channel) ?? this.#channels.get(core.notify.channel));
-        if (core.notify && !told?.line.outbound)
+        const notified = core.notify && (built.get(core.notify.channel) ?? this.#channels.get(core.notify.channel));
+        if (core.notify && !notified?.line.outbound)
           throw new Error(
             `starting channel ${id}: its notifications go through ${core.notify.channel}, which cannot send`,
           );

@@ -229,14 +229,14 @@ async function exchange(connections: OriginConnections, outgoing: Outgoing): Pro
   };
   // A queued request leaves the queue when it is settled; one that starts at once needs no signal for it.
   const waits = queue.size > 0 || queue.pending >= queue.concurrency;
-  const settled = waits ? new AbortController() : undefined;
+  const queued = waits ? new AbortController() : undefined;
   // Rejects only when the request was settled while it was still queued.
-  queue.add(run, settled && { signal: settled.signal }).catch(() => undefined);
+  queue.add(run, queued && { signal: queued.signal }).catch(() => undefined);
   try {
     return await promise;
   } finally {
     signal.removeEventListener("abort", onAbort);
-    settled?.abort(null);
+    queued?.abort(null);
   }
 }
 

@@ -84,9 +84,9 @@ async function administer(options: PlatformCommandOptions, io: Io): Promise<numb
   const administration = new Administration(database, clock);
   try {
     if (agent === undefined || action === "list") printList(administration.list(), columns, options, io);
-    else if (action === "update") tell(administration.update(agent, fields), options, io);
-    else if (action === "rotate-key") tell(administration.rotateKey(agent), options, io);
-    else tell(administration.create({ ...fields, name: agent }), options, io);
+    else if (action === "update") print(administration.update(agent, fields), options, io);
+    else if (action === "rotate-key") print(administration.rotateKey(agent), options, io);
+    else print(administration.create({ ...fields, name: agent }), options, io);
   } finally {
     administration.close();
   }
@@ -129,7 +129,7 @@ async function fieldsOf(
 }
 
 /** Prints the key once, on its own line: the database contains only its hash. */
-function tell(done: { readonly id: string; readonly key?: string }, { json }: PlatformCommandOptions, io: Io): void {
+function print(done: { readonly id: string; readonly key?: string }, { json }: PlatformCommandOptions, io: Io): void {
   if (json) return io.out(JSON.stringify(done));
   io.err(done.key === undefined ? `${done.id}: changed` : `${done.id}: its key, which is not shown again:`);
   if (done.key !== undefined) io.out(done.key);

@@ -49,7 +49,7 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
     const begun = await write(db, wanted, platform);
     if ("ago" in begun) return fail(repeated(begun, address));
     const outcome = wait === undefined ? null : await watch(db, begun, wait, io.signal);
-    return tell(begun, outcome, wanted, io);
+    return print(begun, outcome, wanted, io);
   });
 }
 
@@ -142,7 +142,7 @@ async function watch(db: Database, begun: Begun, ms: number, signal: AbortSignal
   }
 }
 
-function tell(begun: Begun, outcome: OpeningOutcome | null, wanted: Wanted, io: Io): number {
+function print(begun: Begun, outcome: OpeningOutcome | null, wanted: Wanted, io: Io): number {
   const { channel, address } = wanted;
   const { state, reason } = outcome ?? { state: "waiting", reason: null };
   if (wanted.json) io.out(JSON.stringify({ ...begun, channel, to: address, state, reason }));

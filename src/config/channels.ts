@@ -120,8 +120,8 @@ export function readSettings(
       findings.push(...explained.map((finding) => ({ ...finding, path: [...base, ...finding.path] })));
     }
     findings.push(...literalSecrets(ownKeys(block(raw["channels"])[id]), shape, base));
-    const told = new Set(findings.map((finding) => finding.path.join(".")));
-    findings.push(...plainConnections(input, base).filter((finding) => !told.has(finding.path.join("."))));
+    const reported = new Set(findings.map((finding) => finding.path.join(".")));
+    findings.push(...plainConnections(input, base).filter((finding) => !reported.has(finding.path.join("."))));
   }
   return { read, findings };
 }

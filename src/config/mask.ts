@@ -39,9 +39,9 @@ export function secretValues(config: Config): readonly string[] {
     pick(settings, secretPaths(shapeOf(adapter.config), settings)),
   );
   const password = config.store.kind === "postgres" ? (URL.parse(config.store.url)?.password ?? "") : "";
-  const told = config.escalation ? policySecrets(config.escalation) : [];
+  const responders = config.escalation ? policySecrets(config.escalation) : [];
   const monitors = [config.heartbeat?.url ?? "", ...Object.values(config.otlp?.headers ?? {})];
-  return [...new Set([...own, ...theirs, ...told, ...monitors, password, decodeURIComponent(password)])].filter(
+  return [...new Set([...own, ...theirs, ...responders, ...monitors, password, decodeURIComponent(password)])].filter(
     (text) => text !== "",
   );
 }

@@ -38,8 +38,8 @@ export class Activity {
     for (const from of begins) {
       const known = this.#kept.get(from);
       // The hour before the current one still changes: its answers are on their way.
-      const settled = from < current - length;
-      if (settled && known && now - known.at < keep) {
+      const isComplete = from < current - length;
+      if (isComplete && known && now - known.at < keep) {
         hours.push(known.hour);
         continue;
       }

@@ -282,7 +282,7 @@ const table = {
     registerRetry: 5 * second,
     registerLongest: hour,
     /** A registration of unknown outcome may take effect, or be made by another node, for this long. */
-    registerSettled: minute,
+    registerTimeout: minute,
   },
   commands: {
     /** An identical text to the same recipient within this time is the same command run twice. */

@@ -302,7 +302,7 @@ export class RateReserve {
     // Work that starts in the same turn of the event loop shares the draw.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
-      const served = this.#unserved(this.#waiting);
+      const served = this.#unfilled(this.#waiting);
       this.#waiting = [];
       if (served.length === 0) continue;
       const isWhole = await this.#draw(served).catch((error: unknown) => {
@@ -321,7 +321,7 @@ export class RateReserve {
 
   /** Answers calls that the requests in memory cover: an earlier draw may have brought enough. Returns the
    *  others, in order. */
-  #unserved(waiting: readonly WaitingDraw[]): readonly WaitingDraw[] {
+  #unfilled(waiting: readonly WaitingDraw[]): readonly WaitingDraw[] {
     for (const [at, one] of waiting.entries()) {
       const grant = one.count > 0 ? this.#grant(one) : null;
       if (!grant?.taken) return waiting.slice(at);

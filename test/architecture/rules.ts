@@ -249,7 +249,27 @@ export const fullFolders: Rule = (files) => {
     .map(([folder, count]) => `${folder}: ${count} files, at most ${mostFiles}`);
 };
 
+/** Words of a private vocabulary, for which src/README.md has standard terms. Texts and comments may contain them. */
+const privateWords =
+  /^(?:verdicts?|settle[sd]?|settling|told|tells?|crowd|desk|nobody|somebody|whoever|heeds?|wording|talked|untaken|unserved|rouse|nudge|squeeze)$/i;
+
+const vocabulary: Rule = (files) =>
+  files.filter(isCode).flatMap(({ path, text }) => {
+    const code = text
+      .replace(/\/\*[\s\S]*?\*\//g, "")
+      .replace(/(^|\s)\/\/.*$/gm, "$1")
+      .replace(/`(?:[^`\\]|\\.)*`|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g, "''");
+    const names = [
+      ...code.matchAll(/\b(?:const|let|function|class|interface|type|async|readonly) #?(\w+)|[({,] ?#?(\w+)\??:/g),
+    ];
+    const isPrivate = (name: string) => name.split(/(?=[A-Z])|_/).some((word) => privateWords.test(word));
+    return [...new Set(names.map(([, declared, property]) => declared ?? property ?? ""))]
+      .filter(isPrivate)
+      .map((name) => `${path}: ${name}: use the standard term of src/README.md`);
+  });
+
 export const rules = {
+  vocabulary,
   directions,
   packageHomes,
   contractIsTypes,

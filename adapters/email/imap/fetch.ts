@@ -63,7 +63,7 @@ interface Batch {
 }
 
 /** Called with the UIDs that the events settle. Returns the cursor to commit in the same transaction. */
-type CursorAfter = (settled: readonly number[]) => Cursor | undefined;
+type CursorAfter = (finished: readonly number[]) => Cursor | undefined;
 
 /** The events of a message; or no events, when it is retried later. */
 type FetchResult =

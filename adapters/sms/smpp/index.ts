@@ -207,8 +207,8 @@ class Smpp implements Provider {
   #refused(status: number, what: string): SendOutcome {
     const code = codeOf(status);
     const refusal = { code, reason: `the message centre answered ${what} with ${code}` };
-    const told = statusOf(classOf(status), refusal);
-    if (told !== null) this.#state.set("account", told);
+    const health = statusOf(classOf(status), refusal);
+    if (health !== null) this.#state.set("account", health);
     return outcomeOf(classOf(status), refusal);
   }
 

@@ -48,9 +48,9 @@ export async function receive({ line, memory, accept, config, country, signal }:
     }
     waitMs = idleMs;
     if (!memory.hasUnconfirmed()) continue;
-    const settled = memory.confirming();
+    const confirmed = memory.confirming();
     await line.flushed(signal);
-    settled();
+    confirmed();
     waitMs = lingerMs;
   }
 }

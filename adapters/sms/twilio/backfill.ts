@@ -197,7 +197,7 @@ async function listed(
 const timeOf = ({ dateSent, dateCreated }: MessageInstance): number => (dateSent ?? dateCreated).getTime();
 
 function failed(error: unknown) {
-  const told = isApiFailure(error) ? statusOf(error.api) : null;
+  const health = isApiFailure(error) ? statusOf(error.api) : null;
   const reason = error instanceof Error ? error.message : String(error);
-  return told ?? ({ state: "degraded", code: "list", reason: `listing texts failed: ${reason}` } as const);
+  return health ?? ({ state: "degraded", code: "list", reason: `listing texts failed: ${reason}` } as const);
 }

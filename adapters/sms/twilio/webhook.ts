@@ -22,7 +22,7 @@ export function webhookEndpoints(
   settings: TwilioSettings,
   heard: (status: TextStatus) => void,
 ): readonly WebhookEndpoint[] {
-  const told = proofLog(channel.log);
+  const logProof = proofLog(channel.log);
 
   async function proven(
     path: RoutePath,
@@ -45,7 +45,7 @@ export function webhookEndpoints(
     const proof = prove(url, signature, form, settings.signingKeys);
     if (proof === null) return refuse("its signature does not hold");
     if (field(form, "AccountSid") !== settings.accountSid) return refuse("it is of another account");
-    told(path, proof);
+    logProof(path, proof);
     return { form, body };
   }
 
@@ -103,11 +103,11 @@ export function prove(url: URL, signature: string | null, form: FormFields, keys
 /** Logs which key and URL form match, whenever they change: after a rotation, or behind a new proxy, the
  *  operator needs it. */
 function proofLog(log: Log): (path: string, proof: Proof) => void {
-  const told = new Map<string, string>();
+  const logged = new Map<string, string>();
   return (path, proof) => {
     const what = `${proof.key} ${proof.url}`;
-    if (told.get(path) === what) return;
-    told.set(path, what);
+    if (logged.get(path) === what) return;
+    logged.set(path, what);
     log.info({ path, key: proof.key, url: proof.url }, "request accepted: valid signature");
   };
 }

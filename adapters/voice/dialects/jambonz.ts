@@ -191,7 +191,7 @@ class JambonzTranslator implements Translator {
   /** Replaces the verbs queued behind a dial. Otherwise jambonz would dial twice or drop the call. */
   #following({ hook: name, data }: JambonzMessage) {
     if (name !== hooks.dialed) return {};
-    return { data: taken(data) ? [hangup] : this.#verbs.untaken };
+    return { data: taken(data) ? [hangup] : this.#verbs.notAnswered };
   }
 }
 
@@ -315,7 +315,7 @@ function jambonzVerbs(config: VoiceConfig) {
     /** A verb without effect that replaces the queue. An empty list would end an idle call. */
     nothing,
     /** Verbs that replace the queue after an unanswered dial. */
-    untaken: config.transfer?.no_answer === "agent" ? beginning : [nothing],
+    notAnswered: config.transfer?.no_answer === "agent" ? beginning : [nothing],
     say: (id: string, text: string, language: string | null): Verb => ({
       verb: "say",
       id,

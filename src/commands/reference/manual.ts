@@ -63,8 +63,8 @@ function optionEntry({ names, value, description, initial, candidates, required 
     ...(words.every((word) => description.includes(word)) ? [] : [`one of ${words.join(", ")}`]),
     ...(initial === null ? [] : [`default: ${initial}`]),
   ];
-  const told = facts.length === 0 ? "" : ` (${facts.join("; ")})`;
-  return entry(forms.join(", "), sentence(`${description.replace(/\.$/, "")}${told}`));
+  const detail = facts.length === 0 ? "" : ` (${facts.join("; ")})`;
+  return entry(forms.join(", "), sentence(`${description.replace(/\.$/, "")}${detail}`));
 }
 
 function synopsisOf(command: CommandDefinition, words: readonly string[]): string {

@@ -23,9 +23,9 @@ export function mailHtml(raw: Uint8Array, limitMs: number): Promise<string | nul
       workerData: { raw } satisfies MailJob,
       resourceLimits: { maxOldGenerationSizeMb: heapMb },
     });
-    const end = (settle: () => void) => {
+    const end = (finish: () => void) => {
       lift();
-      settle();
+      finish();
       void worker.terminate();
     };
     const lift = after(limitMs, () => end(() => reject(new Error("the mail takes too long to be shown as HTML"))));

@@ -31,12 +31,12 @@ export class BegunSends {
 
   /** Owns a send until it settles: its rejection belongs to the check, which may have failed before. */
   add(send: Promise<unknown>): void {
-    const settled = send
+    const sending = send
       .catch(() => undefined)
       .finally(() => {
-        this.#running.delete(settled);
+        this.#running.delete(sending);
       });
-    this.#running.add(settled);
+    this.#running.add(sending);
   }
 
   /** Aborts the sends that run, and waits until they have settled, `graceMs` at most. */

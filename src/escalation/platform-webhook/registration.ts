@@ -105,7 +105,7 @@ export class WebhookRegistrations {
   }
 
   #mayBeUnderWay({ requested_ago }: RegistrationRow): boolean {
-    return requested_ago < this.#deps.timing.platformWebhook.registerSettled;
+    return requested_ago < this.#deps.timing.platformWebhook.registerTimeout;
   }
 
   async #record(

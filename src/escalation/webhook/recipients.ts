@@ -82,8 +82,8 @@ export function agentRecipients(
   lines: ChannelRuntimes,
 ): readonly Contact[] {
   const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
-  const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
-  const targets = told.flatMap(({ recipients }) =>
+  const matching = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
+  const targets = matching.flatMap(({ recipients }) =>
     recipients
       .filter(({ channel, value }) => channel !== "webhook" || !isPlatformWebhook(value))
       .map(({ channel, value }) => ({

@@ -304,8 +304,8 @@ export async function findPosted(
 
 /** HTTP 404 for the whole conversation: after the settle time, the question was deleted with it. */
 function missingOr(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
-  const settled = (asking.turn.over_ago ?? 0) >= absentAfterOf(asking, deps);
-  if (result.kind === "missing" && settled) return { kind: "gone", reason: result.reason };
+  const isFinal = (asking.turn.over_ago ?? 0) >= absentAfterOf(asking, deps);
+  if (result.kind === "missing" && isFinal) return { kind: "gone", reason: result.reason };
   return unreadable(asking, result, deps);
 }
 

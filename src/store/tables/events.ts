@@ -145,7 +145,7 @@ export async function recordOutcomes(
     if (changed.length !== rows.length)
       throw new TransitionRefused("events", rows.map(({ id }) => id).join(", "), state);
     for (const row of changed)
-      reportSettled(
+      reportOutcome(
         q,
         row,
         outcomes.find(({ id }) => id === row.id),
@@ -161,7 +161,7 @@ interface OutcomeRow {
 
 /** Reports what became of a message that is not asked. The hops of a question and of a receipt are reported by their
  *  stages. */
-function reportSettled(q: Query, { id, channel, kind }: OutcomeRow, outcome: EventOutcome | undefined): void {
+function reportOutcome(q: Query, { id, channel, kind }: OutcomeRow, outcome: EventOutcome | undefined): void {
   if (outcome === undefined || kind !== "message" || outcome.turn !== undefined) return;
   const { state, code, conversation } = outcome;
   const name = ({ ignored: "refused", held: "held", failed: "failed", routed: "handled" } as const)[state as "ignored"];
