@@ -14,7 +14,7 @@ import { startTcpProxy } from "./support/machine/network.ts";
 
 const mail = { from: "a@example.org", to: "b@example.org", subject: "hi", text: "hello" };
 
-it("lets a mail in, and fails at each stage as told", async () => {
+it("accepts a mail, and fails at each configured stage", async () => {
   const peer = await startSmtpPeer({ users: { a: "secret" } });
   const send = () =>
     createTransport({ host: "127.0.0.1", port: peer.port, auth: { user: "a", pass: "secret" } }).sendMail(mail);

@@ -17,7 +17,7 @@ test("the time for an answer begins when the question leaves", async () => {
   expect(results).toMatchObject([{ kind: "unknown", reason: "no answer within 3000 ms" }, { kind: "ok" }]);
 });
 
-test("waiting too long for a connection is deferred, unsent, and harms nobody", async () => {
+test("waiting too long for a connection is deferred, unsent, and does not affect other requests", async () => {
   const { server, effect } = await startAgentClient();
   const { client, signal } = startClient(server.url, 60_000, "key", {
     connections: 2,
@@ -41,7 +41,7 @@ test("waiting too long for a connection is deferred, unsent, and harms nobody", 
   expect(server.connections(), "those who gave up broke no connection").toBe(2);
 });
 
-test("who waits is asked in turn, and may be stopped meanwhile", async () => {
+test("waiting requests run in order, and may be cancelled while they wait", async () => {
   const { server } = await startAgentClient();
   const { client, effect } = startClient(server.url, 60_000, "key", { connections: 1 });
   const stop = new AbortController();
@@ -74,7 +74,7 @@ test("a hundred and more questions are under way at once by default", async () =
   expect(kinds.filter((kind) => kind === "deferred")).toHaveLength(2);
 });
 
-test("closing lets nobody wait", async () => {
+test("closing rejects all waiting requests", async () => {
   const { server, effect } = await startAgentClient();
   const { client } = startClient(server.url, 60_000, "key", { connections: 1 });
   server.script(hang);

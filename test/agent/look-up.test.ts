@@ -29,7 +29,7 @@ describe("the question", () => {
     });
   });
 
-  test("is recognised whatever became of its white space, or in the raw message", async () => {
+  test("is recognised with changed white space, or in the raw message", async () => {
     const squeezed = asked("q-1", "Hello there, you?");
     expect(await lookUp({ messages: [squeezed] }, " Hello\r\nthere,   you?\n")).toMatchObject({
       questionId: "q-1",
@@ -38,12 +38,12 @@ describe("the question", () => {
     expect(await lookUp({ messages: [raw] }, "Hello?")).toMatchObject({ questionId: "q-2" });
   });
 
-  test("of an earlier turn does not count, nor do an agent's words", async () => {
+  test("of an earlier turn does not count, nor does the agent's text", async () => {
     const messages = [asked("q-1", "Hello?"), replied("a-1", "q-1", "Hello?")];
     expect(await lookUp({ messages }, "Hello?", ["q-1", "a-1"])).toEqual({ state: "absent" });
   });
 
-  test("is the newest of two with the same words", async () => {
+  test("is the newest of two with the same text", async () => {
     const messages = [asked("q-1", "Hello?"), replied("a-1", "q-1", "One"), asked("q-2", "Hello?")];
     expect(await lookUp({ messages }, "Hello?", ["q-1", "a-1"])).toEqual({
       state: "pending",

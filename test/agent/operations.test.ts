@@ -199,7 +199,7 @@ describe("opening a conversation", () => {
     expect(JSON.parse(server.received[1]?.body ?? "")).toEqual(body);
   });
 
-  test("create finds the user who exists, by whatever identifies them", async () => {
+  test("create finds the existing user by any of its identifiers", async () => {
     const { client, server, effect } = await startAgentClient();
     const found = json({ user: userRecord, conversationIds: [] });
     server.script(status(400), entityNotFound, found, json(conversationRecord(), 201));
@@ -246,7 +246,7 @@ describe("asking", () => {
     expect(JSON.parse(server.received[0]?.body ?? "")).toEqual({ message: "Is it?", context: "mail" });
   });
 
-  test("the person's own record back means that nobody answered now", async () => {
+  test("the user's own message in the response means that there is no answer yet", async () => {
     const { client, server, effect } = await startAgentClient();
     server.script(json(messageRecord("q-1", "conversation_user", "Is it?"), 201));
     expect(await client.ask("c-1", { text: "Is it?" }, effect())).toEqual({

@@ -134,7 +134,7 @@ describe("a conversation of several pages", () => {
     expect(await findSaid("never said")).toEqual({ kind: "ok", value: null });
   });
 
-  test("is not said to lack a question while a page cannot be read", async () => {
+  test("is not reported as without the question while a page cannot be read", async () => {
     const messages = talk(2_000);
     const good = paging(messages);
     const { lookUp, findSaid } = await reading((request, ...rest) =>
@@ -155,7 +155,7 @@ describe("a conversation of several pages", () => {
     expect(await lookUp("New?")).toMatchObject({ value: { state: "pending", questionId: "q" } });
   });
 
-  test("ends with a platform that says for ever that there is more", async () => {
+  test("ends with a platform that always reports another page", async () => {
     const messages = talk(20);
     const page = { currentPage: 1, pageSize: 20, totalItems: 1e6, totalPages: 5e4, hasNextPage: true };
     const { read, lookUp } = await reading(json({ data: messages, ...page }));
@@ -201,7 +201,7 @@ describe("a conversation of several pages", () => {
     }
   });
 
-  test("is given up on a platform that answers with one page whatever is asked for", async () => {
+  test("is given up on a platform that answers every request with the same page", async () => {
     const messages = talk(300);
     const { lookUp, server } = await reading((request, response, socket) => {
       const page = new URL(request.path, "http://platform").searchParams.get("page") === "1" ? 1 : 4;

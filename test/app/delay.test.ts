@@ -81,7 +81,7 @@ describeReal("the response delay", missing, () => {
     expect(daemon.questions()).toHaveLength(2);
   });
 
-  it.concurrent("is none when the platform says null", async ({ onTestFinished }) => {
+  it.concurrent("is zero when the platform returns null", async ({ onTestFinished }) => {
     const none = { responseDelaySeconds: null };
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "null", skill: none });
     const mail = await daemon.write();

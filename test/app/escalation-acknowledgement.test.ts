@@ -57,9 +57,7 @@ it.concurrent("by the link in a text: looking changes nothing, the form acknowle
   expect(await daemon.textTo(dora.sms, 1)).toContain("Is anybody there?");
 });
 
-it.concurrent("by a command beside the running daemon, which also answers and gives back", async ({
-  onTestFinished,
-}) => {
+it.concurrent("by a command while the daemon runs, which also replies and gives back", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   await daemon.textTo(emil.sms);
@@ -83,7 +81,7 @@ it.concurrent("by a command beside the running daemon, which also answers and gi
   await eventually(async () => expect((await daemon.transcript(anna)).at(-1)).toBe("manual_assistant: Here is Olga."));
 });
 
-it.concurrent("a conversation that was closed with a silent agent is given back by a command, while nobody needs it", async ({
+it.concurrent("a conversation that was closed with a silent agent is given back by a command, without a responder", async ({
   onTestFinished,
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
@@ -143,7 +141,7 @@ it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }
   expect(said.join("\n")).not.toContain(url);
 });
 
-it.concurrent("what a person answers is said in the call while it lives; later they hear that it is over", async ({
+it.concurrent("a responder's reply is spoken in the call while it lasts; later replies report that it is over", async ({
   onTestFinished,
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished, { voice: { collect: "50ms" } });

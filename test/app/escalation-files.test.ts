@@ -236,7 +236,7 @@ it.concurrent("files that mail programs add are ignored", async ({ onTestFinishe
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
 });
 
-it.concurrent("nothing goes out of what cannot be read, and no notice of ours in a file", async ({
+it.concurrent("unreadable files and files that contain our notification are not relayed", async ({
   onTestFinished,
 }) => {
   const { daemon: desk, notice } = await mailed(onTestFinished);

@@ -98,7 +98,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     expect(codes.filter((code) => code === "40P01" || code === "40001")).toEqual([]);
   };
 
-  it("tells people once, relays both ways, and gives back, whichever node hears of it", async ({ onTestFinished }) => {
+  it("notifies responders once, relays both ways, and gives back, on either node", async ({ onTestFinished }) => {
     const { desk: daemon, one, other } = await two(onTestFinished);
     daemon.aim(other);
     await daemon.text("A refund, please");
@@ -228,7 +228,9 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     { at: "notify.commit:after:1", when: "when it is written whom it tells" },
   ];
   for (const { at, when } of deaths)
-    it(`a node is killed ${when}: another goes on, and everybody is told once`, async ({ onTestFinished }) => {
+    it(`a node is killed ${when}: another takes over, and each responder is notified once`, async ({
+      onTestFinished,
+    }) => {
       // By text: that none went out can be looked up.
       const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
       const url = await store();
@@ -263,7 +265,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       expect(await daemon.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
     });
 
-  it("a storm: two hundred from both nodes, which people take meanwhile, two of them the same one at once", async ({
+  it("a storm: two hundred from both nodes, acknowledged at the same time, two of them twice at once", async ({
     onTestFinished,
   }) => {
     const topics = [topic("refund", { autoChangeConversationMode: false })];

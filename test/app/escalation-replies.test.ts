@@ -82,7 +82,7 @@ it.concurrent("acknowledges the named escalation, and asks back when a reply mig
   await eventually(async () => expect(await acknowledgedBy(daemon)).toEqual([emil.name, emil.name, emil.name]));
 });
 
-it.concurrent("an amount in front is no name for who was told of one, and asked about for who was told of several", async ({
+it.concurrent("an amount in front is not a number for a responder with one notification, and is queried for one with several", async ({
   onTestFinished,
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished);

@@ -131,7 +131,7 @@ it.concurrent("is another one when the person has written since, and needs a hum
   expect(daemon.textsTo(dora.sms)).toHaveLength(2);
 });
 
-it.concurrent("finds somebody again when it was closed, and the person writes to nobody", async ({
+it.concurrent("finds the person again after the conversation was closed, when no new message was sent", async ({
   onTestFinished,
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
@@ -190,7 +190,7 @@ it.concurrent("says once what a person says in the platform's own interface, fou
   ]);
 });
 
-it.concurrent("says once what is said elsewhere, as soon as the platform's webhook tells of it", async ({
+it.concurrent("relays an external message once, as soon as the platform's webhook reports it", async ({
   onTestFinished,
 }) => {
   // Polling pauses for twelve hours.

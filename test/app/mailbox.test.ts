@@ -176,7 +176,7 @@ describeReal("the mailbox and the line to it", missing, () => {
 });
 
 describeReal("a mail server that is stopped and started", missing, () => {
-  it("is waited for; what came meanwhile is answered", async ({ onTestFinished }) => {
+  it("is waited for; messages that arrived in between are answered", async ({ onTestFinished }) => {
     const dovecot = await startDovecot({ users: ["stop"] });
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "stop" });
     onTestFinished(() => dovecot.dispose());

@@ -132,7 +132,7 @@ describeReal("a platform that fails", missing, () => {
     expect(daemon.proxy.calls.filter((call) => call.path.endsWith("/start"))).toHaveLength(2);
   });
 
-  it.concurrent("404 for ever: the question is given up, and listed", async ({ onTestFinished }) => {
+  it.concurrent("permanent 404: the question is given up, and listed", async ({ onTestFinished }) => {
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "gone" });
     daemon.proxy.fail("POST /messages$", { at: "before", how: { status: 404 } });
     await daemon.write();

@@ -157,7 +157,7 @@ describeReal("on PostgreSQL", missing, () => {
     expect(daemon.conversations()).toBe(10);
   }, 300_000);
 
-  it.concurrent("a node loses its database in the middle of a transaction: its locks and leases hold nobody up", async ({
+  it.concurrent("a node loses its database in the middle of a transaction: its locks and leases block no other node", async ({
     onTestFinished,
   }) => {
     const direct = store("apart");

@@ -152,7 +152,7 @@ it.concurrent("answers more than ten texts in ten minutes, with the defaults of 
   expect(daemon.textsTo()).toEqual(Array.from({ length: 12 }, (_, at) => echoed(`text ${at}`)));
 });
 
-it.concurrent("tells the agent of a picture that came without words", async ({ onTestFinished }) => {
+it.concurrent("reports a picture without text to the agent", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished);
   await daemon.text("", { media: [{ type: "image/jpeg", bytes: Buffer.from("jpeg") }] });
   await daemon.api.until(({ sent }) => sent.length === 1);

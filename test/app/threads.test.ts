@@ -50,7 +50,7 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(await daemon.rows("SELECT id FROM conversations")).toHaveLength(1);
   });
 
-  it.concurrent("remembers the id that the server gave the mail in place of ours", async ({ onTestFinished }) => {
+  it.concurrent("stores the Message-ID that the server assigned to the mail", async ({ onTestFinished }) => {
     const smtp = {
       confirmation: () => "2.0.0 Ok <0102-given@x.prod.outlook.com> [Hostname=x.prod.outlook.com]",
     };

@@ -121,7 +121,7 @@ async function begin(daemon: PhoneDaemon, options: Omit<Parameters<typeof startC
   return { code: await startCommand({ config: daemon.file, wait: 20_000, ...options }, io), said };
 }
 
-it.concurrent("we text a person first, and the answer goes on there", async ({ onTestFinished }) => {
+it.concurrent("we text a person first, and the reply continues there", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished, {
     smsSkill: { defaultSmsIntroduction: "Your lamp is ready." },
   });

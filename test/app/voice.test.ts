@@ -55,7 +55,7 @@ describe("a call", () => {
     expect(calls[0]?.fields).toMatchObject({ session: call.sid, conversation: expect.any(String) as string });
   });
 
-  it.concurrent("goes on with the person's conversation, and a text does not", async ({ onTestFinished }) => {
+  it.concurrent("continues the person's conversation, and a text does not", async ({ onTestFinished }) => {
     const daemon = await startPhoneDaemon(onTestFinished, { voice: quick });
     for (const words of ["First", "Second"]) {
       const call = await daemon.dial();
@@ -85,7 +85,7 @@ describe("a call", () => {
     expect(daemon.proxy.calls.filter(({ path }) => path.endsWith("/conversations/start"))).toEqual([]);
   });
 
-  it.concurrent("is taken from somebody who withholds the number", async ({ onTestFinished }) => {
+  it.concurrent("is accepted from a caller who withholds the number", async ({ onTestFinished }) => {
     const daemon = await startPhoneDaemon(onTestFinished, { voice: quick });
     const call = await daemon.dial({ from: "anonymous" });
     call.say("Guess who");
@@ -123,7 +123,7 @@ describe("a call", () => {
 });
 
 describe("a caller who talks over us", () => {
-  it.concurrent("is heard: what was spoken until then is kept", async ({ onTestFinished }) => {
+  it.concurrent("is recorded: the text spoken until then is kept", async ({ onTestFinished }) => {
     const daemon = await startPhoneDaemon(onTestFinished, { voice: quick });
     const call = await daemon.dial();
     call.say("Where is my lamp?");

@@ -139,7 +139,7 @@ async function restarted({ disk, platform, text }: Cut, log: Buffer, boot: numbe
 describe("a power failure during a call", () => {
   // With 0 every transaction has a commit of its own, so that a message may survive without its routing.
   it.each([standardTiming.sqlite.commitBatch, 0])(
-    "repeats no question and no reply of the call, and loses nothing of other channels, whatever survives of commits of %i ms",
+    "repeats no question and no reply of the call, and loses nothing of other channels, after a loss of any commits of %i ms",
     async (commitBatch) => {
       let states = 0;
       for (let index = 0; ; index += 1) {
@@ -255,7 +255,7 @@ it("keeps a voicemail and an opt-out of a call that were not routed before the m
   ]);
 });
 
-it("lets a reply wait for the disk when an escalation is open, so that nobody is promised a human in vain", async () => {
+it("lets a reply wait for the disk when an escalation is open, so that no promise of a human is lost", async () => {
   const pipeline = await openCallPipeline();
   const call = callOf(pipeline);
   await call.opens();

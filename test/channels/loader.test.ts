@@ -31,7 +31,7 @@ describe("loadAdapter finds", () => {
   it("the built-in one", async () => {
     expect(await loadAdapter("email", folder)).toMatchObject({ name: "email", contract: 1 });
   });
-  it("a file beside the configuration", async () => {
+  it("a file next to the configuration", async () => {
     put("fax.mjs", adapter());
     expect((await loadAdapter("./fax.mjs", folder)).name).toBe("fax");
   });
@@ -77,7 +77,7 @@ describe("loadAdapter refuses", () => {
   it("a path that leads nowhere", async () => {
     expect((await refused("./nothing.mjs")).message).toContain("there is no adapter at ./nothing.mjs");
   });
-  it("a bare name of something beside the file, with the way to write it", async () => {
+  it("a bare name of something next to the file, with the way to write it", async () => {
     put("beside/index.mjs", adapter());
     expect((await refused("beside")).fix).toContain("./beside");
   });

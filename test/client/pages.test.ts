@@ -49,7 +49,7 @@ test("a page that fails ends it: as a result, or as an error that carries it", a
   await expect(all).rejects.toMatchObject({ result: { kind: "unauthorized" } });
 });
 
-test("whoever has seen enough asks no more", async () => {
+test("stops requesting pages when the consumer stops", async () => {
   const { client, server } = await startPacedClient();
   server.script(page(1, 9, ["a", "b"]));
   for await (const { id } of items((at) => client.agents.users(at))) if (id === "b") break;

@@ -216,7 +216,7 @@ describe("documents", () => {
   });
 });
 
-test("records are read leniently, and what was dropped is told once", async () => {
+test("records are read leniently, and dropped ones are reported once", async () => {
   const { client, server, dropped } = await startPacedClient();
   server.script(json(messageRecord("a", "assistant", "Yes", { subagentId: 7, source: 8, more: true }), 201));
   const [first] = [await client.conversations.send("c", said), await client.conversations.send("c", said)];

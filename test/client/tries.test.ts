@@ -28,7 +28,7 @@ describe("a read is repeated after", () => {
     expect(pauses[1]).toBeGreaterThan(pauses[0] ?? Infinity);
   });
 
-  test("but not for ever", async () => {
+  test("but only a limited number of times", async () => {
     const { client, server } = await startPacedClient({ tries: 2 });
     server.script(status(500));
     expect(await client.conversations.get("c-1")).toMatchObject({ kind: "unknown" });

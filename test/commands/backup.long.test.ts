@@ -109,7 +109,7 @@ describe("backup and restore", () => {
     expect(folderOf("restoring")).toEqual([]);
   });
 
-  it("refuses to restore beside a running daemon, from itself, and from a damaged or newer file", async () => {
+  it("refuses to restore while the daemon runs, from itself, and from a damaged or newer file", async () => {
     await run("backup", copy);
     const unlock = lockStore(store);
     expect(await run("restore", copy)).toMatchObject({

@@ -67,7 +67,7 @@ describe("check", () => {
     );
   });
 
-  it("warns when there is nobody to be told", async () => {
+  it("warns when no responder is configured", async () => {
     const alone = file("https://p.example.com").replace(/^escalation: .*\n/m, "");
     const { code, out } = await check(alone);
     expect([code, out]).toEqual([

@@ -72,7 +72,7 @@ zebra-file
 --b--
 `;
 
-  it("erases one person beside the running daemon", { timeout: 120_000 }, async () => {
+  it("erases one person while the daemon runs", { timeout: 120_000 }, async () => {
     const daemon = await startMailDaemon(onTestFinished, {
       dovecot,
       user: "erasing",

@@ -146,7 +146,7 @@ describe("the launcher", () => {
       }
   });
 
-  it("lets the program end by itself when it was asked to", async () => {
+  it("lets the program exit normally when it was asked to", async () => {
     const source =
       "process.on('SIGTERM', () => { console.log('drained'); process.exit(0); }); setInterval(() => {}, 1000); console.log('up');";
     const { child, ended } = start(oldNode, [packageWith("drain", { built: source, node: true })]);

@@ -113,7 +113,7 @@ test("a file of a newer version is left alone, with an exit code of its own", as
   expect(served.err).toContain("it was written by a newer version (999)");
 });
 
-test("agents are made, changed and given new keys beside the running platform", async () => {
+test("agents are created, changed and given new keys while the platform runs", async () => {
   const { config, database, write, agent } = folder();
   const platform = await serve(config, database);
   write("faq.md", "# Returns\n\nWithin thirty days.\n");
@@ -165,7 +165,7 @@ test("a file's agent gets a new key as well, which counts until the file names a
   expect([(await renewed.ask("support-key-2")).status, (await renewed.ask(rotated)).status]).toEqual([200, 403]);
 });
 
-test("what cannot be made or changed is said", async () => {
+test("reports what cannot be created or changed", async () => {
   const { config, database, write, agent } = folder();
   await (await serve(config, database)).stop();
   const wrong = write("wrong.yaml", "name: x\nstatus: asleep\n");

@@ -65,7 +65,7 @@ async function storeWith(name: string, settings: object | null): Promise<string>
 }
 
 describe("policy test", () => {
-  it("prints who is told, by what and when, and why others are not", async () => {
+  it("prints which responders are notified, how and when, and why others are not", async () => {
     const { code, out, err } = await policy(file(), "--topic", "refund", ...eve);
     expect([code, err]).toEqual([exitCodes.ok, []]);
     expect(out.toSpliced(1, 1)).toEqual([
@@ -218,7 +218,7 @@ describe("policy test is refused", () => {
     expect(await policy(file(), ...args)).toEqual({ code, out: [], err: [message] });
   });
 
-  it("where nobody is told of anything", async () => {
+  it("where no notification is sent", async () => {
     expect(await policy(base)).toEqual({
       code: exitCodes.failed,
       out: [],
@@ -234,7 +234,7 @@ describe("policy test is refused", () => {
     ]);
   });
 
-  it("for a cause that nobody knows, with those there are", async () => {
+  it("for an unknown cause, with the known ones", async () => {
     await expect(policy(file(), "--cause", "rain")).rejects.toThrow(
       "It must be one of topic, silent, turn-failed, held, channel-down, cap, call.",
     );

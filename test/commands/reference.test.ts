@@ -203,7 +203,7 @@ it("completion offers every command, option and value", async () => {
 
 describe.each(["bash", "zsh", "fish"] as const)("completion in %s", (name) => {
   describeReal(name, missing[name], () => {
-    it("offers words, names of the configuration and files", async () => {
+    it("offers subcommands, names of the configuration and files", async () => {
       const lines = asked.map(({ line }) => line);
       const given = await answers[name]([...lines, "bridgehead run --config a-f", "bridgehead run --config=a-f"]);
       expect(given.length).toBe(lines.length + 2);

@@ -25,7 +25,7 @@ export default {
   },
 };`;
 
-it("goes on when a reload fails, takes over the next good one, and still ends well", async () => {
+it("continues when a reload fails, applies the next valid one, and still exits cleanly", async () => {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-run-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   writeFileSync(join(folder, "probe.mjs"), adapter);

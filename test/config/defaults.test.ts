@@ -157,7 +157,7 @@ describe("the part of the file that concerns one channel", () => {
   const text = `${good}    pin: "\${credential:not-here}"\n  broken: { adapter: nowhere, agent: other }\nstore: sqlite:data.db\n`;
   const read = (id: string, file = text) => loadChannel(written(file), id, { env: {}, adapters: adapters() });
 
-  it("is read without the secrets of the service, and whatever else is wrong", async () => {
+  it("is read without the secrets of the service, despite other errors", async () => {
     expect(await read("office")).toMatchObject({
       ok: true,
       store: { kind: "sqlite", file: join(folder, "data.db") },

@@ -18,7 +18,7 @@ async function config(yaml: string, env: Record<string, string> = {}) {
   return loaded.config;
 }
 
-it("keeps the platform's data beside the store, and waits longer for a request than for the model", async () => {
+it("keeps the platform's data next to the store, and waits longer for a request than for the model", async () => {
   const read = await config(text("store: sqlite:data/b.db\n", ", total_timeout: 3m"));
   expect(read.platform).toMatchObject({
     url: "embedded",

@@ -355,7 +355,7 @@ describe("an escalation is refused", () => {
   });
 });
 
-describe("an address of ours is nobody's", () => {
+describe("our own address is not a responder's", () => {
   async function said(person: string, mail = ""): Promise<string[]> {
     const urls = { platformUrl: "https://p.example.com", smsUrl: "http://127.0.0.1:1", folder };
     const file = configFile({ ...urls, imapPort: 1, smtpPort: 1 }).replace(
@@ -381,7 +381,7 @@ describe("an address of ours is nobody's", () => {
     ],
   ])("%s", async (person, more, problem) => expect(await said(person, more)).toEqual([problem]));
 
-  it("but another one at the same place is somebody's", async () => {
+  it("but another one at the same domain is", async () => {
     expect(await said("{ email: anna@demo.example }")).toEqual([]);
     expect(await said(`{ email: ${support} }`, "    address: desk@demo.example\n")).toEqual([]);
   });

@@ -44,7 +44,7 @@ describe("recordingChannel", () => {
     expect(channel.cursor).toBe("2");
   });
 
-  it("rejects as often as told, with nothing committed", async () => {
+  it("rejects as often as configured, with nothing committed", async () => {
     const channel = recordingChannel({ cursor: cursor("0") });
     channel.reject(2, new Error("away"));
     await expect(channel.accept([message("a")], cursor("1"))).rejects.toThrow("away");

@@ -66,7 +66,7 @@ describe("a time zone", () => {
 });
 
 describe("duty", () => {
-  it("is always where nothing is said", () => {
+  it("is always without configuration", () => {
     expect(onDuty(rota("Europe/Berlin", []), 0)).toBe(true);
     expect(dutyAt(rota("Europe/Berlin", []), 0)).toEqual({ on: true });
   });
@@ -84,7 +84,7 @@ describe("duty", () => {
     });
   });
 
-  it("ends on the minute, and is told to the millisecond", () => {
+  it("ends on the minute, and is reported to the millisecond", () => {
     const office = rota("Europe/Berlin", ["mon-fri 08:00-18:00"]);
     expect(onDuty(office, at("2026-07-10T17:59:59.999+02:00"))).toBe(true);
     expect(dutyAt(office, at("2026-07-10T18:00:00.000+02:00"))).toEqual({
@@ -200,7 +200,7 @@ const walls = new Map(
 );
 
 describe("every minute of two days around a change of the clock", () => {
-  it("is on or off duty as the wall's clock says, and duty begins again when it said", () => {
+  it("is on or off duty by the wall clock, and duty begins again at the reported time", () => {
     fc.assert(
       fc.property(week, ({ timeZone, middle, hours, away }) => {
         const own = rota(

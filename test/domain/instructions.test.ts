@@ -6,7 +6,7 @@ import { readInstructions } from "../../src/domain/instructions.ts";
 const both = [true, false];
 const words = (text: string) => ({ number: null, doubt: null, text, whole: text });
 
-describe.each(both)("whether told of several (%j) or of one", (several) => {
+describe.each(both)("whether notified of several (%j) or of one", (several) => {
   const read = (text: string) => readInstructions(text, [], several);
 
   it.each(["#417 It is on its way", "417: It is on its way", "417:It is on its way", "417\nIt is on its way"])(
@@ -58,7 +58,7 @@ const amounts = [
   "3 pm suits us",
 ];
 
-describe("told of several", () => {
+describe("notified of several", () => {
   it.each(weak)("the number is a name in %j", (text) =>
     expect(readInstructions(text, [], true)).toMatchObject({
       number: 417,
@@ -74,19 +74,19 @@ describe("told of several", () => {
     }),
   );
 
-  it("a word that begins with one is none", () =>
+  it("a word that begins with a command is not a command", () =>
     expect(readInstructions("417 Xaver is back")).toMatchObject({
       number: 417,
       text: "Xaver is back",
     }));
 });
 
-describe("told of one", () => {
-  it.each(weak)("the number in %j is a part of the words, unless it is somebody else's", (text) =>
+describe("notified of one", () => {
+  it.each(weak)("the number in %j is part of the text, unless it is another escalation's", (text) =>
     expect(readInstructions(text, [], false)).toMatchObject({ ...words(text), doubt: 417 }),
   );
 
-  it.each(amounts)("the number in %j is a part of the words", (text) =>
+  it.each(amounts)("the number in %j is part of the text", (text) =>
     expect(readInstructions(text, [], false)).toMatchObject(words(text)),
   );
 });

@@ -107,7 +107,7 @@ describe("step", () => {
     expect(step(own, about, first.progress, t0 + minute)).toEqual({ ...first, notify: [] });
   });
 
-  it("passes at once over tiers nobody of which is on duty", () => {
+  it("skips tiers without a responder on duty", () => {
     const own = policy(people, { tiers: [tier(["cleo"]), tier(["cleo", "ben"])] });
     expect(step(own, about, begin(t0), t0)).toMatchObject({
       notify: [{ person: "ben" }],
@@ -115,7 +115,7 @@ describe("step", () => {
     });
   });
 
-  it("goes to the fallback at once when nobody at all is on duty, whose hours do not count", () => {
+  it("goes to the fallback at once when no responder is on duty, and ignores the fallback's hours", () => {
     const busy = [person("anna", { hours: night }), person("chief", { hours: night })];
     const own = policy(busy, { tiers: [tier(["anna"])] });
     expect(diary(own, t0, t0 + 15 * minute)).toEqual(["+0: chief", "+15: chief"]);
@@ -257,7 +257,7 @@ describe("routes", () => {
   });
 });
 
-describe("whatever the policy and the clock", () => {
+describe("for any policy and clock", () => {
   const ids = ["anna", "ben", "cleo"];
   const some = fc.record({
     hours: fc.tuple(...ids.map(() => fc.constantFrom<string[]>([], day, night, ["sat,sun 00:00-24:00"]))),
@@ -276,7 +276,7 @@ describe("whatever the policy and the clock", () => {
     start: fc.integer({ min: 0, max: 168 }).map((hours) => t0 + hours * hour),
   });
 
-  it("somebody is told within the time of all tiers, and the fallback again and again", () => {
+  it("a notification is sent within the time of all tiers, and the fallback repeats", () => {
     fc.assert(
       fc.property(some, ({ hours, tiers, jumps, start }) => {
         const people = ids.map((id, index) => person(id, { hours: hours[index] ?? [] }));
@@ -307,7 +307,7 @@ describe("whatever the policy and the clock", () => {
 });
 
 describe("forecast", () => {
-  it("lists every look until the fallback, tiers passed over, and who is not told until when", () => {
+  it("lists every step until the fallback, skipped tiers, and the responders who are deferred", () => {
     const people = [person("anna", { hours: day }), person("ben"), person("cleo", { hours: night }), person("chief")];
     const own = policy(people, { tiers: [tier(["cleo"]), tier(["anna", "ben", "cleo"])] });
     const { looks, complete } = forecast(own, about, t0);

@@ -170,7 +170,7 @@ describe("question", () => {
     expect(questionText(event, first, attachments)).toBe(text);
   });
 
-  it("tells facts beside the words", () => {
+  it("adds facts to the text", () => {
     expect(questionContext(message())).toBeNull();
     expect(questionContext(message({ notes: {} }))).toBeNull();
     expect(questionContext(message({ notes: { sender: "unverified", list: "no" } }))).toBe(

@@ -42,7 +42,7 @@ describe("the end of a message goes", () => {
     expect(withoutSignOff("Anna Berg\nFirm GmbH", names)).toBe("");
   });
 
-  it("but not what is said below it on purpose", () =>
+  it("but not text below it on purpose", () =>
     expect(withoutSignOff(`${words}\n\nBest, Anna\n\nP.S. It is blue.`, names)).toBe(`${words}\n\nP.S. It is blue.`));
 });
 
@@ -64,7 +64,7 @@ describe("what people write stays", () => {
     "",
   ])("%j", (text) => expect(withoutSignOff(text, names)).toBe(text));
 
-  it("whatever it is, of somebody without a name", () =>
+  it("any sign-off of a person without a name", () =>
     expect(withoutSignOff(`${words}\n\nBest regards\nAnna`, [])).toBe(`${words}\n\nBest regards\nAnna`));
 });
 

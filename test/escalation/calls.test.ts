@@ -73,7 +73,7 @@ it.each([
   expect(await escalationsIn(pipeline.db)).toMatchObject([{ about, state: "open", cause: "call", reason }]);
 });
 
-it("is silent about calls that were served, and those that go to a human because somebody wants it", async () => {
+it("ignores calls that were served, and those that go to a human on request", async () => {
   const pipeline = await exchange();
   for (const [before, reason] of [
     [[], "hung-up"],
@@ -88,7 +88,7 @@ it("is silent about calls that were served, and those that go to a human because
   expect(await escalationsIn(pipeline.db)).toEqual([]);
 });
 
-it("counts all that is told of one call as one escalation, about the call's own conversation", async () => {
+it("counts all events of one call as one escalation, about the call's own conversation", async () => {
   const pipeline = await exchange();
   // Another call of the person is under way in their conversation.
   await pipeline.gets({
@@ -127,7 +127,7 @@ it("says whether a message was left", async () => {
   expect(row?.reason).toMatch(/^Voicemail from \+15005550001: .*this message was left\. Recording: https:/);
 });
 
-it("tells those who know of the call what came of it; whoever has taken it, alone", async () => {
+it("notifies the informed responders of the call's end; after an acknowledgement that responder alone", async () => {
   const pipeline = await exchange();
   await pipeline.tells("opened");
   await pipeline.tells("transferring", "no-answer");
@@ -163,7 +163,7 @@ it("tells of a message for people also where the channel has no notify, and of t
   expect(await escalationsIn(pipeline.db)).toMatchObject([{ cause: "call" }]);
 });
 
-it("raises nothing for callers who are to have no answer, for other causes, or where nobody wants to know", async () => {
+it("opens nothing for callers who are to have no answer, for other causes, or without a configured trigger", async () => {
   const denied = await exchange(raising(policy), { deny: [from.address] });
   const deaf = await exchange(raising({ causes: ["topic"] }));
   const none = await exchange((line) => line);
@@ -220,7 +220,7 @@ it("transfers a call after the answer that escalates, and after no other", async
   expect(await sourcesIn(pipeline.db)).toHaveLength(1);
 });
 
-it("hands over nothing in mails, nor where nobody wants to know of escalations", async () => {
+it("transfers nothing in mails, nor without a configured escalation", async () => {
   const mails = await talk(raising());
   await mails.house.arrives({ text: "refund" });
   const calls = await talk((line) => line);

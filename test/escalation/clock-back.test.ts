@@ -47,7 +47,7 @@ async function fixture() {
   };
 }
 
-it("what a person wants after it is raised, and what is said late of one that is over is not", async () => {
+it("what a person requests after it is opened, and a late message for a closed one is not", async () => {
   const { clock, db, raises, closes } = await fixture();
   await db.tx(async (q) => {
     await conversation(q, "k");
@@ -69,7 +69,7 @@ it("what a person wants after it is raised, and what is said late of one that is
   expect(await raises("mode", "mode:3")).toBe(3);
 });
 
-it("a channel that falls again is told of again, once, and its end once", async () => {
+it("a channel that fails again is notified again, once, and its end once", async () => {
   const { clock, db, log } = await fixture();
   const policy = policyOf({ downAfter: 0 });
   let state: "ready" | "degraded" = "degraded";
@@ -95,7 +95,7 @@ it("a channel that falls again is told of again, once, and its end once", async 
   expect(await look()).toEqual(["closed", "closed", "open"]);
 });
 
-it("who was told an hour ahead is told again when the repetition is due, not an hour later", async () => {
+it("a responder notified an hour ahead is notified again when the repetition is due, not an hour later", async () => {
   const { clock, db, log, raises } = await fixture();
   await db.tx((q) => conversation(q, "k"));
   const dora = { id: "dora", name: "Dora", email: "dora@people.example", sms: null, webhook: null };

@@ -87,7 +87,7 @@ it("counts from when the channel fell, also when it connects and fails again in 
   expect(await ward.states()).toEqual(["open"]);
 });
 
-it("is told of no channel that is connecting, works in between, or is not wanted", async () => {
+it("ignores a channel that is connecting, works in between, or is disabled", async () => {
   const ward = await openWard();
   await ward.looks({ state: "connecting", forMs: 90 * minute });
   await ward.after(9, down);
@@ -99,7 +99,7 @@ it("is told of no channel that is connecting, works in between, or is not wanted
   expect(await deaf.states()).toEqual([]);
 });
 
-it("closes it when the channel works again, and says so to those who were told", async () => {
+it("closes it when the channel works again, and notifies the same responders", async () => {
   const ward = await openWard();
   await ward.looks({ ...down, forMs: 10 * minute });
   const [row] = await escalationsIn(ward.db);
@@ -141,7 +141,7 @@ it("neither forgets nor repeats at a restart", async () => {
   expect(await ward.states()).toEqual(["closed", "open"]);
 });
 
-it("is not opened again when somebody closes it, until the channel has worked", async () => {
+it("is not opened again after it was closed manually, until the channel has worked", async () => {
   const ward = await openWard();
   await ward.looks({ ...down, forMs: 10 * minute });
   const [row] = await escalationsIn(ward.db);

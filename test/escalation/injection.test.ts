@@ -77,11 +77,11 @@ async function fieldsOf(evil: string): Promise<string[]> {
 }
 
 describe("what a customer writes into a name, a subject or a message", () => {
-  it.each(evils)("begins no header of the mail that people are told by: %j", async (evil) => {
+  it.each(evils)("begins no header of the notification mail: %j", async (evil) => {
     expect(await fieldsOf(evil)).toEqual(await fieldsOf("Bob"));
   });
 
-  it("begins none, whatever it is", () =>
+  it("begins no header, with any text", () =>
     fc.assert(
       fc.asyncProperty(fc.string({ unit: "binary", maxLength: 120 }), async (evil) => {
         expect((await fieldsOf(evil)).toSorted()).toEqual((await fieldsOf("Bob")).toSorted());

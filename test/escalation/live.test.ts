@@ -42,7 +42,7 @@ const escalations = (daemon: PhoneDaemon) =>
     "SELECT about, state, cause FROM escalations ORDER BY number",
   );
 
-it.concurrent("the answer that escalates is said, then the call goes to a human, and people are told", async ({
+it.concurrent("the answer that escalates is spoken, then the call goes to a human, and responders are notified", async ({
   onTestFinished,
 }) => {
   const rung: string[] = [];
@@ -66,7 +66,9 @@ it.concurrent("the answer that escalates is said, then the call goes to a human,
   expect(await escalations(daemon)).toMatchObject([{ state: "open", cause: "topic" }]);
 });
 
-it.concurrent("nobody takes it: who was told hears of the message that was left", async ({ onTestFinished }) => {
+it.concurrent("the transfer is not answered: the notified responders receive the voicemail", async ({
+  onTestFinished,
+}) => {
   const daemon = await openFixture(onTestFinished, {
     voice: { ...quick, transfer: { dial: [office] } },
     phone: { dialed: () => "no-answer" },
@@ -81,7 +83,7 @@ it.concurrent("nobody takes it: who was told hears of the message that was left"
   expect(await escalations(daemon)).toHaveLength(1);
 });
 
-it.concurrent("a call is given up: people are told, once, and of what came of it", async ({ onTestFinished }) => {
+it.concurrent("a call is given up: responders are notified once, and of the result", async ({ onTestFinished }) => {
   const daemon = await openFixture(onTestFinished, {
     voice: { ...quick, give_up: { after: "400ms" } },
     platform: { timeout: "10m" },
@@ -98,7 +100,7 @@ it.concurrent("a call is given up: people are told, once, and of what came of it
   expect(daemon.textsTo(dora.sms)).toHaveLength(1);
 });
 
-it.concurrent("a channel stays down: people are told, and when it works again", async ({ onTestFinished }) => {
+it.concurrent("a channel stays down: responders are notified, and again when it works", async ({ onTestFinished }) => {
   const address = "support@team.example";
   const server = await startMailServer({ address, password: "secret", others: () => undefined });
   const proxy = await startTcpProxy(server.imapPort);

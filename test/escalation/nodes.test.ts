@@ -165,7 +165,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect([bound > 0, claimed.length]).toEqual([true, 1]);
   });
 
-  it("nobody is told of what somebody takes at that moment", async ({ onTestFinished }) => {
+  it("no notification is sent for an escalation acknowledged at that moment", async ({ onTestFinished }) => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => told(q, "e"));
     const tell = () => other.tx((q) => tells.run(q));
@@ -175,7 +175,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(notices).toEqual([{ kind: "opened", reply: null, due_at: null }]);
   });
 
-  it("an answer to what is closed at that moment goes to nobody", async ({ onTestFinished }) => {
+  it("a reply to an escalation closed at that moment is not relayed", async ({ onTestFinished }) => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => told(q, "e", { about: "conversation:k", conversation: "k" }));
     const event: MessageEvent = {
@@ -269,7 +269,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(await one.read((q) => q.all("SELECT conversation FROM replies"))).toEqual([{ conversation: begun }]);
   });
 
-  it("opens no second escalation for a trigger that another node has recorded and closed meanwhile", async ({
+  it("opens no second escalation for a trigger that another node has just recorded and closed", async ({
     onTestFinished,
   }) => {
     const { one, other } = await nodes(onTestFinished);
@@ -306,7 +306,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(await one.read((q) => q.all("SELECT state FROM escalations"))).toEqual([{ state: "closed" }]);
   });
 
-  it("whose words reach nobody any more is known, when the last two ways fail at that moment", async ({
+  it("with an undeliverable message is detected when the last two paths fail at that moment", async ({
     onTestFinished,
   }) => {
     const { one, other, during } = await nodes(onTestFinished);
@@ -333,7 +333,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(row).toEqual({ state: "open", acknowledged_by: null });
   });
 
-  it("whoever notices one waits for nobody who notices another", async ({ onTestFinished }) => {
+  it("a node that records a trigger does not wait for a node that records another", async ({ onTestFinished }) => {
     const { other, during } = await nodes(onTestFinished);
     const seen = await during(
       (q) => opens(q, "e", { about: "channel:e:cap" }),

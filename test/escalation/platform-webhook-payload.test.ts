@@ -38,7 +38,7 @@ it.each(["user", "customer", "contact", "conversationUser", "person"])("finds th
   expect(readPayload(JSON.stringify(payload)).person).toBe("Anna");
 });
 
-it("finds topic, reason, words and person", () => {
+it("finds topic, reason, text and person", () => {
   const own = {
     conversationId: "c",
     messageId: "m",
@@ -67,7 +67,7 @@ it("finds topic, reason, words and person", () => {
   });
 });
 
-it("never throws, and leaves one line of whatever it is", () => {
+it("never throws, and leaves one line of any payload", () => {
   const odd = [
     "",
     "null",

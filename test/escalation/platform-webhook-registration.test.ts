@@ -227,7 +227,7 @@ describe("an unknown outcome", () => {
   });
 });
 
-it("does not ask for what is there already, whoever has entered it", async () => {
+it("does not request a webhook that exists, even if created manually", async () => {
   const platform = await startPlatform();
   platform.hooks.push({ id: "by-hand", url: ours, triggerCondition: "each_message", headers: {} });
   const one = await bridge(platform);
@@ -261,7 +261,7 @@ it("says that it failed, and asks again", async () => {
   }
 });
 
-it("asks by itself again after a while", async () => {
+it("retries after a while", async () => {
   const platform = await startPlatform();
   platform.state.fault = status(400);
   const one = await bridge(platform);
@@ -296,7 +296,7 @@ describe("another address, key or agent", () => {
     });
   }
 
-  it("is told where the platform removes nothing: never two for one address", async () => {
+  it("is reported where the platform removes nothing: never two for one address", async () => {
     const platform = await startPlatform();
     platform.state.deletes = false;
     const one = await bridge(platform);

@@ -22,7 +22,7 @@ const quiet = () => undefined;
 const patience = 240_000;
 
 it(
-  "is told by the platform's webhooks, says so in every place, and is content when a link was used",
+  "is reported by the platform's webhooks, appears in every place, and is satisfied when a link was used",
   async () => {
     const folder = await mkdtemp(join(tmpdir(), "bridgehead-served-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));

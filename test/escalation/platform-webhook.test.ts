@@ -12,7 +12,7 @@ const escalations =
   "SELECT about, conversation, channel, agent, state, cause, topic, reason FROM escalations ORDER BY number";
 
 describe("who is let in", () => {
-  it("nobody without a policy, and nobody without a key in it", async () => {
+  it("no sender without a policy, and none without a key in it", async () => {
     for (const policy of [null, chiefPolicy({ platformWebhook: null })]) {
       const webhooks = await openPlatformWebhooks(policy);
       expect((await webhooks.post("agent/escalation", "{}")).status).toBe(404);
@@ -20,7 +20,7 @@ describe("who is let in", () => {
     }
   });
 
-  it("whoever has the key, at an agent and a place that exist", async () => {
+  it("a sender with the key, at an agent and a path that exist", async () => {
     const webhooks = await openPlatformWebhooks();
     const cases: [string, Record<string, string>, number][] = [
       ["agent/message", withKey, 200],
@@ -162,7 +162,7 @@ describe("what becomes of it", () => {
     ]);
   });
 
-  it("one escalation, whatever else has noticed it", async () => {
+  it("one escalation, even if another trigger opened it", async () => {
     const webhooks = await openPlatformWebhooks();
     await webhooks.bound("k", "platform-1");
     await webhooks.escalated("k", "token");
@@ -172,7 +172,7 @@ describe("what becomes of it", () => {
     expect(await webhooks.rows("SELECT source FROM triggers")).toEqual([{ source: "webhook" }, { source: "webhook" }]);
   });
 
-  it("the same words without an id are the same delivery for an hour, and news after that", async () => {
+  it("the same text without an id is the same delivery for an hour, and a new one after that", async () => {
     const webhooks = await openPlatformWebhooks();
     await webhooks.bound("k", "platform-1");
     const body = "conversation_id=platform-1&topic=refund";
@@ -223,7 +223,7 @@ describe("what becomes of it", () => {
     expect(await webhooks.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
   });
 
-  it("is never lost: what nobody knows becomes an escalation about the agent, with all that was said", async () => {
+  it("is never lost: an unknown conversation becomes an escalation about the agent, with the full text", async () => {
     const webhooks = await openPlatformWebhooks();
     const payload = {
       conversationId: "platform-3",
@@ -256,7 +256,7 @@ describe("what becomes of it", () => {
     expect(await webhooks.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "lost" }, { state: "lost" }]);
   });
 
-  it("forgets a message in a conversation that is none of ours", async () => {
+  it("forgets a message in a conversation that is not ours", async () => {
     const webhooks = await openPlatformWebhooks();
     await webhooks.post("agent/message", '{"conversationId":"platform-4"}');
     webhooks.forward(60_000);
@@ -288,7 +288,7 @@ describe("what becomes of it", () => {
   });
 });
 
-it("is not told of what it has told: a bridge's own address is nobody to tell", () => {
+it("is not notified of its own request: a bridge's own address is not a recipient", () => {
   const webhook = (value: string) => ({ channel: "webhook", value }) as const;
   const recipients = [
     webhook("https://bridge.example.com/platform/agent/escalation"),

@@ -118,7 +118,7 @@ describe("a look at a large conversation", () => {
     expect(logged).toContain("platform messages skipped: too large to be read");
   });
 
-  it("delivers each message once when a later page fails, and goes on from there", async () => {
+  it("delivers each message once when a later page fails, and continues from there", async () => {
     const { platform, look, human, delivered, messages } = await watched();
     let failing = "none";
     let asked: string[] = [];
@@ -170,7 +170,7 @@ describe("a look at a large conversation", () => {
 });
 
 describe("a look after the store was restored", () => {
-  it("delivers nothing that was said before, and what is said from then on", async () => {
+  it("delivers no earlier messages, and every later one", async () => {
     const { look, human, messages, db, logged } = await watched();
     const goingOut = async () =>
       (

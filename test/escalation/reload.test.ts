@@ -58,7 +58,9 @@ const waiting = (daemon: EscalationDaemon) =>
     ]),
   );
 
-it.concurrent("other people are told at once, and who was told before is heard", async ({ onTestFinished }) => {
+it.concurrent("new responders are notified at once, and replies from earlier ones still count", async ({
+  onTestFinished,
+}) => {
   const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
   await daemon.text("A refund, please");
   await daemon.textTo(dora.sms);
@@ -76,7 +78,7 @@ it.concurrent("other people are told at once, and who was told before is heard",
   await daemon.escalated("acknowledged");
 });
 
-it.concurrent("a shorter tier ends when it says, and a fallback that was told once is followed by another", async ({
+it.concurrent("a shorter tier ends on its new time, and a fallback that was notified once is repeated", async ({
   onTestFinished,
 }) => {
   const clock = movableClock();
@@ -101,7 +103,9 @@ it.concurrent("a shorter tier ends when it says, and a fallback that was told on
   expect([daemon.textsTo(dora.sms).length, daemon.mailsTo(chief.email).length]).toEqual([2, 1]);
 });
 
-it.concurrent("who waits for a text is told by mail when there are no texts any more", async ({ onTestFinished }) => {
+it.concurrent("a responder with a pending text is notified by mail after the SMS channel is removed", async ({
+  onTestFinished,
+}) => {
   const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
   pauses(daemon);
   await daemon.write({ subject: "My lamp", text: "I want a refund" });
@@ -141,7 +145,7 @@ it.concurrent("who waits for a text gets it from the number that carries texts n
   expect(daemon.textsTo(dora.sms)).toHaveLength(1);
 });
 
-it.concurrent("an answer to the number that told is heard while there is one", async ({ onTestFinished }) => {
+it.concurrent("a reply to the sending number is handled while that number exists", async ({ onTestFinished }) => {
   const clock = movableClock();
   const daemon = await startEscalationDaemon(onTestFinished, { clock, escalation: byText("dora", { repeat: "10m" }) });
   await daemon.text("A refund, please");

@@ -18,7 +18,7 @@ describe("commands", () => {
     expect(readInstructions(text).slip).not.toBe(null),
   );
 
-  it("a number behind the sign is none", () => {
+  it("a number behind the sign is not a command", () => {
     expect(readInstructions("We are\n#1 in lamps").slip).toBe(null);
     expect(readInstructions("#417 It is on its way").slip).toBe(null);
   });
@@ -44,7 +44,7 @@ describe("a word that takes it", () => {
     (text) => expect(readInstructions(text)).toMatchObject({ acknowledge: false, text }),
   );
 
-  it("with the number behind it, as it was told", () =>
+  it("with the number behind it, as in the notification", () =>
     expect(readInstructions("“ok 417”")).toMatchObject({ acknowledge: true, number: 417, text: "" }));
 
   it("is one with a card below it, too; so is a command", () => {
@@ -92,7 +92,7 @@ describe("our own notice in an answer", () => {
       expect(quotesNotification(text)).toBe(true);
   });
 
-  it("is not seen in people's words", () => {
+  it("is not found in ordinary text", () => {
     for (const text of ["It is on its way.", "> I want a refund\nYou get it.", "Number: 12", "See /escalations/list"])
       expect(quotesNotification(text)).toBe(false);
   });

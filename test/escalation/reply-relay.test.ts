@@ -25,7 +25,7 @@ const outbound = (daemon: EscalationDaemon, kind: string) =>
     kind,
   );
 
-it.concurrent("the notice itself, sent back without a word or with it below, goes to nobody", async ({
+it.concurrent("the notification itself, sent back without or with text below it, is not relayed", async ({
   onTestFinished,
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished, { topics: [topic("refund")] });
@@ -69,7 +69,9 @@ it.concurrent("who answered learns that the customer wants no texts any more", a
   expect(await daemon.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (dropped): suppressed");
 });
 
-it.concurrent("a slip of a command and a yes are told back, and go to nobody", async ({ onTestFinished }) => {
+it.concurrent("a mistyped command and a yes are reported to the responder, and not relayed", async ({
+  onTestFinished,
+}) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   await daemon.textTo(anna);
@@ -85,7 +87,7 @@ it.concurrent("a slip of a command and a yes are told back, and go to nobody", a
   expect(daemon.textsTo(anna)).toEqual([colleague, "10.50 EUR are on their way"]);
 });
 
-it.concurrent("a word for us goes to no customer, and whoever may have meant it for one learns that", async ({
+it.concurrent("a command is not relayed to a customer, and the responder is informed if it may have been meant for one", async ({
   onTestFinished,
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
@@ -111,7 +113,7 @@ it.concurrent("a word for us goes to no customer, and whoever may have meant it 
   expect(daemon.textsTo(anna)).toHaveLength(2);
 });
 
-it.concurrent("nobody's name and card reach the customer, whatever the mail program", async ({ onTestFinished }) => {
+it.concurrent("no signature or card reaches the customer, from any mail program", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.write({ subject: "My lamp", text: "I want a refund" });
   const notice = await daemon.mailTo(dora.email);
@@ -138,7 +140,7 @@ it.concurrent("nobody's name and card reach the customer, whatever the mail prog
   ]);
 });
 
-it.concurrent("says that more was said than it tells", async ({ onTestFinished }) => {
+it.concurrent("reports omitted messages", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   await daemon.textTo(dora.sms);
@@ -183,7 +185,7 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
   expect([heading(whole), heading(cut)].map(quotesNotification)).toEqual([true, true]);
 });
 
-it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({ onTestFinished }) => {
+it.concurrent("a reply that ends it causes no further notification, for any trigger", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("Hello");
   await daemon.textTo(anna);

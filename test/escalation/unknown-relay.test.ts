@@ -41,7 +41,7 @@ it.each([
   expect(texts).toContainEqual(human("other", "Another word"));
 });
 
-it("what was to be said an hour later is due when the clock is put back a day", async () => {
+it("a notification due in an hour is sent when the clock is set back a day", async () => {
   const pipeline = await openPipeline();
   const due = () => pipeline.db.tx((q) => dueNotifications(q, 10, 60_000));
   await pipeline.db.tx(async (q) => {

@@ -7,7 +7,9 @@ import { anna } from "../support/daemon/phone-daemon.ts";
 
 const doraAlone = { ...policy, tiers: [{ notify: ["dora"], by: ["sms"], repeat: "0s", next: "15m" }] };
 
-it.concurrent("people are told again when nobody hears what the customer writes", async ({ onTestFinished }) => {
+it.concurrent("responders are notified again when the customer's message cannot be delivered", async ({
+  onTestFinished,
+}) => {
   const daemon = await startEscalationDaemon(onTestFinished, { escalation: doraAlone });
   await daemon.text("A refund, please");
   await daemon.textTo(dora.sms);

@@ -63,7 +63,9 @@ async function servers(finished: Finished, answer: Answering, over: object = {})
 const ask = (daemon: EscalationDaemon) => daemon.text("I want a refund");
 const sources = "SELECT kind, state, code FROM events WHERE channel = 'escalations'";
 
-it.concurrent("an escalation is told with all that is known, and taken by the answer", async ({ onTestFinished }) => {
+it.concurrent("an escalation is sent with all known details, and acknowledged by the response", async ({
+  onTestFinished,
+}) => {
   const answer = json({ acknowledge: true, by: "Nora, on duty" });
   const { daemon: desk, hook, told } = await servers(onTestFinished, answer);
   await ask(desk);
@@ -86,7 +88,7 @@ it.concurrent("an escalation is told with all that is known, and taken by the an
   expect(desk.mailsTo(emil.email)).toEqual([]);
 });
 
-it.concurrent("an answer with words reaches the and the platform", async ({ onTestFinished }) => {
+it.concurrent("a response with text reaches the customer and the platform", async ({ onTestFinished }) => {
   const { daemon: desk } = await servers(onTestFinished, json({ reply: "We pay you by Friday." }));
   await ask(desk);
   await eventually(() => expect(desk.textsTo(anna)).toContain("We pay you by Friday."));
@@ -98,7 +100,7 @@ it.concurrent("an answer with words reaches the and the platform", async ({ onTe
   });
 });
 
-it.concurrent("a delivery of which nobody knows is made again under its id, and heard once", async ({
+it.concurrent("a delivery with an unknown outcome is repeated under its id, and handled once", async ({
   onTestFinished,
 }) => {
   let tries = 0;
@@ -125,7 +127,7 @@ it.concurrent("a receiver that refuses makes it the next one's turn at once", as
   expect(desk.mailsTo(chief.email)).toEqual([]);
 });
 
-it.concurrent("a recipient of the agent at a private address is not reached, and the people are told", async ({
+it.concurrent("a recipient of the agent at a private address is not requested, and the responders are notified", async ({
   onTestFinished,
 }) => {
   const hook = await startReceiver();
@@ -144,7 +146,7 @@ it.concurrent("a recipient of the agent at a private address is not reached, and
   expect(hook.got).toEqual([]);
 });
 
-it.concurrent("who was told learns that somebody else has it, and cannot take it by a reflex", async ({
+it.concurrent("a notified responder learns of another's acknowledgement, and cannot acknowledge it by a reflex", async ({
   onTestFinished,
 }) => {
   let answer: Answering = status(204);
@@ -167,7 +169,7 @@ it.concurrent("who was told learns that somebody else has it, and cannot take it
   expect(await desk.rows(sources)).toEqual([]);
 });
 
-it.concurrent("what answers no notice is asked nobody", async ({ onTestFinished }) => {
+it.concurrent("a message that replies to no notification does not ask for a number", async ({ onTestFinished }) => {
   const { daemon: desk, hook } = await servers(onTestFinished, status(204));
   const event: MessageEvent = {
     kind: "message",

@@ -101,7 +101,7 @@ describe("an answer", () => {
   });
 });
 
-describe("what is told", () => {
+describe("what is notified", () => {
   const both = { acknowledge: true, reply: "We are on it." };
   it.each([
     ["escalation.opened", ["We are on it."], ["ok"]],
@@ -122,7 +122,7 @@ describe("what is told", () => {
   });
 });
 
-describe("what is said", () => {
+describe("the text", () => {
   it("twice to one delivery is one event", async () => {
     const hook = await receiver(json({ acknowledge: true }));
     const bench = openBench(hook.url);

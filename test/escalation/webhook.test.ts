@@ -117,7 +117,7 @@ describe("a delivery", () => {
     expect(new Webhook(other).verify(opened, headers)).toBeTruthy();
   });
 
-  it("goes to nobody who is not told any more", async () => {
+  it("reaches no responder who was removed", async () => {
     const hook = await receiver();
     const skill = lineWith([{ channel: "email", value: hook.url }]);
     for (const options of [{ policy: () => null }, { people: [] }, { people: [], lines: [skill] }])

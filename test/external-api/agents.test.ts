@@ -62,7 +62,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
       (await call("agents.users", { query })).body;
     const oldest = (n: number, size: number) =>
       page({ page: String(n), pageSize: String(size), orderBy: "createdAt", orderDirection: "ASC" });
-    // Other clients may create and delete users at the same time: a listing counts if none of its users was deleted.
+    // Other clients may create and delete users at the same time: pages count if the oldest users stayed.
     for (;;) {
       const whole = idsOf(await oldest(1, 4));
       const halves = [await oldest(1, 2), await oldest(2, 2)];

@@ -79,7 +79,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     });
   });
 
-  test("a reset opens a new one, in place of the one that goes on", async () => {
+  test("a reset opens a new one, in place of the current one", async () => {
     const body = starts.email();
     const first = (await call("conversations.start", { body })).body.conversationId;
     expect((await call("conversations.start", { body })).body.conversationId).toBe(first);
@@ -127,7 +127,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     expect((await call("conversations.send", { id, body: { message: "And now?" } })).body.senderRole).toBe("assistant");
   });
 
-  test("a message that nobody waits for is answered soon", async () => {
+  test("a message without a waiting request is answered soon", async () => {
     const id = await opened(call);
     const asked = await call("conversations.sendAsync", { id, body: { message: "Later?" } });
     expect([asked.status, problems("message", asked.body)]).toEqual([200, []]);

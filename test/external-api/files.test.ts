@@ -49,7 +49,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
       expect([operation, (await call(operation, { id })).status]).toEqual([operation, 404]);
   });
 
-  test("nobody has to wait until it is read", async () => {
+  test("returns before it is read", async () => {
     const { id } = (await call("files.upload", { file })).body;
     expect(await call("files.addToVectorStoreAsync", { id })).toMatchObject({ status: 200 });
     await expect.poll(async () => (await find(id)).vectorStoreUploadStatus).toBe("done");

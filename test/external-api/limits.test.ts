@@ -62,7 +62,7 @@ test.each([
   expect(response.headers.get("x-injected")).toBeNull();
 });
 
-test("an operation that is none is not found", async () => {
+test("an unknown operation is not found", async () => {
   expect(await send("nothing-here", "POST", "{}")).toMatchObject({
     status: 404,
     body: { message: "ENTITY_NOT_FOUND" },
@@ -71,7 +71,7 @@ test("an operation that is none is not found", async () => {
 });
 
 describe.runIf(embedded)("the rate of 1000 requests in 60 seconds", () => {
-  test("is the organization's: the next one is 429, whatever it is, and others go on", async () => {
+  test("is the organization's: its next request of any kind is 429, and other organizations continue", async () => {
     const limited = await startTarget();
     const { foreign } = limited;
     const client = createClient({ ...limited, timeoutMs: 30_000, tries: 1 });

@@ -258,7 +258,7 @@ describe("the listener", () => {
     expect(await answer).toBe("cut");
   });
 
-  it("does not wait for ever: headers and bodies are bounded", async () => {
+  it("bounds its wait: headers and bodies have limits", async () => {
     const url = await start([echo()], { timing: { headers: 200, request: 400 } });
     const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
     const [slowHeaders, slowBody] = await Promise.all([

@@ -127,7 +127,7 @@ describe("a peer that sends too much", () => {
     await expect.poll(() => served(door)).toEqual([expect.objectContaining({ reason: "too many frames" })]);
   });
 
-  it("in the long run may send as much as was said", async () => {
+  it("in the long run may send as much as configured", async () => {
     const door = await open([relay(echo)], { limits });
     const { ws, heard } = await door.dial();
     for (let n = 0; n < 40; n += 1) {

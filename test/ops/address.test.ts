@@ -169,7 +169,7 @@ describe("refused by what the name stands for", () => {
     });
   });
 
-  test("a name without an address, and one that nobody knows, may have one another time", async () => {
+  test("a name without an address and an unknown name may resolve later", async () => {
     for (const resolve of [at(), nowhere])
       expect(await judge("https://hooks.example/", [], { resolve })).toMatchObject({
         ok: false,

@@ -85,7 +85,7 @@ const anchorsIn = (text: string): string[] =>
   );
 
 describe("the package", () => {
-  it("contains the code, the guide for adapters and its examples, and no tests or sources beside them", () => {
+  it("contains the code, the guide for adapters and its examples, without tests or sources", () => {
     for (const file of [
       "bin/bridgehead.cjs",
       "dist/src/main.js",

@@ -208,7 +208,7 @@ it("loses nothing when the process dies before the bytes are committed, and repe
   expect(await kept(last.db)).toEqual(after);
 });
 
-it("does not let one that kills the process each time do so for ever", async () => {
+it("gives up an attachment that kills the process each time", async () => {
   let pipeline = await openPipeline({ open: endless });
   await pipeline.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
   for (let lives = 0; lives < 12; lives++) {

@@ -81,7 +81,7 @@ describe("a paused channel", () => {
     expect([crossings, await pipeline.drafts()]).toEqual([2, ["sent"]]);
   });
 
-  it("resumes by itself, and holds what has waited longer than max_age until an operator releases it", async () => {
+  it("resumes automatically, and holds messages older than max_age until an operator releases them", async () => {
     const pipeline = await alerted({ clock: testClock(true), rules: { max_age: 2 * hour } });
     const hops = hopsOf(pipeline);
     await stop(pipeline, 3 * hour);
@@ -211,7 +211,7 @@ describe("shadow mode", () => {
     expect([...shadow.sent, ...live.sent]).toEqual([]);
   });
 
-  it("notifies the human whose reply it holds when it is due, and nobody else", async () => {
+  it("notifies only the human whose reply it holds when it is due", async () => {
     const clock = testClock(true);
     const live = await openPipeline({ clock, outbound: { capacity: () => 0 } });
     await live.arrives({ text: "one" }, { text: "two", from: { address: "bob@example.org" } });

@@ -45,7 +45,7 @@ it("says nothing where the provider does, and opens no conversation for it", asy
   expect(await pipeline.db.read((q) => q.all("SELECT id FROM conversations"))).toEqual([]);
 });
 
-it("dresses such words with nothing", async () => {
+it("adds nothing to such texts", async () => {
   const pipeline = await openTexts({ delay: 3600 });
   await pipeline.say(word("help", "Help."));
   expect(pipeline.replies).toEqual([
@@ -154,7 +154,7 @@ it("suppresses at once when the provider says that the person opted out", async 
   expect(pipeline.texts).toEqual([]);
 });
 
-it("does not answer another machine's keywords for ever", async () => {
+it("bounds its answers to another machine's keywords", async () => {
   const pipeline = await openTexts({
     rules: { caps: { sender: [{ max: 3, per: 3_600_000 }], conversation: [], channel: [] } },
   });
@@ -207,7 +207,7 @@ describe("a word that we hear of late", () => {
     expect(await suppressed(pipeline)).not.toBeNull();
   });
 
-  it("is compared with that person's own words alone", async () => {
+  it("is compared with that person's own text alone", async () => {
     const pipeline = await openTexts();
     await missed(pipeline, "stop", 10 * minute);
     await pipeline.say({ ...word("stop"), from: { address: "+15550122" } });
@@ -269,7 +269,7 @@ describe("a suppressed person", () => {
     expect([next.platform.calls, next.texts]).toEqual([[], []]);
   });
 
-  it("gets no further words when the provider refuses ours in return to STOP, and no human is alarmed", async () => {
+  it("gets no further text when the provider refuses ours in return to STOP, and no responder is notified", async () => {
     const refused = { kind: "refused", code: "opted-out", reason: "21610", scope: "recipient" } as const;
     const pipeline = await openTexts({ provider: () => refused });
     await pipeline.say(word("stop", "Bye."));
@@ -283,7 +283,7 @@ describe("a word that is also a business term", () => {
     consent: { word: consent, ambiguous: true, answer: "Confirmed." } as const,
   });
 
-  it("means START only to somebody who is suppressed", async () => {
+  it("means START only to a suppressed person", async () => {
     const pipeline = await openTexts();
     await pipeline.say(term("start"));
     expect(pipeline.texts).toEqual([`${ann}: answer to alta`]);
@@ -292,7 +292,7 @@ describe("a word that is also a business term", () => {
     expect([pipeline.texts.at(-1), await suppressed(pipeline)]).toEqual([`${ann}: Confirmed.`, null]);
   });
 
-  it("is held like other messages when it was found late and somebody has answered it, and means nothing else", async () => {
+  it("is held like other messages when it was found late and is answered already, and means nothing else", async () => {
     const pipeline = await openTexts();
     await pipeline.say({ ...term("start"), handledBefore: { by: "other", reason: "answered" } });
     expect(await pipeline.state()).toMatchObject({ state: "held", code: "answered-before-restore" });

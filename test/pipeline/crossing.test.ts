@@ -111,7 +111,7 @@ it("records once when the adapter crosses twice in one attempt", async () => {
   expect(await attempts(pipeline)).toMatchObject([{ number: 1, outcome: "sent" }]);
 });
 
-it("claims no more drafts than the adapter has capacity for, and goes on when a send has ended", async () => {
+it("claims no more drafts than the adapter has capacity for, and continues when a send has ended", async () => {
   const adapter = connecting();
   const most = 2;
   let running = 0;

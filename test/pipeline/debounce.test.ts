@@ -49,14 +49,14 @@ it("is due without a sweep", async () => {
   await expect.poll(() => pipeline.texts).toEqual([`${ann}: answer to hi`]);
 });
 
-it("joins what one commit brings, and what came while nobody listened", async () => {
+it("joins messages of one commit, and those that arrived while the channel was stopped", async () => {
   const pipeline = await joining();
   await pipeline.say({ text: "one" }, { text: "two" });
   await pipeline.passes(3500);
   expect(asked(pipeline)).toEqual(["ask one\ntwo"]);
 });
 
-it("waits no longer than four times that, however often the person goes on", async () => {
+it("waits no longer than four times that, even if the person continues", async () => {
   const pipeline = await joining();
   for (let said = 0; said < 8; said++) {
     await pipeline.says(`${said}`);

@@ -110,7 +110,7 @@ it("lists an answer that could not be composed, and composes it when released", 
   expect(pipeline.platform.count("ask")).toBe(1);
 });
 
-it("blocks the conversation behind what failed where that is wished, and goes on in order when released", async () => {
+it("blocks the conversation behind a failure where configured, and continues in order when released", async () => {
   const pipeline = await openPipeline({ rules: { on_permanent_failure: "block" } });
   const first = mail({ text: "first" });
   pipeline.platform.faults.ask = refusing(400);

@@ -107,7 +107,7 @@ it("is held and listed without a recipient", async () => {
   expect([await pipeline.listed("held"), pipeline.platform.calls]).toEqual([["for-humans"], []]);
 });
 
-it("is told when it is released after somebody was named", async () => {
+it("is notified when it is released after a recipient was configured", async () => {
   const pipeline = await openTexts({ channels: ["c", "m"] });
   await pipeline.say(voicemail);
   const { db, clock, platform } = pipeline;

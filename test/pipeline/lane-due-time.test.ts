@@ -138,7 +138,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
     expect(await isDue(db, "in")).toBe(true);
   });
 
-  it("keeps words from a question that is being claimed meanwhile", async () => {
+  it("keeps new text out of a question that is being claimed", async () => {
     const db = await fresh(() => postgresDatabase(server));
     await db.tx(async (q) => {
       await conversation(q, "k");

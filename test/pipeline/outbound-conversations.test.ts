@@ -70,7 +70,7 @@ it("opens the platform's conversation with the introduction, and sends it", asyn
   expect(await outcome(pipeline, begun.turn)).toEqual({ state: "sent", reason: null });
 });
 
-it("takes the skill's words where none are given", async () => {
+it("takes the skill's text by default", async () => {
   const pipeline = await openTexts();
   const seen = bodies(pipeline);
   await starts(pipeline);
@@ -78,7 +78,7 @@ it("takes the skill's words where none are given", async () => {
   expect([seen[0]?.["smsIntroduction"], pipeline.texts]).toEqual(["Hello!", [`${ann}: Hello!`]]);
 });
 
-it("gets the person's answer by the person rule, and introduces nobody again", async () => {
+it("gets the person's answer by the person rule, and sends no second introduction", async () => {
   const pipeline = await openTexts();
   await pipeline.says("long ago");
   const { conversation } = await starts(pipeline);
@@ -172,7 +172,7 @@ it("says nothing twice though the process dies between the platform and the pers
   expect([texts, pipeline.platform.count("start")]).toEqual([[`${ann}: Hello!`], 1]);
 });
 
-it("tells the agent of a created conversation what was said first", async () => {
+it("sends the introduction to the agent of a created conversation", async () => {
   const pipeline = await openTexts({ rules: { opening: "create" } });
   const created: object[] = [];
   const line = {
@@ -235,7 +235,7 @@ it("says what became of what was never sent", async () => {
   });
 });
 
-it("is not cancelled by what the person writes meanwhile", async () => {
+it("is not cancelled by a message from the person in between", async () => {
   const busy = { kind: "deferred", reason: "busy", retryAfterMs: 5000 } as const;
   const pipeline = await openTexts({
     rules: { on_new_message: "drop", debounce: 1000 },

@@ -48,7 +48,7 @@ describe("answers from the address that was written to", () => {
     expect(routes(pipeline.replies)).toEqual([`${second} > ${ann}: Call us.`]);
   });
 
-  it("goes on in a conversation that we began, from whichever number the provider chose", async () => {
+  it("continues an outbound conversation, from whichever number the provider chose", async () => {
     const pipeline = await openTexts();
     const opening = { introduction: "Hello!", subject: null, context: null, speak: true };
     const wanted = { channel: "c", agent: "agent", address: ann, name: null, opening };
@@ -137,7 +137,7 @@ describe("a person at a cap", () => {
   };
   const notices = (pipeline: Texts) => pipeline.texts.filter((text) => text.endsWith(told)).length;
 
-  it("is told once, from where it wrote to, and nothing is lost", async () => {
+  it("is informed once, from the address it wrote to, and nothing is lost", async () => {
     const pipeline = await openCapped();
     for (let at = 0; at < 6; at++) await pipeline.say(written(ann, second, `text ${at}`));
     expect(pipeline.texts.slice(0, 2)).toEqual([`${ann}: answer to text 0`, `${ann}: answer to text 1`]);
@@ -148,7 +148,7 @@ describe("a person at a cap", () => {
     expect(pipeline.texts.at(-1)).toBe(`${ann}: answer to text 2`);
   });
 
-  it("is told again in another window, but not within the hour", async () => {
+  it("is informed again in another window, but not within the hour", async () => {
     const pipeline = await openCapped();
     await many(pipeline, 4);
     await pipeline.passes(601_000, 100_000);
@@ -169,7 +169,7 @@ describe("a person at a cap", () => {
     expect(notices(pipeline)).toBe(0);
   });
 
-  it("is told nothing when it has opted out, or where nothing is to be told", async () => {
+  it("is not informed after an opt-out, or without a configured text", async () => {
     const pipeline = await openCapped();
     await many(pipeline, 2);
     await pipeline.db.tx((q) => suppress(q, "c", ann, "STOP"));

@@ -55,7 +55,7 @@ describe("a part of unknown outcome", () => {
     return pipeline;
   };
 
-  it("is sent by the operator, and the others follow, whatever the person wrote meanwhile", async () => {
+  it("is sent by the operator, and the others follow, after any message from the person", async () => {
     const pipeline = await lost();
     await pipeline.db.tx(async (q) => resendDraft(q, (await ids(pipeline))[0] ?? ""));
     await pipeline.settles();

@@ -68,7 +68,7 @@ describe("backoff of a phone number", () => {
     expect(again.tries(), "one failure stands for all").toBe(2);
   });
 
-  it("waits as long as Retry-After says, whatever succeeds meanwhile, and no longer", async () => {
+  it("waits as long as Retry-After requires, despite other successes, and no longer", async () => {
     const state = { says: deferred({ cause: "rate", retryAfterMs: 7000 }) as SendOutcome | null };
     const pipeline = await openFixture(state);
     await pipeline.says("first");
@@ -80,7 +80,7 @@ describe("backoff of a phone number", () => {
     expect(seconds).toBeLessThan(9);
   });
 
-  it("delivers within seconds after an outage of 45 s, with few attempts meanwhile", async () => {
+  it("delivers within seconds after an outage of 45 s, with few attempts during it", async () => {
     const state = { says: unreachable as SendOutcome | null };
     const pipeline = await openFixture(state);
     await everybodyWrites(pipeline);

@@ -163,7 +163,7 @@ it("strikes the copy's address that bounced, and leaves the person and the reply
   expect(await db.read((q) => suppression(q, "c", "a@example.org"))).toBeNull();
 });
 
-it("marks what a bounce without our ids seems to mean, and silences nobody for it", async () => {
+it("marks the draft that a bounce without our ids seems to name, and suppresses no address for it", async () => {
   const db = await bothBounce(() => ({ recipient: "a@example.org" }));
   expect(await states(db)).toEqual(["failed", "failed"]);
   expect(await db.read((q) => q.all("SELECT address FROM suppressions"))).toEqual([]);

@@ -316,7 +316,7 @@ describe("an accepted event", () => {
     expect([row.raw?.bytes, row.attachments[0]?.size]).toEqual([Buffer.from("raw"), 1]);
   });
 
-  it("loses a trace that an answer of ours explains", () => {
+  it("loses a trace that our own reply explains", () => {
     const handledBefore = { by: "self", cited: true, reason: "answered" } as const;
     const traced = mail({ text: "hello", handledBefore, cited: externalId("cited") });
     expect([tracedBy(traced), tracedBy(mail({ text: "hello" }))]).toEqual(["cited", null]);

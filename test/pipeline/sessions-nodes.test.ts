@@ -65,7 +65,7 @@ describeReal("a call on two nodes", await needPostgres(), () => {
     expect([a.said.length, b.said.length]).toEqual([1, 0]);
   });
 
-  it("belongs to nobody when its node is silent, and goes on where it comes back", async () => {
+  it("has no owner when its node is silent, and continues where it comes back", async () => {
     const { a, b, pins, silence, looks, platform } = await waiting();
     await silence("a");
     await looks(b);

@@ -72,7 +72,7 @@ it("never says a late answer, and asks the newer question when the older one has
   expect(known).toEqual([{ state: "dropped", question_id: expect.stringMatching(/^q/) }]);
 });
 
-it("asks the older words together with the newer ones when the platform did not take them", async () => {
+it("sends the older text together with the newer one when the platform did not accept it", async () => {
   const pipeline = await openCallPipeline({ deaf: true, timeout: 30_000 });
   const call = callOf(pipeline);
   await call.opens();
@@ -91,7 +91,7 @@ it("asks the older words together with the newer ones when the platform did not 
   expect(turns).toHaveLength(1);
 });
 
-it("joins what nobody has asked yet", async () => {
+it("joins messages that were not sent to the platform yet", async () => {
   let status: "active" | "inactive" = "active";
   const pipeline = await openCallPipeline({ status: () => status });
   const call = callOf(pipeline);
@@ -110,7 +110,7 @@ it("joins what nobody has asked yet", async () => {
   expect(turns).toHaveLength(1);
 });
 
-it("keeps what is said while the conversation is being opened", async () => {
+it("keeps speech that arrives while the conversation is being opened", async () => {
   const pipeline = await openCallPipeline();
   const call = callOf(pipeline);
   const { held, fault } = holding();
@@ -128,7 +128,7 @@ it("keeps what is said while the conversation is being opened", async () => {
   ]);
 });
 
-it("opens once when a question that opens is superseded, and loses no words", async () => {
+it("opens once when a question that opens is superseded, and loses no text", async () => {
   let status: "active" | "inactive" = "inactive";
   const pipeline = await openCallPipeline({ status: () => status });
   const call = callOf(pipeline);
@@ -146,7 +146,7 @@ it("opens once when a question that opens is superseded, and loses no words", as
   expect((await pipeline.state()).turns).toEqual(["answered", "answered"]);
 });
 
-it("looks for the conversation of an uncertain opening, also when its words went on", async () => {
+it("looks for the conversation of an uncertain opening, also when its text was sent", async () => {
   let status: "active" | "inactive" = "inactive";
   const pipeline = await openCallPipeline({ status: () => status });
   const call = callOf(pipeline);

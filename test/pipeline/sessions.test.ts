@@ -13,7 +13,7 @@ import { concludeDraft } from "../support/store/databases.ts";
 const minute = 60_000;
 
 describe("a call", () => {
-  it("binds the platform's conversation before the first words, and says nothing by itself", async () => {
+  it("binds the platform's conversation before the first message, and sends nothing on its own", async () => {
     const pipeline = await openCallPipeline();
     const call = callOf(pipeline);
     await call.opens();
@@ -25,7 +25,7 @@ describe("a call", () => {
     expect(pipeline.platform.calls).toEqual(["start ada@example.org", "ask hello"]);
   });
 
-  it("answers in the session, at once, whatever the agent's delay", async () => {
+  it("answers in the session at once, with any delay of the agent", async () => {
     const pipeline = await openCallPipeline({ delay: 600 });
     const call = callOf(pipeline);
     await call.opens();
@@ -107,7 +107,7 @@ describe("a call", () => {
     expect(await pipeline.listed("failed")).toEqual([]);
   });
 
-  it("ignores what belongs to no session, and what is said after the end", async () => {
+  it("ignores messages of no session, and those after the end", async () => {
     const pipeline = await openCallPipeline();
     const call = callOf(pipeline);
     for (const state of ["interrupted", "transferring", "lost", "closed"] as const) await call.tells(state);
@@ -121,7 +121,7 @@ describe("a call", () => {
     expect(pipeline.asked()).toEqual([]);
   });
 
-  it("notes what the caller heard, and to whom the call is being given", async () => {
+  it("records the text that was played, and the target of the transfer", async () => {
     const pipeline = await openCallPipeline();
     const call = callOf(pipeline);
     await call.opens();
@@ -157,7 +157,7 @@ describe("a call", () => {
     expect([pipeline.platform.count("look"), pipeline.said]).toEqual([0, []]);
   });
 
-  it("sends our first words when it is we who begin", async () => {
+  it("sends our introduction in an outbound session", async () => {
     const pipeline = await openCallPipeline();
     await callOf(pipeline).opens();
     const enqueue = (id: string, introduction: string | null) =>
@@ -187,7 +187,7 @@ describe("a call", () => {
   });
 });
 
-describe("what is to be said", () => {
+describe("an answer to speak", () => {
   async function withAnswer(outcomes: Parameters<typeof Array.prototype.push>) {
     const pipeline = await openCallPipeline({ clock: testClock(true) });
     const call = callOf(pipeline);
@@ -212,7 +212,7 @@ describe("what is to be said", () => {
     expect(pipeline.platform.count("start")).toBe(1);
   });
 
-  it("goes out when the caller turns out to be there, but not because of what a dead process heard", async () => {
+  it("goes out when the caller turns out to be there, but not because of a dead process's records", async () => {
     const { house: pipeline, call } = await withAnswer([]);
     await call.tells("opened");
     await call.tells("lost", { reason: "the first connection" });
@@ -257,7 +257,7 @@ describe("what is to be said", () => {
     expect(pipeline.said).toEqual([]);
   });
 
-  it("is dropped when something newer was said", async () => {
+  it("is dropped after newer speech", async () => {
     const { house: pipeline, call } = await withAnswer([notYet]);
     pipeline.platform.faults.ask = () => undefined;
     await call.says("another thing");
@@ -282,7 +282,7 @@ describe("what is to be said", () => {
     expect((await pipeline.state()).drafts).toEqual(["dropped"]);
   });
 
-  it("is found again within the second when it was not yet to be said", async () => {
+  it("is found again within the second when it was not due yet", async () => {
     // The timer is tested, so the sweep must not find the work.
     const pipeline = await openCallPipeline({ timing: { scheduler: { sweep: 60 * minute } } });
     const call = callOf(pipeline);
@@ -293,7 +293,7 @@ describe("what is to be said", () => {
     await expect.poll(() => pipeline.said.length, { interval: 5 }).toBe(1);
   });
 
-  it("is not said again when the process died while it was being said", async () => {
+  it("is not repeated when the process died while it was spoken", async () => {
     const { house: pipeline, call } = await withAnswer([notYet]);
     await pipeline.db.tx(async (q) => {
       const row = await q.one<{ id: string }>("SELECT id FROM drafts");

@@ -54,7 +54,7 @@ describe("a question that has not been sent", () => {
     expect(asked(next)).toEqual(["ask hi", "ask two"]);
   });
 
-  it("takes along a message that joins it meanwhile: nothing is lost, nothing is asked twice", async () => {
+  it("includes a message that joins it later: nothing is lost, nothing is asked twice", async () => {
     const pipeline = await openTexts({ rules: { debounce: 50 } });
     await pipeline.says("hi");
     await pipeline.passes(100);
@@ -71,7 +71,7 @@ describe("a question that has not been sent", () => {
     expect(pipeline.texts.at(-1)).toBe("+15550111: answer to two\nthree");
   });
 
-  it("is joined to the newer words of a call, each asked once", async () => {
+  it("is joined to the newer text of a call, each asked once", async () => {
     const pipeline = await openCallPipeline();
     const call = callOf(pipeline);
     await call.opens();

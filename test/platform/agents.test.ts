@@ -30,7 +30,7 @@ test("ids may be given", () => {
   expect(readAgents(smallest.replace("key:", `id: ${id}, key:`), "agents.yaml")[0]?.id).toBe(id);
 });
 
-test("knowledge may come from files beside it", () => {
+test("knowledge may come from adjacent files", () => {
   const folder = mkdtempSync(join(tmpdir(), "agents-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "faq.md"), "# Returns\n\nWithin thirty days.\n");
@@ -47,7 +47,7 @@ test("knowledge may come from files beside it", () => {
 });
 
 describe("mistakes", () => {
-  test("are told all at once, each with file, line and key", () => {
+  test("are reported all at once, each with file, line and key", () => {
     const text = `organization:
   name: Acme
 agents:

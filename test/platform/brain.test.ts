@@ -172,7 +172,7 @@ agents:
     expect(await messages()).toHaveLength(2);
   });
 
-  test("that nobody waits for any more is cut, and the question taken back", async () => {
+  test("without a waiting client is cancelled, and the question removed", async () => {
     const { model, platform, at, messages, errors } = await withModel(600);
     const cut = new Promise<void>((resolve) => model.say((response) => response.on("close", resolve)));
     const caller = new AbortController();
@@ -194,7 +194,7 @@ agents:
   describe("with a schema", () => {
     const schema = ", output_json_schema: { type: object, required: [mood], properties: { mood: { enum: [good] } } }";
 
-    test("is asked once more when its answer does not fit, and told why", async () => {
+    test("is asked once more when its answer is invalid, with the reason", async () => {
       const { model, say } = await withModel(600, schema);
       const answers = ['{"mood":"bad"}', '{"mood":"good"}'];
       model.say((response) => saying(answers[model.asked.length - 1])(response));

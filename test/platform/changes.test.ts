@@ -103,7 +103,7 @@ describe("removing", () => {
     expect((await platform.call("GET", `conversations/${max}/messages`)).body.messages).toHaveLength(2);
   });
 
-  test("a person removes what was said with them", async () => {
+  test("a person removes their conversations", async () => {
     const platform = await startTestPlatform();
     const { jo, max, joId } = await twoPeople(platform);
     expect(await platform.call("DELETE", `users/${joId}`)).toMatchObject({ status: 204 });
@@ -126,7 +126,7 @@ describe("removing", () => {
     expect((await platform.call("GET", `agents/statistic?userId=${joId}`)).body).toMatchObject({ emailsUsed: 0 });
   });
 
-  test("reaches nobody of another agent", async () => {
+  test("reaches no user of another agent", async () => {
     const platform = await startTestPlatform();
     const { jo, joId } = await twoPeople(platform);
     expect(await platform.call("DELETE", `users/${joId}`, undefined, keys.sales)).toMatchObject(missing);
@@ -134,7 +134,7 @@ describe("removing", () => {
     expect(await platform.call("GET", `conversations/${jo}`)).toMatchObject({ status: 200 });
   });
 
-  test("a conversation while its question is being answered answers nobody, and is no failure", async () => {
+  test("a conversation while its question is being answered produces no answer, and is not a failure", async () => {
     const model = await startModel();
     const thinking = Promise.withResolvers<void>();
     const done = Promise.withResolvers<void>();
@@ -202,7 +202,7 @@ describe("a question put for later", () => {
     });
   });
 
-  test("of nobody, of another conversation or agent is not there", async () => {
+  test("without a user, of another conversation or agent is not found", async () => {
     const { call, open } = await startTestPlatform();
     const [id, other] = [await open(), await open("max@people.test")];
     const put = await call("POST", `conversations/${id}/messages/async`, { message: "refund" });

@@ -44,7 +44,7 @@ test("a receiver that does not answer, with hundreds behind it, holds no other u
   await expect.poll(() => quick.got.map(({ headers }) => headers["webhook-id"])).toEqual([id]);
 });
 
-test("after a dialog's end the next message begins another, and both are told of each time", async () => {
+test("after a dialog's end the next message begins another, and both are reported each time", async () => {
   let now = Date.parse("2026-11-21T10:00:00Z");
   // Hours pass when the test says so; looks are frequent. No model is asked: its time-outs would be as short.
   const clock = {

@@ -200,7 +200,7 @@ const someBody: { readonly [id: string]: unknown } = {
   fireWebhook: { conversationId: "nothing" },
 };
 
-test("there is an example for every body and every answer, and words for every field that has some", async () => {
+test("there is an example for every body and every answer, and a description for every field that has one", async () => {
   const { description } = await fixture();
   const without: string[] = [];
   for (const [path, methods] of Object.entries<Described>(description.paths))
@@ -316,7 +316,7 @@ test("the page loads the viewer and the description, and its policy lets run wha
   expect(again.headers.get("location")).toBe("docs/");
 });
 
-test("a delivery is told from a forged one by the lines on the page, and is as described", async () => {
+test("a delivery is distinguished from a forged one by the code on the page, and is as described", async () => {
   const { description, call, ajv } = await fixture();
   const { url, got } = await receiver();
   const { id, secret } = await call("registerWebhook", {

@@ -170,7 +170,7 @@ test("writes share a commit, and one that fails takes no other with it", async (
   await expect(pending).rejects.toThrow();
 });
 
-test("a commit that fails is told to everyone who waited for it", async () => {
+test("a commit that fails rejects every waiting caller", async () => {
   const db = new Database(":memory:");
   onTestFinished(() => void db.close());
   db.exec("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER REFERENCES t (a) DEFERRABLE INITIALLY DEFERRED)");

@@ -84,7 +84,7 @@ test("one that leaves the mode alone may happen again", async () => {
   expect((await get("agents/escalations")).totalItems).toBe(2);
 });
 
-test("everyone who is to know is noted, and a webhook is told at once, signed, with its headers", async () => {
+test("every recipient is recorded, and a webhook is sent at once, signed, with its headers", async () => {
   const hook = await receiver();
   const webhook = `{ channel: webhook, value: "${hook.url}", headers: { Authorization: Bearer token } }`;
   const people = `{ channel: email, value: boss@acme.test }, { channel: sms, value: "+15550109" }`;
@@ -145,7 +145,7 @@ describe("a model", () => {
   const verdicts = (asked: readonly { messages: readonly { content: string }[] }[]) =>
     asked.filter(({ messages }) => messages[0]?.content.includes("yes or no"));
 
-  test("that says yes escalates, whatever the words", async () => {
+  test("that returns yes escalates, with any text", async () => {
     const { say, model } = await judging("Yes.");
     expect((await say("hm")).message).toBe("A colleague will answer you.");
     const asked = verdicts(model.asked);
@@ -156,13 +156,13 @@ describe("a model", () => {
     expect(asked[0]).not.toHaveProperty("response_format");
   });
 
-  test("that says no does not, whatever the words", async () => {
+  test("that returns no does not, with any text", async () => {
     const { say, get } = await judging("no");
     expect((await say("what does a manager and a human cost?")).message).toBe(answer);
     expect((await get("agents/escalations")).totalItems).toBe(0);
   });
 
-  test("that says neither leaves it to the words", async () => {
+  test("that returns neither leaves the decision to the keywords", async () => {
     const { say } = await judging("perhaps");
     expect((await say("my lawyer")).message).toBe("A colleague will answer you.");
   });

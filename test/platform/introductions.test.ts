@@ -11,7 +11,7 @@ const starts = {
   voice: { ...person, channel: "voice", firstMessage: "Hello, this is Acme." },
 };
 
-it.each(Object.entries(starts))("by %s is kept as what the agent said", async (channel, start) => {
+it.each(Object.entries(starts))("by %s is stored as the agent's message", async (channel, start) => {
   const { call } = await startTestPlatform();
   const { body } = await call("POST", "conversations/start", start);
   const said = await call("GET", `conversations/${body.conversationId}/messages`);

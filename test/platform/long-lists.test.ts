@@ -205,7 +205,7 @@ describe("a search", () => {
   const text = (maxLength: number, minLength = 0) =>
     fc.array(fc.constantFrom(...letters), { minLength, maxLength }).map((list) => list.join(""));
 
-  test("finds what contains the words, in any case, of any length", () => {
+  test("finds messages that contain the text, in any case, of any length", () => {
     const fixture = open();
     fc.assert(
       fc.property(

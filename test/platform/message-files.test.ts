@@ -71,7 +71,7 @@ describe("an address", () => {
     expect((await fetch(url, { method: "PUT", body: "x" })).status).toBe(403);
   });
 
-  test("for uploading is none for downloading", async () => {
+  test("for uploading is not valid for downloading", async () => {
     const { upload } = await uploading();
     const { signedUrl } = await upload("a.txt", "secret");
     expect((await fetch(signedUrl.replace("/upload?", "/download?"))).status).toBe(403);

@@ -117,7 +117,7 @@ describe("a stream", () => {
     expect(received.length).toBeLessThanOrEqual(1);
   });
 
-  test("that lives for ever without an end is given up when its time is over", async () => {
+  test("that sends keep-alives without an end is given up on timeout", async () => {
     const { script, ask } = await asking();
     script((_request, response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -127,7 +127,7 @@ describe("a stream", () => {
     await expect(ask({ withinMs: 300 })).rejects.toThrow("asking the model: no answer within 0.3 s");
   });
 
-  test("that nobody waits for any more is cut", async () => {
+  test("without a waiting client is cancelled", async () => {
     const { script, ask } = await asking();
     const caller = new AbortController();
     const closed = new Promise<void>((resolve) => {
@@ -142,7 +142,7 @@ describe("a stream", () => {
   });
 });
 
-test("silence begins anew with every sign of life, and with what came while nobody could look", async () => {
+test("silence is measured from the last sign of life, including one that arrived while the process was busy", async () => {
   let now = 0;
   let sleepers: { readonly until: number; readonly wake: () => void }[] = [];
   const clock = {
@@ -153,7 +153,7 @@ test("silence begins anew with every sign of life, and with what came while nobo
         sleepers.push({ until: now + ms, wake });
       }),
   };
-  /** Runs every sleeper whose time has come, and resolves when all are asleep again: only the clock blocks them. */
+  /** Ends every sleep whose time has come, and resolves when the next one has begun: only the clock blocks it. */
   const pass = async (ms: number) => {
     now += ms;
     const due = sleepers.filter(({ until }) => until <= now);
@@ -198,7 +198,7 @@ describe("before its first word a model is asked again", () => {
     expect(waited).toEqual(waits);
   });
 
-  test("three times in all, and then the reason is told", async () => {
+  test("three times in all, and then the reason is reported", async () => {
     const waited: number[] = [];
     const { script, ask, received } = await asking("timeout: 600", impatientClock(waited));
     script(json({ error: { code: "server_overloaded" } }, 503));
@@ -220,7 +220,7 @@ describe("before its first word a model is asked again", () => {
     expect(received).toHaveLength(1);
   });
 
-  test("also when nobody listens at its address", async () => {
+  test("also when no server listens at its address", async () => {
     const waited: number[] = [];
     const { close, ask } = await asking("timeout: 600", impatientClock(waited));
     await close();
@@ -288,7 +288,7 @@ describe("POST /responses", () => {
   });
   const settings = `api: responses, temperature: null, top_p: 0.5, reasoning_effort: high, reasoning_mode: pro, timeout: 600`;
 
-  test("is told all settings, and streams", async () => {
+  test("receives all settings, and streams", async () => {
     const { script, model, received } = await asking(settings);
     script(streaming(delta("Hel") + delta("lo.") + event({ type: "response.completed", response: ended() })));
     const schema = { type: "object" };
@@ -349,7 +349,7 @@ test("the example of the manual is read", () => {
   });
 });
 
-test("a key is told to its endpoint alone: no error speaks of it", async () => {
+test("a key is sent to its endpoint alone: no error contains it", async () => {
   const key = "sk-very-secret-key";
   const { script, ask, received } = await asking(`key: ${key}, timeout: 600`, impatientClock());
   const body = { error: { code: key, message: `bad key ${key}`, type: key } };

@@ -33,7 +33,7 @@ test("GET agents/by-api-key shows the agent as defined", async () => {
 });
 
 describe("POST conversations/start", () => {
-  test("goes on with the person's current conversation over that channel", async () => {
+  test("continues the person's current conversation over that channel", async () => {
     const { call, open } = await startTestPlatform();
     const first = await open();
     expect(first).toMatch(uuid);
@@ -73,7 +73,7 @@ describe("POST conversations/start", () => {
     expect(new Set(calls).size).toBe(2);
   });
 
-  test("keeps what is said of the person and the conversation", async () => {
+  test("keeps the details of the person and the conversation", async () => {
     const { call } = await startTestPlatform();
     const request = startByEmail("kim@example.test", {
       fkId: "crm-7",

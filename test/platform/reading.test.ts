@@ -68,7 +68,7 @@ describe("parsing a document", () => {
     expect(parsersOf(process.pid)).toEqual([]);
   });
 
-  test("keeps its memory near the limit, whatever the document", async () => {
+  test("keeps its memory near the limit, with any document", async () => {
     const { read } = readerWith({ memoryMb: 300 });
     const reading = read("bomb.pdf", bomb);
     let peak = 0;

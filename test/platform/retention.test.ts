@@ -50,7 +50,7 @@ describe("a score", () => {
     return { rig: fixture, id, model, delivered: hook.got[0]?.body };
   }
 
-  test("is the model's, from what was said, told with the dialog's end and with the conversation", async () => {
+  test("is the model's, from the messages, sent with the dialog's end and with the conversation", async () => {
     const { rig: fixture, id, model, delivered } = await scored("8");
     const judged = model.asked.filter(({ messages }) => messages[0]?.content.startsWith("You judge"));
     expect(judged).toHaveLength(1);
@@ -72,7 +72,7 @@ describe("a score", () => {
     expect((await fixture.get(`conversations/${id}`)).score).toBe(score ?? undefined);
   });
 
-  test("that cannot be had holds no dialog's end up, and there is none without a model", async () => {
+  test("that fails does not delay a dialog's end, and there is none without a model", async () => {
     const hook = await receiver();
     const webhooks = `webhooks: [{ title: T, url: "${hook.url}", trigger: end_dialog }]`;
     const fixture = await keeping(skill, webhooks);
@@ -107,7 +107,7 @@ describe("a memory", () => {
     return { ...fixture, again, told };
   }
 
-  test("by user has what the person said before, and nobody else's", async () => {
+  test("by user has that person's earlier messages alone", async () => {
     const { again, say, told } = await remembering("BY_USER");
     await say(await again("jo@people.test"), "My dog is called Rex.");
     expect(told()).toBe("");
@@ -139,7 +139,7 @@ describe("retention", () => {
   const skill = (conversations: boolean, people: boolean) =>
     `{ data_retention: { retentionDays: 30, anonymizeConversations: ${conversations}, anonymizeConversationUsers: ${people} } }`;
 
-  test("anonymizes what was said and who said it, and leaves what is younger", async () => {
+  test("anonymizes messages and their authors, and keeps younger ones", async () => {
     const { open, say, get, later, post } = await keeping(skill(true, true));
     const old = await open("jo@people.test", key);
     await say(old, "My number is 12345.");

@@ -21,7 +21,7 @@ agents:
     ${more}
 `;
 
-test("a quota answers so often in a month, then with its own words", async () => {
+test("a quota answers so often in a month, then with its own text", async () => {
   let now = Date.UTC(2030, 0, 31, 23, 0);
   const clock = { ...systemClock, now: () => now };
   const text = definition("skills: { message_quota: { limit: 2, response: Come back next month. } }");
@@ -55,7 +55,7 @@ test("a quota holds for many who ask at once, and a failed question takes nothin
   ]);
 });
 
-test("a quota that is used up asks no model, and still escalates by words", async () => {
+test("a quota that is used up asks no model, and still escalates by keyword", async () => {
   const model = await startModel();
   const escalation = `{ topic: human, escalationPrompt: "", autoChangeConversationMode: true, response: Yes., recipients: [] }`;
   const text = definition(`skills:
@@ -93,7 +93,7 @@ const kept = `skills:
       orchestrator: {}
       scoring: { scoringPrompt: How was it? }`;
 
-test("skills without a service here are served as they are written, and said not to be done", async () => {
+test("skills without a service here are served as written, and reported as not executed", async () => {
   const agents = readAgents(definition(kept), "a.yaml");
   const platform = await startWith({ agents });
   const { body } = await platform.call("GET", "agents/by-api-key", undefined, key);
@@ -171,7 +171,7 @@ test.each([
   expect(() => readAgents(definition(`skills: { ${skill} }`), "a.yaml")).toThrow(problem);
 });
 
-test("what the interface requires and a file may leave out is served all the same", async () => {
+test("a field that the API requires and a file omits is served with a default", async () => {
   const text = definition(`avatar_url: "https://acme.test/a.png"
     tags: [mail, phone]
     restrict_documents_to_owner_only: true

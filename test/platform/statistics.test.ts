@@ -61,7 +61,7 @@ async function days() {
 }
 
 describe("the statistic", () => {
-  test("of an agent nobody has used is all zeros, in the record's own form", async () => {
+  test("of an unused agent is all zeros, in the record's own form", async () => {
     const { call } = await startTestPlatform();
     const { status, body } = await call("GET", "agents/statistic");
     expect({ status, body }).toEqual({ status: 200, body: none });

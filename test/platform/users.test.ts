@@ -42,7 +42,7 @@ describe("a phone number", () => {
     },
   );
 
-  test("that is none, taken in unseen, stays as it was written", async () => {
+  test("that is invalid, imported without a check, stays as it was written", async () => {
     const { start, call } = await talking();
     const { id } = await start(text("ext. 12 (lobby)", { skipPhoneNumberValidation: true }));
     const query = new URLSearchParams({ phoneNumber: "ext. 12 (lobby)" }).toString();
@@ -53,7 +53,7 @@ describe("a phone number", () => {
   });
 });
 
-describe("somebody known", () => {
+describe("a known person", () => {
   test("by their fkId has the address they have now", async () => {
     const fixture = await talking();
     const { id } = await fixture.start(mail("old@people.test", { fkId: "7", phoneNumber: "+15550100" }));
@@ -81,7 +81,7 @@ describe("somebody known", () => {
     expect(await count(fixture)).toBe(1);
   });
 
-  test("keeps their name when there is none to take its place", async () => {
+  test("keeps their name when no new one is given", async () => {
     const { start } = await talking();
     await start(mail("jo@people.test"));
     expect(await start(mail("jo@people.test", { firstName: "", lastName: "" }))).toMatchObject(jo);
@@ -115,7 +115,7 @@ describe("of two people whom one request names", () => {
   });
 });
 
-test("another agent knows nobody of them", async () => {
+test("another agent has none of them", async () => {
   const { start } = await talking();
   const request = mail("jo@people.test", { fkId: "7", phoneNumber: "+15550101" });
   const first = await start(request);

@@ -56,7 +56,7 @@ describe("a webhook", () => {
     expect((await fixture.call("GET", "agents/webhooks")).body.totalItems).toBe(0);
   });
 
-  test("is told of each turn, with its answer, signed and with the configured headers", async () => {
+  test("receives each turn, with its answer, signed and with the configured headers", async () => {
     const [fixture, hook] = [await open(), await receiver()];
     const { secret } = await registered(fixture, hook.url, "each_message", { headers: { "X-Ours": "yes" } });
     const id = await fixture.open();
@@ -80,7 +80,7 @@ describe("a webhook", () => {
     expect(delivered.headers["webhook-signature"]).toBe(`v1,${expected}`);
   });
 
-  test("is told of the beginning, of what a person says in manual mode, and of a closed chat", async () => {
+  test("receives the beginning, a person's messages in manual mode, and the closed chat", async () => {
     const inactive = `organization: { name: B }\nagents: { b: { key: ${keys.support}, status: inactive } }`;
     const fixture = await startWith({ agents: readAgents(inactive, "b.yaml"), allowPrivateWebhooks: true });
     const hook = await receiver();
@@ -95,7 +95,7 @@ describe("a webhook", () => {
       .toEqual(["chat_currently_unavailable", "each_message", "each_message", "start_dialog"]);
   });
 
-  test("is told of the end by inactivity once, and again after another turn; of the archiving too", async () => {
+  test("receives the end by inactivity once, and again after another turn; the archiving too", async () => {
     const fixture = await open({ patience: { endAfter: 200, archiveAfter: 3_600_000 } });
     const hook = await receiver();
     await registered(fixture, hook.url, "end_dialog");
@@ -229,7 +229,7 @@ describe("an address", () => {
     https://[::1]/ https://[::ffff:127.0.0.1]/ https://[::ffff:7f00:1]/ https://localhost/ https://LOCALHOST./
     https://①②⑦.⓪.⓪.①/ https://[fe80::1]/ https://0/ https://[::]/ ftp://8.8.8.8/ file:///etc/passwd gopher://8.8.8.8/
     javascript:alert(1) https:/// //8.8.8.8/`.split(/\s+/);
-  test.each(written)("%s is refused in whatever way it is written", async (url) => {
+  test.each(written)("%s is refused in any notation", async (url) => {
     expect(await judge(url, [])).toMatchObject({ ok: false });
   });
 });

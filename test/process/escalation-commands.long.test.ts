@@ -81,9 +81,7 @@ describe.each(["before", "after"] as const)("a command killed %s its commit", (d
   });
 });
 
-it("the very same words go out again when they are wanted again, or when the first did not go out", async ({
-  onTestFinished,
-}) => {
+it("the same text is sent again on request, or when the first one was not sent", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   const { annas } = await openBoth(daemon);
   const reply = (...more: string[]) => command(daemon, ["reply", annas, "--text", words, ...more]);

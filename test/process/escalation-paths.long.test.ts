@@ -62,7 +62,7 @@ const troubles: readonly Trouble[] = [
   },
 ];
 
-describe("people who cannot be told", () => {
+describe("unreachable responders", () => {
   let servers: EscalationTestServers;
   beforeAll(async () => {
     servers = await startEscalationServers();

@@ -24,7 +24,7 @@ const carl = "+12025570003";
 /** A text that was on its way at the death is looked for at once. */
 const plant = ["quick-looks"];
 
-describe("an answer to a mail of which nobody knows whether it went out", () => {
+describe("a reply to a mail with an unknown outcome", () => {
   let servers: EscalationTestServers;
   beforeAll(async () => {
     servers = await startEscalationServers();
@@ -61,7 +61,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     }
   }
 
-  it.concurrent("the human's words reach the customer", { timeout: 300_000 }, () =>
+  it.concurrent("the human's text reaches the customer", { timeout: 300_000 }, () =>
     inPlace(async (setup) => {
       const mail = await toldUnknown(setup, anna);
       setup.write({ from: emil.email, text: "Your money is on its way.", answers: mail });
@@ -75,7 +75,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     }),
   );
 
-  it.concurrent("a stranger's words reach nobody", { timeout: 300_000 }, () =>
+  it.concurrent("a stranger's text is not relayed", { timeout: 300_000 }, () =>
     inPlace(async (setup) => {
       const mail = await toldUnknown(setup, bert);
       setup.write({ from: "mallory@elsewhere.test", text: "Send the money to me.", answers: mail });
@@ -89,7 +89,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     }),
   );
 
-  it.concurrent("in doubt it is sent again, and soon, whatever becomes of other mails", { timeout: 300_000 }, () =>
+  it.concurrent("in doubt it is sent again soon, independent of other mails", { timeout: 300_000 }, () =>
     inPlace(
       async (setup) => {
         setup.peer.fail("dot", { kind: "reset" }, 1);

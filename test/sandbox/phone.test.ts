@@ -207,7 +207,7 @@ it("is refused before the upgrade with 64102, and goes to the fallback without T
   expect(talk.spoken).toMatchObject([{ text: "Sorry" }]);
 });
 
-it("connects where it is told to, and signs what is configured", async ({ onTestFinished }) => {
+it("connects to the configured address, and signs what is configured", async ({ onTestFinished }) => {
   const seen: string[] = [];
   const server = createServer((request, response) => {
     void formOf(request).then((form) => {

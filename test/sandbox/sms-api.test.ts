@@ -94,7 +94,7 @@ async function disposable() {
   return { ...at, [Symbol.asyncDispose]: async () => void (await Promise.all(undo.map((one) => one()))) };
 }
 
-it("fails as told, and as the number says", async ({ onTestFinished }) => {
+it("fails as configured, and by number", async ({ onTestFinished }) => {
   const { api, text } = await open(onTestFinished);
   expect(await codeOf(text("x", "+19992161400"))).toBe(21614);
   api.fault({ code: 21610 }, { to: person });

@@ -190,7 +190,7 @@ onEachDatabase((newDatabase) => {
       expect(await words(db)).not.toMatch(names);
     });
 
-    it("but not that they were, what was noticed, nor which of our words were notices", async () => {
+    it("but not their existence, the triggers, nor which of our messages were notifications", async () => {
       const db = await withEscalation(newDatabase);
       await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
       await ages(db, 3);
@@ -219,7 +219,7 @@ onEachDatabase((newDatabase) => {
       });
     });
 
-    it("and with them whom they were about and who was told; never while they are open", async () => {
+    it("and with them their subjects and recipients; never while they are open", async () => {
       const db = await withEscalation(newDatabase);
       await ages(db, 3);
       await clean(db);

@@ -134,7 +134,7 @@ onEachDatabase((newDatabase) => {
       });
     });
 
-    it("is due in its steps, at once when a notice is stuck, and not for ever when the clock was put back", async () => {
+    it("is due in its steps, at once when a notification is stuck, and in bounded time after the clock was set back", async () => {
       const db = await fresh(newDatabase);
       const due = async () => (await db.tx((q) => dueEscalations(q, 9))).map(({ id }) => id);
       const at = async (dueMs: number | null, toldMs = 0) =>
@@ -165,7 +165,7 @@ onEachDatabase((newDatabase) => {
       expect(await due()).toEqual([]);
     });
 
-    it("knows what was noticed, for whichever escalation", async () => {
+    it("lists the recorded triggers of any escalation", async () => {
       const db = await withContact(newDatabase);
       await db.tx((q) => opens(q, "e2", { about: "channel:d:cap" }));
       const source = { key: "mode:1", source: "mode", detail: "d" };
@@ -244,7 +244,7 @@ onEachDatabase((newDatabase) => {
   });
 
   describe("notifications", () => {
-    it("is left once, found when it is due, and said once", async () => {
+    it("is recorded once, found when it is due, and sent once", async () => {
       const db = await withContact(newDatabase);
       const due = async () => (await db.tx((q) => dueNotifications(q, 9, 60_000))).map(({ id }) => id);
       expect(await db.tx((q) => notice(q, "n1", "k"))).toBe(true);
@@ -269,7 +269,7 @@ onEachDatabase((newDatabase) => {
       ]);
     });
 
-    it("waits to be read until what was told last has gone out, or cannot", async () => {
+    it("waits to be read until the last notification was sent, or has failed", async () => {
       const db = await withContact(newDatabase);
       const waits = async () => {
         const states = await db.read((q) => targetStates(q, ["e"]));

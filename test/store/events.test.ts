@@ -39,7 +39,7 @@ const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) }
 
 onEachDatabase((newDatabase) => {
   describe("intake", () => {
-    it("stores an id once in its channel, for ever", async () => {
+    it("stores an id permanently once in its channel", async () => {
       const db = await fresh(newDatabase);
       expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(true);
       expect(await db.tx((q) => insertEvent(q, event("1", { body: '"other"' })))).toBe(false);

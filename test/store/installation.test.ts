@@ -93,7 +93,7 @@ onEachDatabase((newDatabase) => {
 /** The content of the installation file next to an SQLite store. */
 describe("sqlite only", () => {
   const place = sqliteDatabase;
-  describe("the file beside the store", () => {
+  describe("the installation file", () => {
     async function started(): Promise<{ file: string; open: () => Promise<Database> }> {
       const here = await place();
       const file = here.file ?? "";
@@ -118,7 +118,7 @@ describe("sqlite only", () => {
       expect(await identify(here)).toEqual({ ...found, changed: false });
     });
 
-    it("recognizes a copy without it, and one beside that of another store", async () => {
+    it("recognizes a copy without it, and one with another store's file", async () => {
       const [one, two] = [await started(), await started()];
       rmSync(`${one.file}-installation`);
       expect(await identify(one)).toMatchObject({ cause: "copied" });

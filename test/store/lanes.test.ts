@@ -232,7 +232,7 @@ onEachDatabase((newDatabase) => {
       expect(await head(db, held)).toBe("t1");
     });
 
-    it("stands still while its head is failed and open, and goes on when that is settled", async () => {
+    it("stops while its head is failed and open, and continues when that is settled", async () => {
       const db = await withTurns(newDatabase, ["t1", "t2"]);
       await db.tx(async (q) => {
         await concludeTurn(q, "t1", { state: "failed", open: 1 });

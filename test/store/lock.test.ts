@@ -55,7 +55,7 @@ it("refuses a second process, naming the file, until the first is gone, however 
   lockStore(file)();
 });
 
-it("lets the lock go when told to, and does not lock the store itself", async () => {
+it("releases the lock on request, and does not lock the store itself", async () => {
   const file = join(folder(), "deep", "store.db");
   const unlock = lockStore(file);
   const db = openSqlite(file, Date.now);

@@ -338,7 +338,7 @@ onEachDatabase((newDatabase) => {
       expect(left).toEqual([{ digest: "ahead" }]);
     });
 
-    it("forgets the words of what is settled, keeps what is not, and still knows a copy", async () => {
+    it("deletes the text of settled rows, keeps the others, and still detects duplicates", async () => {
       const db = await withDrafts(newDatabase, ["d1", "d2", "d3"]);
       const [settled, held] = await db.tx(async (q) => {
         const ids = [await storeEvent(q, "1", { fingerprint: "f" }), await storeEvent(q, "2")];
@@ -399,7 +399,7 @@ onEachDatabase((newDatabase) => {
       await expect(db.tx((q) => resendDraft(q, "d1"))).rejects.toThrow("forgotten");
     });
 
-    it("forgets the attempts with the words, and who it was when nothing of a conversation is left", async () => {
+    it("deletes the attempts with the text, and the person when nothing of a conversation is left", async () => {
       const db = await fresh(newDatabase);
       const person = "a@example.org";
       await db.tx(async (q) => {

@@ -53,7 +53,7 @@ async function notice(q: Query, id: string): Promise<void> {
 
 onEachDatabase((newDatabase) => {
   describe("joined messages", () => {
-    it("find the last turn of the person that nobody has asked", async () => {
+    it("find the person's last turn that was not asked yet", async () => {
       const db = await fresh(newDatabase);
       const joinable = (of = "k", who = person) => db.read((q) => joinableTurn(q, of, who));
       const first = await db.tx(async (q) => {
@@ -129,7 +129,7 @@ onEachDatabase((newDatabase) => {
       expect(due?.due_at).toBe(far);
     });
 
-    it("are due together when they are said to be, and settled together", async () => {
+    it("are due together when marked so, and settled together", async () => {
       const db = await fresh(newDatabase);
       const ids = await db.tx(async (q) => {
         await conversation(q, "k");
@@ -169,7 +169,7 @@ onEachDatabase((newDatabase) => {
     });
   });
 
-  describe("words of the channel's own", () => {
+  describe("texts of the channel itself", () => {
     it("go out before what waits, in their own order, and are counted", async () => {
       const db = await fresh(newDatabase);
       const forced = async (q: Query, id: string) => {

@@ -69,7 +69,7 @@ onEachDatabase((newDatabase) => {
       expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
     });
 
-    it("knows how much goes on", async () => {
+    it("counts the active conversations", async () => {
       const db = await withConversation(newDatabase);
       const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
       expect(await activity()).toMatchObject({ quiet: null, escalation: null });
@@ -129,7 +129,7 @@ onEachDatabase((newDatabase) => {
       expect(await idle(db, "a")).not.toBeNull();
     });
 
-    it("is never leased to a look and to a question at once, whoever comes first", async () => {
+    it("is never leased to a poll and to a question at once, in either order", async () => {
       const at = await newDatabase();
       const db = await fresh(async () => at);
       const other = db.kind === "postgres" ? await at.open() : db;
@@ -192,7 +192,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => stateOf(q, "drafts", "two"))).toBe("queued");
     });
 
-    it("notes under which id the platform has a person's words", async () => {
+    it("stores the platform's id of a person's message", async () => {
       const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
         await turn(q, "t", "k");
@@ -212,7 +212,7 @@ onEachDatabase((newDatabase) => {
   });
 
   describe("transcripts", () => {
-    it("is what the three of them said, in its order, the newest of it", async () => {
+    it("contains the messages of all three, in the platform's order, with the newest", async () => {
       const db = await withConversation(newDatabase);
       const start = Date.now() - 10 * minute;
       const kinds = [

@@ -30,7 +30,7 @@ import {
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
 
 onEachDatabase((newDatabase) => {
-  describe("what the platform has told", () => {
+  describe("what the platform has reported", () => {
     it("is stored once by its id, and again only when it may come again", async () => {
       const db = await fresh(newDatabase);
       const store = (id: string, againMs: number | null) =>

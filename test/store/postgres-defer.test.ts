@@ -195,7 +195,7 @@ describeReal("deferred statements on PostgreSQL", await needPostgres(), () => {
     );
   });
 
-  it("appends a draft to a lane whose blocked head is closed meanwhile, and makes it due", async () => {
+  it("appends a draft to a lane whose blocked head is closed at the same time, and makes it due", async () => {
     const { db, other } = await counted();
     await db.tx(async (q) => {
       await conversation(q, "k");

@@ -338,7 +338,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     ]);
   });
 
-  it("waits for no node that was stopped in a transaction, and that node goes on when it wakes", async () => {
+  it("waits for no node that was stopped in a transaction, and that node continues when it wakes", async () => {
     const store = await place();
     const db = await store.open();
     await migrate(db);

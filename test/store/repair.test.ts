@@ -124,7 +124,7 @@ onEachDatabase((newDatabase) => {
       expect(released).toEqual([1, 1, 0, 0].map((one) => ({ released: one })));
     });
 
-    it("releases and drops the parts of replies in their order, whatever their ids are", async () => {
+    it("releases and drops the parts of replies in their order, with any ids", async () => {
       const db = await fresh(newDatabase);
       const parts = async (reply: string, ids: readonly string[]) =>
         db.tx(async (q) => {

@@ -93,7 +93,7 @@ onEachDatabase((newDatabase) => {
       expect(await read(db, "rother", "two")).toBe(null);
     });
 
-    it("stay while their draft may still need them, whatever becomes of the message they came with", async () => {
+    it("stay while their draft may still need them, even after their message was deleted", async () => {
       const db = await answered(newDatabase);
       for (const [state, open] of [
         ["queued", 1],
@@ -109,7 +109,7 @@ onEachDatabase((newDatabase) => {
       expect(await read(db, "rd", "one")).toBe("bytes of one");
     });
 
-    it("are forgotten when it has gone out for long; names go with the words", async () => {
+    it("are deleted long after it was sent; names go with the text", async () => {
       const db = await answered(newDatabase);
       await db.tx((q) => concludeDraft(q, "d", { state: "sent", open: 0 }));
       await ages(db, 0.5);
@@ -124,7 +124,7 @@ onEachDatabase((newDatabase) => {
       expect(await names()).toEqual([]);
     });
 
-    it("let nobody send again what has lost them", async () => {
+    it("block a resend without them", async () => {
       const db = await answered(newDatabase);
       await db.tx((q) => dropDraft(q, "d"));
       await ages(db, 3);

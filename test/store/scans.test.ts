@@ -289,7 +289,7 @@ onEachDatabase((newDatabase) => {
       }
     });
 
-    it("are none, over a history, in what claims ask, beside leased lanes too", async () => {
+    it("are none, over a history, in claim queries, next to leased lanes too", async () => {
       const db = await withHistory(newDatabase);
       await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() WHERE id IN ('l7', 'l8', 'l9')"));
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
@@ -438,7 +438,7 @@ onEachDatabase((newDatabase) => {
         );
     });
 
-    it("are none when thousands wait for their next step, or to be told: what is not due is not read", async () => {
+    it("are none when thousands wait for their next step or a notification: rows not due are not read", async () => {
       const db = await withHistory(newDatabase);
       await db.tx(async (q) => {
         await q.run("UPDATE escalations SET due_at = now_ms() + 60000");

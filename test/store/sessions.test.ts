@@ -80,7 +80,7 @@ async function open(db: Database, node: string): Promise<number> {
 
 onEachDatabase((newDatabase) => {
   describe("sessions", () => {
-    it("pins the lanes to the node of an open session, and to nobody otherwise", async () => {
+    it("pins the lanes to the node of an open session, and otherwise to none", async () => {
       const db = await withCall(newDatabase);
       expect([await open(db, "b"), await open(db, "a")]).toEqual([0, 2]);
       const row = await session(db);
@@ -93,7 +93,7 @@ onEachDatabase((newDatabase) => {
       expect([await open(db, "b"), await open(db, "a")]).toEqual([2, 2]);
     });
 
-    it("keeps the pin of the call that goes on when an older one in the conversation ends", async () => {
+    it("keeps the pin of the current call when an older one in the conversation ends", async () => {
       const db = await withCall(newDatabase);
       const row = await session(db);
       await db.tx(async (q) => {
@@ -219,7 +219,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => q.all("SELECT name FROM leases"))).toEqual([{ name: "c" }]);
     });
 
-    it("drops what waits to be said, or the rest of what was begun", async () => {
+    it("drops a waiting answer, or the rest of a started one", async () => {
       const db = await withCall(newDatabase);
       await db.tx(async (q) => {
         await draft(q, "e", "k");
@@ -242,7 +242,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => dueChannels(q, "drafts", "a"))).toEqual([]);
     });
 
-    it("forgets what callers heard, and the words of dropped questions", async () => {
+    it("deletes the played text, and the text of dropped questions", async () => {
       const db = await withCall(newDatabase);
       const row = await session(db);
       await db.tx(async (q) => {

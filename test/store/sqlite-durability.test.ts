@@ -48,7 +48,7 @@ const isPending = async (promise: Promise<unknown>): Promise<boolean> => {
   return (await Promise.race([promise, later])) === "pending";
 };
 
-it("acknowledges a transaction after a sync that began after its commit, and continues with others meanwhile", async () => {
+it("acknowledges a transaction after a sync that began after its commit, and runs others during it", async () => {
   const disk = slowDisk();
   const db = await opened(newFile(), disk);
   const first = write(db, "first");

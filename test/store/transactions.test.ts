@@ -22,7 +22,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.read(names)).toEqual(["one"]);
     });
 
-    it("rolls back what throws, itself alone, whatever is committed beside it", async () => {
+    it("rolls back only the part that throws, next to other commits", async () => {
       const db = await fresh(newDatabase);
       const all = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
@@ -39,7 +39,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.read(names)).toEqual(kept.map((i) => `agent${String(i).padStart(2, "0")}`));
     });
 
-    it("rolls back a failed statement and goes on with the next transaction", async () => {
+    it("rolls back a failed statement and continues with the next transaction", async () => {
       const db = await fresh(newDatabase);
       await expect(
         db.tx(async (q) => {

@@ -105,7 +105,7 @@ onEachDatabase((newDatabase) => {
       });
     });
 
-    it("leave a state beside other assignments as it is", async () => {
+    it("leave a state next to other assignments as it is", async () => {
       const { db, ids } = await withRows(newDatabase);
       const update = `UPDATE events SET attempts = attempts + 1, ${stateWhere("events", "failed")} WHERE id = $1`;
       await db.tx(async (q) => {

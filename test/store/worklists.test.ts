@@ -114,7 +114,7 @@ onEachDatabase((newDatabase) => {
       expect(await ids("replies", "other")).toEqual([]);
     });
 
-    it("list what waits by page, whatever the states are, and count it", async () => {
+    it("list waiting rows by page, in any states, and count them", async () => {
       const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 0; n < 12; n++) {

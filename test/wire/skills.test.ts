@@ -203,7 +203,7 @@ describe.each(Object.entries(table))("skill %s", (systemName, [required, optiona
     expect(served({ ...whole, status: "paused" })).toBe(false);
   });
 
-  test("is read all the same when its own fields are wrong, each told of", () => {
+  test("is read despite errors in its own fields, each reported", () => {
     const { read: schema } = skills[systemName as keyof typeof skills] as { read: z.ZodType };
     const dropped: string[] = [];
     const reading = read(schema, { ...whole, ...wrong }, (_, field) => dropped.push(field));
@@ -218,7 +218,7 @@ test("there are twenty-six of them", () => {
   expect(Object.keys(skills)).toHaveLength(26);
 });
 
-test("an agent is read whatever a skill is called, and served only with the interface's", () => {
+test("an agent is read with any skill names, and served only with the API's", () => {
   const record = {
     organizationId: "00000000-0000-4000-8000-000000000001",
     organizationName: "Acme",

@@ -244,7 +244,7 @@ describe("mail that only a human can read", () => {
       "Where is my chair?",
     ]);
   });
-  it("is held, without the ciphertext; text beside winmail.dat stays", async () => {
+  it("is held, without the ciphertext; text next to winmail.dat stays", async () => {
     const pgp = await message(mail({}, armored));
     expect([pgp.refusal, pgp.text]).toEqual([
       { code: "pgp-encrypted", reason: "the message is encrypted with PGP", hold: true },

@@ -79,7 +79,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     await proxy.close();
   });
 
-  it("does not read on over a hanging commit for ever", async () => {
+  it("stops reading when a commit hangs until its timeout", async () => {
     const { channel, box, supervised } = boxes.open({}, { poll: "1s" });
     await ready(channel);
     channel.hold();

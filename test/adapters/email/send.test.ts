@@ -147,7 +147,7 @@ it("sends nothing when the crossing is refused", async () => {
   expect(peer.arrived.length).toBe(before);
 });
 
-it("remembers the id a server puts in place of ours", async () => {
+it("stores the Message-ID that a server assigns instead of our own", async () => {
   const own = await startSmtpPeer({
     confirmation: () => "2.0.0 OK <other@server> [Hostname=x.prod.outlook.com]",
   });

@@ -148,7 +148,7 @@ describeReal("traces in a mailbox", missing, () => {
       expect(channel.warnings.has(other)).toBe(false);
     });
 
-    it("shows as an answer of ours in Sent, but not as a colleague's", async () => {
+    it("is recognized in Sent as our own reply, but not as a colleague's", async () => {
       const box = boxes.fresh();
       for (const n of ["ours", "replaced", "colleague", "open"]) await dovecot.deliver(box, mail(n));
       const answer = (id: string, to: string, more: Record<string, string> = {}) =>
@@ -167,7 +167,7 @@ describeReal("traces in a mailbox", missing, () => {
       ]);
     });
 
-    it("is not searched for in a Sent folder that does not answer: mail is read all the same", async () => {
+    it("is not searched for in a Sent folder that does not respond: reading mail continues", async () => {
       const box = boxes.fresh();
       for (const n of ["one", "two"]) await dovecot.deliver(box, mail(n));
       const silent = await startSilentSent(dovecot.port);

@@ -68,12 +68,12 @@ describe("a word on being written to", () => {
     expect(consentOf(text, english)).toBeNull();
   });
 
-  it("English words count in every language", () => {
+  it("English keywords count in every language", () => {
     expect(consentOf("STOP", { ...english, languages: ["de"] })).toBe("stop");
     expect(consentOf("Stop", { ...english, languages: [] })).toBe("stop");
   });
 
-  it("words are added and taken away", () => {
+  it("keywords are added and removed", () => {
     const words: ConsentWords = {
       languages: ["en"],
       add: { stop: ["NO"], start: ["yes", "Oui!"] },

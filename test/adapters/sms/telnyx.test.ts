@@ -131,7 +131,7 @@ describe("the proof", () => {
 });
 
 describe("a webhook", () => {
-  it("brings a text, once, on whichever address", async () => {
+  it("delivers a text once, on any of the addresses", async () => {
     const { post, channel, url } = fixture();
     const body = received("m-1", "Grüße 🙂", {
       media: [{ url: "https://media.example/a.jpg", content_type: "image/jpeg", size: 12 }],

@@ -121,7 +121,7 @@ describe("parts", () => {
     expect(parts.join(" ")).toBe(text);
   });
 
-  it("an answer without words says so", () => {
+  it("a reply without text is marked as such", () => {
     for (const text of ["", " \n ", "\u200b", "<!-- -->", "---"]) {
       expect(textsOf(answer(text), usual)).toEqual(["(no text)"]);
     }

@@ -310,7 +310,7 @@ it("takes a word of consent at once, and looks again soon for what its webhook m
   });
 });
 
-describe("texts at further addresses of ours", () => {
+describe("texts at our further addresses", () => {
   const further = ["+15550300", "whatsapp:+15550100", "rcs:brand_agent", "messenger:1029384756"];
 
   it("are found where the configuration names them, and at no other number of the account", async () => {

@@ -121,7 +121,7 @@ describe("a failure", () => {
     expect(isFinal(error)).toBe(false);
   });
 
-  it("is final when the medium is gone, is no picture, or is no medium of ours", async () => {
+  it("is final when the media is gone, is not an image, or is not ours", async () => {
     const page = await picture(Buffer.from("<!DOCTYPE html>"), "image/png");
     const foreign = { url: "https://evil.example/x", message: "MM1", mediaType: "image/png" };
     for (const error of [await answering(410), await failure(page), await failure(foreign), await failure(null)])

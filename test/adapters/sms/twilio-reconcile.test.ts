@@ -112,7 +112,7 @@ describe("a text is not taken for", () => {
     });
   });
 
-  it("what the person wrote in the same words", async () => {
+  it("what the person wrote with the same text", async () => {
     await api.receive({ from: ours, to: person, body: "Echo.", webhook: false });
     expect(await look(openTwilio(api.url), "Echo.", 90 * seconds)).toEqual({ kind: "not-sent" });
   });
@@ -124,7 +124,7 @@ describe("a text is not taken for", () => {
     expect(await look(later, "Yesterday's.", 90 * seconds)).toEqual({ kind: "not-sent" });
   });
 
-  it("one of another draft with the same words: the answered one is not adopted", async () => {
+  it("one of another draft with the same text: the answered one is not adopted", async () => {
     const here = openTwilio(api.url);
     const first = await sendText(here, person, "Ok.", attempt("01hzx7first"));
     expect(first.outcome.kind).toBe("sent");

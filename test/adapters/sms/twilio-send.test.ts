@@ -94,7 +94,7 @@ describe("a text that is taken", () => {
     expect((await elsewhere.adapter.probe?.(AbortSignal.timeout(60_000)))?.state).toBe("degraded");
   });
 
-  it("logs in with an API key when there is one, and with whichever token is valid in a rotation", async () => {
+  it("authenticates with an API key if configured, and with either token during a rotation", async () => {
     const key = { api_key: { sid: "SK1", secret: "key-secret" }, auth_tokens: ["for signatures only"] };
     expect((await sendText(openTwilio(api.url, key), person, "By key.")).outcome.kind).toBe("sent");
     const rotating = openTwilio(api.url, { auth_tokens: ["not valid yet", token] });
@@ -219,7 +219,7 @@ describe("a text that is refused", () => {
     expect(here.channel.statuses.at(-1)?.state).toBe("ready");
   });
 
-  it("for the person's or the words' sake does not", async () => {
+  it("for a reason in the recipient or the text does not", async () => {
     const here = openTwilio(api.url);
     for (const code of [21614, 21610, 30007, 63016, 20429]) {
       api.heal();

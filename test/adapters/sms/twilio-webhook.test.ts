@@ -222,7 +222,7 @@ describe("opt-out keywords", () => {
     },
   );
 
-  it("count beside a picture only where they say STOP", async () => {
+  it("count next to a picture only where the text is STOP", async () => {
     expect((await heard(textForm("MM1", "Stop", media(1, "image/jpeg")))).consent?.word).toBe("stop");
     for (const body of ["START", "info"])
       expect((await heard(textForm("MM1", body, media(1, "image/jpeg")))).consent).toBeUndefined();
@@ -312,19 +312,19 @@ describe("a status", () => {
     expect(await told(statusForm("SM1", "delivered", { ErrorCode: "21610" }))).not.toHaveProperty("code");
   });
 
-  it("counts once for each of its words, in any order", async () => {
+  it("counts once per keyword, in any order", async () => {
     const { post, channel } = openTwilio(api);
     for (const status of ["delivered", "sent", "delivered", "queued", "sent"])
       await post("/status", signed(at("/status"), statusForm("SM1", status)));
     expect(channel.stored.map(({ id }) => id)).toEqual(["SM1/delivered", "SM1/sent", "SM1/queued"]);
   });
 
-  it("without a key, or with one that is none, is about its sid alone", async () => {
+  it("without a key, or with an invalid one, is about its sid alone", async () => {
     for (const query of ["", "?draft=", "?draft=NOT%20a%20key", "?other=1"])
       expect((await told(statusForm("SM1", "sent"), query)).about).toEqual({ sent: ["SM1"] });
   });
 
-  it("that is none of a text of ours makes nothing", async () => {
+  it("that does not belong to one of our texts creates nothing", async () => {
     const { post, channel } = openTwilio(api);
     for (const form of [statusForm("SM1", "received"), statusForm("", "sent"), statusForm("SM1", "brand-new")])
       expect((await post("/status", signed(at("/status"), form))).status).toBe(200);

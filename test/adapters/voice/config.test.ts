@@ -100,7 +100,7 @@ describe("words", () => {
     expect(languageOf(settings, "")).toBeNull();
   });
 
-  it("are in any language with words of our own, where the caller's is detected", () => {
+  it("are in any language with configured texts, where the caller's is detected", () => {
     const any = config.parse({ ...tokens, transcription_language: "multi" });
     expect(languageOf(any, "de")).toBe("de");
     expect(languageOf(any, "fr-CA")).toBe("fr-CA");

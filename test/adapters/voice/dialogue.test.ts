@@ -79,7 +79,7 @@ describe("sentences beyond max_sentences", () => {
 describe("the end of a call", () => {
   const goodbye = "You are welcome. Thank you for calling, goodbye!";
 
-  it("follows the agent's goodbye when the caller said one: spoken to its end, then hung up", async () => {
+  it("follows the agent's goodbye when the caller says goodbye: spoken to its end, then hung up", async () => {
     const { rig: fixture, call } = await answered(goodbye, { question: "Okay, thanks. Bye!" });
     await fixture.clock.passes(2000);
     expect(closed(fixture)).toEqual([]); // the words take longer
@@ -156,7 +156,7 @@ describe("back-channels", () => {
     expect(asked(fixture)).toEqual(["Tell me about it."]);
   });
 
-  it("are answers to a question of ours", async () => {
+  it("are answers to a question from us", async () => {
     const { rig: fixture, call } = await answered("We have it. Shall I order it?", { passes: 4000 });
     await fixture.says(call, "Mhm");
     await fixture.answer(call, "Done.");
@@ -367,7 +367,7 @@ describe("short utterances, in every language we speak", () => {
   ])("an agent does not with %j", (text) => {
     expect(isGoodbye(text)).toBe(false);
   });
-  it("are told apart in linear time", () => {
+  it("are distinguished in linear time", () => {
     const timed = (length: number) => {
       const hostile = ["bye and ", "thank you ", "bye, ", "… ", "ß’", "y y "].map((part) =>
         part.repeat(length / part.length),

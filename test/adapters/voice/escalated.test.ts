@@ -52,7 +52,7 @@ test("over a socket: what the caller says under the answer does not keep the cal
   expect(verbs(call)).toContain("Dial");
 });
 
-test("over a socket: nobody takes it, and the agent has the call again", async () => {
+test("over a socket: the transfer is not answered, and the call returns to the agent", async () => {
   const { fixture: rig, call } = await asked({
     config: { transfer: { ...human, no_answer: "agent" } },
     phone: { dialed: () => "no-answer" },
@@ -66,7 +66,7 @@ test("over a socket: nobody takes it, and the agent has the call again", async (
   expect(await rig.answer(call, "I will.")).toMatchObject({ kind: "sent" });
 });
 
-test("over a socket: without a transfer target, the call goes on", async () => {
+test("over a socket: without a transfer target, the call continues", async () => {
   const { fixture: rig, call } = await asked({});
   expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
@@ -107,7 +107,7 @@ test("turn by turn: the answer and the human are one response", async () => {
   expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
-test("turn by turn: without a transfer target, the call goes on", async () => {
+test("turn by turn: without a transfer target, the call continues", async () => {
   const { fixture: rig, call } = await turnByTurn({});
   await call.hears(words);
   await call.until(({ state }) => state === "gathering");

@@ -24,7 +24,7 @@ async function answer(fixture: VoiceFixture, call: PhoneCall, text: string): Pro
   await fixture.clock.passes(0); // what was said is followed by the listening
 }
 
-test("a call goes on turn by turn until the caller hangs up", async () => {
+test("a call continues turn by turn until the caller hangs up", async () => {
   const fixture = await gather({}, { phone: { pace: 1 } });
   const call = await fixture.dial();
   expect(spoken(call)).toEqual(["Hello there."]);
@@ -94,7 +94,7 @@ test("silence is asked about twice, then the call ends", async () => {
   expect(fixture.sessions("closed")).toMatchObject([{ reason: "silent" }]);
 });
 
-test("keys are a message, and the one for a human is none", async () => {
+test("keys are a message, except the one for a human", async () => {
   const fixture = await gather({ transfer: { dial: ["+15005550009"] } }, { phone: { pace: 1 } });
   const call = await fixture.dial();
   call.digit("123");
@@ -106,7 +106,7 @@ test("keys are a message, and the one for a human is none", async () => {
   expect(fixture.sessions("transferring")).toMatchObject([{ reason: "asked" }]);
 });
 
-test("another process goes on where the call stands", async () => {
+test("another process continues the call where it stands", async () => {
   const fixture = await gather({}, { phone: { pace: 1 } });
   const call = await fixture.dial();
   await says(fixture, call, "Where is it?");
@@ -129,7 +129,7 @@ test("the answer to an older message is refused", async () => {
   await answer(fixture, call, "Second.");
 });
 
-test("a call of which nothing is heard any more ends", async () => {
+test("a call without further requests ends", async () => {
   const fixture = await gather({}, { phone: { pace: 1 } });
   const call = await fixture.dial();
   await fixture.clock.passes(200_000);

@@ -132,7 +132,7 @@ test.each(["busy", "no-answer", "failed"] as const)(
   },
 );
 
-test("nobody takes it: back to the agent, or the end, as configured", async () => {
+test("the transfer is not answered: back to the agent, or the end, as configured", async () => {
   const back = await openVoiceFixture(withHuman({ no_answer: "agent" }, { dialed: () => "no-answer" }));
   const call = await ask(back);
   await call.until((one) => one.connections === 2);
@@ -155,7 +155,7 @@ test("nobody takes it: back to the agent, or the end, as configured", async () =
   expect(end.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
 });
 
-test("nobody takes it, and nothing is recorded: people hear of the call all the same", async () => {
+test("the transfer is not answered and nothing is recorded: responders are still notified of the call", async () => {
   const fixture = await openVoiceFixture(withHuman({}));
   const form = { CallSid: "CA1", From: "+15005550001", To: "+15005550006", Digits: "" };
   const url = "https://bridge.example/channels/line/voicemail";

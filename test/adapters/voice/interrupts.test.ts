@@ -42,7 +42,7 @@ const phases: readonly Phase[] = [
   ],
 ];
 
-test.each(phases)("an interrupt %s leaves a call that goes on", async (_, until) => {
+test.each(phases)("an interrupt %s leaves a call that continues", async (_, until) => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
@@ -58,7 +58,7 @@ test.each(phases)("an interrupt %s leaves a call that goes on", async (_, until)
   expect(call.complaints).toEqual([]);
 });
 
-test("an interrupt in the words before a transfer does not stop it", async () => {
+test("an interrupt in the text before a transfer does not stop it", async () => {
   const fixture = await openVoiceFixture({ config: { transfer: { dial: ["+15005550009"] } } });
   const call = await fixture.dial();
   call.digit("0");

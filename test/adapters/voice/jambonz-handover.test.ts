@@ -96,7 +96,7 @@ describe("humans whom jambonz rings", () => {
     expect(missed(board)).toHaveLength(1);
   });
 
-  it("are rung by the next connection when one was cut meanwhile, and it tells what came of that", async () => {
+  it("are rung by the next connection after one was cut, which reports the result", async () => {
     const { board, phone, line, connect } = await ringing("voicemail");
     line.cut();
     await board.channel.until("lost", (channel) => sessionHistory(channel).length === 3);

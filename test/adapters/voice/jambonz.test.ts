@@ -139,7 +139,7 @@ describe("a call through jambonz", () => {
     expect(sessionHistory(board.channel)).toEqual(["opened"]);
   });
 
-  it("takes partial words as a sign of life only", async () => {
+  it("takes partial transcripts as a sign of life only", async () => {
     const { board, phone, line } = await call();
     phone.partial("when do");
     phone.speak("When do you open?");
@@ -182,7 +182,7 @@ describe("a call through jambonz", () => {
       callerId: "+15005550006",
       target,
     });
-    // The two sentences are not played to a listener; the sentence before was played.
+    // The application does not listen to the transferred call; the sentence before it was played.
     expect(phone.listening).toBe(false);
     expect(phone.played.at(-1)).toMatch(/colleague/);
   });

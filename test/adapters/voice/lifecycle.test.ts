@@ -123,7 +123,7 @@ const phases: readonly Phase[] = [
   ["in the caller's silence", (fixture) => fixture.clock.passes(8000)],
 ];
 
-test.each(phases)("a socket cut %s is lost, and the call goes on over another", async (_, until) => {
+test.each(phases)("a socket cut %s is lost, and the call continues over another", async (_, until) => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
@@ -140,7 +140,7 @@ test.each(phases)("a socket cut %s is lost, and the call goes on over another", 
   await fixture.channel.until("closed", () => fixture.sessions("closed").length === 1);
 });
 
-test("what was said just before the line broke is stored", async () => {
+test("speech just before the connection broke is stored", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   call.say("My last words.");

@@ -218,7 +218,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     expect(sessionHistory(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([]);
   });
 
-  it("transfers although the caller speaks meanwhile", async () => {
+  it("transfers although the caller speaks at the same time", async () => {
     const { board, peer } = await ready(provider);
     peer.begin();
     if (provider !== telnyx) await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));

@@ -126,7 +126,7 @@ test("status callbacks settle the draft by its key, and end the call", async () 
   ]);
 });
 
-test("nobody is called for an answer without a call, nor without an account", async () => {
+test("no call is placed for an answer without a call, nor without an account", async () => {
   const fixture = await openPlacing();
   const [draft] = fixture.adapter.outbound?.compose(reply({ text: "An answer." })) ?? [];
   const attempt = {

@@ -32,7 +32,7 @@ async function connects(fixture: VoiceFixture): Promise<WebSocket> {
   return socket;
 }
 
-test("words after a transfer that nobody took are new words, also turn by turn", async () => {
+test("speech after an unanswered transfer is new speech, also turn by turn", async () => {
   const config = { dialect: "gather", transfer: { ...human, no_answer: "agent" } };
   const fixture = await openVoiceFixture({ config, phone: { pace: 1, dialed: () => "no-answer" } });
   const call = await fixture.dial();
@@ -55,7 +55,7 @@ test("words after a transfer that nobody took are new words, also turn by turn",
   await call.hangUp();
 });
 
-test("turn by turn: a call is not over because nothing is heard of it while humans talk", async () => {
+test("turn by turn: a call without requests is not over while humans talk", async () => {
   const fixture = await openVoiceFixture({ config: { dialect: "gather", transfer: human } });
   await posted(fixture, "/gather", {});
   expect(await posted(fixture, "/gather?n=1&q=0", { Digits: "0" })).toContain("<Dial ");
@@ -78,7 +78,7 @@ test("turn by turn: a clock that was set back does not silence a waiting call", 
   expect(await waits).toContain("One moment, please.");
 });
 
-test("a transfer whose frame never left leads to the human all the same", async () => {
+test("a transfer whose frame was never sent still leads to the human", async () => {
   const fixture = await openVoiceFixture({ config: { transfer: human } });
   const line = await connects(fixture);
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
@@ -95,7 +95,7 @@ test("a transfer whose frame never left leads to the human all the same", async 
   expect(body).toContain("<Number>+15005550009</Number>");
 });
 
-test("a goodbye that was stored is one, although the line broke before the provider heard of it", async () => {
+test("a stored goodbye ends the call, although the connection broke before the provider received it", async () => {
   const fixture = await openVoiceFixture({});
   await connects(fixture);
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
@@ -104,7 +104,7 @@ test("a goodbye that was stored is one, although the line broke before the provi
   expect(body).toContain("<Response><Hangup/></Response>");
 });
 
-test("a call that goes on after its end was stored ends again", async () => {
+test("a call that continues after its end was stored ends again", async () => {
   const fixture = await openVoiceFixture({});
   await connects(fixture);
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);

@@ -149,7 +149,7 @@ describe("speakable", () => {
     );
   });
 
-  it("says plain words as they are", () => {
+  it("speaks plain text as it is", () => {
     const word = fc.stringMatching(/^[a-zäöüß]{2,10}$/).filter((one) => one !== "xd");
     fc.assert(
       fc.property(fc.array(word, { minLength: 1, maxLength: 20 }), (words) => {

@@ -115,7 +115,7 @@ describe("a call through Telnyx", () => {
     expect(xml).toContain('<Language code="de" ttsProvider="telnyx" voice="Telnyx.NaturalHD.astra"/>');
   });
 
-  it("is asked and answered; partial words are none", async () => {
+  it("is asked and answered; partial transcripts are ignored", async () => {
     const { board, line } = await live();
     line.say({ type: "prompt", voicePrompt: "when do", lang: "en", last: false });
     line.say({ type: "prompt", voicePrompt: "When do you open?", lang: "en", last: true });

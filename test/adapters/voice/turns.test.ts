@@ -98,7 +98,7 @@ test("a long answer is spoken in part, and the rest is offered", async () => {
   expect(spoken.text).toBe("One is first. Two is second. There is more to say about it. Shall I go on?");
 });
 
-test("an interrupt is stored with what was heard and with the message whose answer was cut", async () => {
+test("an interrupt is stored with the part that was played and with the message whose answer was cut", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   const asked = await fixture.says(call, "Tell me about it.");

@@ -19,7 +19,7 @@ const config = {
 };
 const human = { dial: ["+15005550009"] };
 
-test("an agent that answers within the first second is heard without a filler", async () => {
+test("an answer within the first second is spoken without a filler", async () => {
   const fixture = await openVoiceFixture({ config });
   const call = await fixture.dial();
   await fixture.says(call, "Hello?");
@@ -88,19 +88,25 @@ test.each([500, 5000, 12_000, 24_000])("an answer after %i ms is spoken once", a
   expect(said(call).filter((text) => text === "The answer.")).toHaveLength(1);
 });
 
-test.each([30_000, 60_000])("an answer after %i ms comes too late: the caller was told and transferred", async (ms) => {
-  const fixture = await openVoiceFixture({ config: { ...config, transfer: human } });
-  const call = await fixture.dial();
-  const asked = await fixture.says(call, "Hello?");
-  await fixture.clock.passes(ms);
-  expect(await fixture.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
-  await fixture.clock.passes(6000);
-  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
-  await call.until((one) => one.verbs.some((verb) => verb.name === "Dial"));
-  await call.over;
-  expect(said(call).slice(-2)).toEqual(["So sorry.", "I am putting you through to a colleague. Please hold the line."]);
-  expect(said(call).join()).not.toContain("The answer");
-});
+test.each([30_000, 60_000])(
+  "an answer after %i ms is too late: the caller was informed and transferred",
+  async (ms) => {
+    const fixture = await openVoiceFixture({ config: { ...config, transfer: human } });
+    const call = await fixture.dial();
+    const asked = await fixture.says(call, "Hello?");
+    await fixture.clock.passes(ms);
+    expect(await fixture.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
+    await fixture.clock.passes(6000);
+    expect(fixture.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
+    await call.until((one) => one.verbs.some((verb) => verb.name === "Dial"));
+    await call.over;
+    expect(said(call).slice(-2)).toEqual([
+      "So sorry.",
+      "I am putting you through to a colleague. Please hold the line.",
+    ]);
+    expect(said(call).join()).not.toContain("The answer");
+  },
+);
 
 test("without a human, giving up ends the call", async () => {
   const fixture = await openVoiceFixture({ config });

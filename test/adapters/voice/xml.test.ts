@@ -55,7 +55,7 @@ test("languages, voices and hints", async () => {
     expect(text).toContain(part);
 });
 
-test("the agent's introduction greets where the configuration does not, and our own words where neither does", async () => {
+test("the agent's introduction greets where the configuration does not, and our default where neither does", async () => {
   const config = { greeting: undefined };
   expect(await started({ config, introduction: "This is Ada." })).toContain('welcomeGreeting="This is Ada."');
   expect(await started({ config })).toContain('welcomeGreeting="Hello, how can I help you?"');

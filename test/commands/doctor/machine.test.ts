@@ -38,7 +38,7 @@ describe("doctor", () => {
     expect((await one.print()).text).toBe("no problems found (--online also connects to the servers)");
   });
 
-  it("reports invalid keys with file, line and key, and the other findings all the same", async () => {
+  it("reports invalid keys with file, line and key, together with the other findings", async () => {
     const one = prepared(`${withMail}nodee: x\n`);
     chmodSync(one.config, 0o666);
     const { code, findings } = await one.doctor();

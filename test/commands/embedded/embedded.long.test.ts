@@ -21,7 +21,7 @@ async function running(config: string): Promise<Daemon> {
 
 const failures = ({ lines }: Daemon) => lines.filter(({ message }) => message === "model request failed");
 
-it("answers a mail with the model, and keeps the conversation beside the store across a restart", async () => {
+it("answers a mail with the model, and keeps the conversation next to the store across a restart", async () => {
   const mailbox = await startMailbox();
   const agent = "{ instructions: You sell lamps., knowledge: [ faq.md ] }";
   writeFileSync(join(mailbox.folder, "faq.md"), "# Shipping\nParcels to Norway take three days.\n");

@@ -70,7 +70,7 @@ it.each([
   await expect(sign()).rejects.toThrow(remedy);
 });
 
-it("reports a grant without a refresh token, and a code that nobody entered", async () => {
+it("reports a grant without a refresh token, and a code that was not entered", async () => {
   const { refresh_token: _, ...short } = granted.body as Record<string, unknown>;
   const without = await startIssuer([{ status: 200, body: short }]);
   await expect(without.sign()).rejects.toThrow("no refresh token");

@@ -100,13 +100,13 @@ test("an organization's key opens nothing of an agent's by a name that looks lik
   expect(errors).toEqual([]);
 });
 
-test("a key in the address is none", async () => {
+test("a key in the URL is ignored", async () => {
   const { ask } = await startGrounds();
   const path = `${operations.getAgent.path}?agent-secret-key=${keys.own}&Agent-Secret-Key=${keys.own}`;
   expect(await ask({ method: "GET", path })).toMatchObject({ status: 403 });
 });
 
-test("what is not there and what is not yours are told apart by nobody without a key", async () => {
+test("a request without a key cannot distinguish missing objects from foreign ones", async () => {
   const { ask } = await startGrounds();
   for (const path of ["/external/nothing", "/external/", "/external/conversations/x", "/%65xternal/agents/users"]) {
     const { status, text } = await ask({ method: "GET", path });

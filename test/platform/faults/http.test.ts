@@ -178,7 +178,7 @@ test("chunks with an end are a body like any other", async () => {
   expect(await connection.answer()).toMatchObject({ status: 201 });
 });
 
-test("who asks whether to go on is told to, and then answered", async () => {
+test("a client with Expect: 100-continue gets 100, then the answer", async () => {
   const grounds = await startGrounds();
   const connection = await connected(grounds);
   const told = new Promise<string>((resolve) =>
@@ -212,7 +212,7 @@ describe("a client that takes its time", () => {
     expect(slow.filter(({ socket }) => socket.readableEnded || socket.destroyed)).toEqual([]);
   });
 
-  test.each(Object.entries(starts))("%s is told that its time is over", async (_where, start) => {
+  test.each(Object.entries(starts))("%s gets a timeout error", async (_where, start) => {
     const grounds = await startGrounds({ limits: { headersMs: 300, requestMs: 300 } });
     const connection = await connected(grounds);
     await connection.send(start);
@@ -238,7 +238,7 @@ describe("a client that takes its time", () => {
     },
   );
 
-  test("and goes away is no fault of ours", async () => {
+  test("and disconnects is not an internal error", async () => {
     const grounds = await startGrounds();
     for (const start of [...Object.values(starts), post("Transfer-Encoding: chunked\r\n", "ff\r\n{")]) {
       const connection = await connected(grounds);

@@ -377,7 +377,7 @@ function note(tally: Map<string, number>, { operation }: Plan, status: number): 
   tally.set(key, (tally.get(key) ?? 0) + 1);
 }
 
-test("10,000 random requests get documented answers, and the platform goes on", async () => {
+test("10,000 random requests get documented answers, and the platform continues", async () => {
   const tally = new Map<string, number>();
   for (const seed of seeds) await run(seed, tally);
   // They reach every operation, and get both through and refused.

@@ -84,7 +84,7 @@ function expectKept(times: readonly number[]): void {
   expect(broken).toBe(-1);
 }
 
-test("holds in any window of any arrivals, and nobody is refused without need", () => {
+test("holds in any window of any arrivals, and no request is refused without need", () => {
   const property = fc.property(bursts(60), (arrivals) => {
     const limiter = new Limiter({ requests: most, perSeconds: windowMs / 1_000 });
     const admitted: number[] = [];

@@ -365,7 +365,7 @@ describe("a mail with more elements than html-to-text is given", () => {
     );
     expect(fullText).not.toContain("EVIL");
   });
-  it("reads the words to the end", async () => {
+  it("reads the text to the end", async () => {
     const { fullText } = await read(html(`${many}<p>last words</p>`));
     expect(fullText.endsWith("\n\na\n\nlast words")).toBe(true);
     expect(fullText.match(/a/g)).toHaveLength(12_001);

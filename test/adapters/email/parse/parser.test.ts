@@ -211,7 +211,7 @@ describe("forwards in text", () => {
     expect(parsed.forwardedFrom?.address).toBe("bob@example.net");
     expect(parsed.text).toContain("my mug is broken");
   });
-  it("an answer to a forward is none", async () => {
+  it("a reply to a forward is not a forward", async () => {
     expect((await read(mail({ Subject: "Re: Fwd: Broken" }, "ok"))).forwardedFrom).toBeNull();
   });
 });

@@ -162,7 +162,7 @@ describe("what is kept", () => {
   it("the answer below a quote, without its signature", () => {
     expect(trimReply(`${quoted}\n\nIt has not come.\n\n-- \nAnna`).text).toBe("It has not come.");
   });
-  it("the words in front of a quote on one line", () => {
+  it("the text in front of a quote on one line", () => {
     expect(trimReply("No! On Fri, May 3, 2024 at 10:00 Support <s@example.com> wrote: > hello > you").text).toBe("No!");
   });
 });
@@ -240,7 +240,7 @@ describe("what must not be cut", () => {
     "-- \n2 x red\n1 x blue",
     "--\nIs that right?",
   ])("a list below dashes: %j", (list) => whole(`Please order\n\n${list}`));
-  it("words below our marker in a quote", () => {
+  it("text below our marker in a quote", () => {
     whole("Hello!\n\n> Which lamp?\n> [ref:bh-k3j5h2k1jh]\n>\n> The blue one.");
     whole(`I answer.\n\n${tail}\n[ref:bh-k3j5h2k1jh]\n\nThe blue one.`);
     expect(trimReply("Blue.\n\n> Which lamp?\n> [ref:bh-k3j5h2k1jh]\n>\n", ours).text).toBe("Blue.");
