@@ -74,7 +74,7 @@ test("a hundred and more questions are under way at once by default", async () =
   expect(kinds.filter((kind) => kind === "deferred")).toHaveLength(2);
 });
 
-test("closing rejects all waiting requests", async () => {
+test("closing defers the waiting requests", async () => {
   const { server, effect } = await startAgentClient();
   const { client } = startClient(server.url, 60_000, "key", { connections: 1 });
   server.script(hang);

@@ -105,7 +105,7 @@ describe("describe", () => {
     });
   });
 
-  test("takes an SMS signature as a string, an object with a text, or texts by language", async () => {
+  test("accepts an SMS signature as a string, an object with a text, or texts by language", async () => {
     const { client, server, signal } = await startAgentClient();
     const sms = (smsSignature: unknown) => ({
       systemName: "SMS",

@@ -123,7 +123,7 @@ describe("a conversation of several pages", () => {
     expect(await read()).toMatchObject({ end: 128, failure: { kind: "deferred" } });
   });
 
-  test("is searched from its end, so that a new question takes two requests", async () => {
+  test("is searched from its end, so that a new question needs two requests", async () => {
     const { lookUp, findSaid, server } = await reading(paging(talk(2_000)));
     expect(await lookUp("1998 xxxxxxxxxx")).toMatchObject({
       value: { state: "answered", answer: { questionId: "m-1998", replyId: "m-1999" } },

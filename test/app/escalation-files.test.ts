@@ -127,7 +127,7 @@ it.concurrent("carries files over the sandbox's mail server, a restart between",
   await carriesFiles(desk, notice);
 });
 
-it.concurrent("takes files without a word for an answer", async ({ onTestFinished }) => {
+it.concurrent("accepts files without text as a reply", async ({ onTestFinished }) => {
   // The setting for file names in requests to the agent has no effect here.
   const { daemon: desk, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
   await sends(desk, notice, "", pdf);
@@ -200,7 +200,7 @@ it.concurrent("notifies a responder who attached files for a customer of a text 
   expect(daemon.textsTo(anna)).toHaveLength(2);
 });
 
-it.concurrent("sends what fits, and tells of the rest; of a mail that is too large to be downloaded, too", async ({
+it.concurrent("sends the files that fit, and reports the others; also for a mail that is too large to download", async ({
   onTestFinished,
 }) => {
   const attachments = { max_sent_bytes: "120KB", max_bytes: "150KB" };

@@ -78,7 +78,7 @@ it.concurrent("passes from city to city, and to the chief, through the night the
   expect(await notifiedAt(daemon, clock, "2026-10-27T12:00:00Z")).toEqual([]);
 });
 
-it.concurrent("lets people sleep in their quiet hours, and finds the fallback when all do", async ({
+it.concurrent("respects quiet hours, and notifies the fallback when all responders are off duty", async ({
   onTestFinished,
 }) => {
   const clock = clockFrom("2026-03-28T20:30:00Z"); // 21:30 in Berlin, the evening before the clocks go forward

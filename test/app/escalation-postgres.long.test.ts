@@ -137,7 +137,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     noDeadlock(daemon);
   });
 
-  it("opens one escalation when both nodes notice it at the same instant", async ({ onTestFinished }) => {
+  it("opens one escalation when both nodes record the trigger at the same instant", async ({ onTestFinished }) => {
     const { desk: daemon, other } = await two(onTestFinished);
     daemon.model.hold();
     await daemon.text("A refund, please");
@@ -161,7 +161,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     noDeadlock(daemon);
   });
 
-  it("two people answer at the same instant: the customer gets both, one has it, the other knows", async ({
+  it("two responders reply at the same instant: the customer gets both, one owns it, the other is informed", async ({
     onTestFinished,
   }) => {
     const { desk: daemon, other } = await two(onTestFinished);

@@ -35,7 +35,9 @@ const states = async (daemon: EscalationDaemon) => (await daemon.escalations()).
 const acknowledgedBy = async (daemon: EscalationDaemon) =>
   (await daemon.escalations()).map(({ acknowledged_by }) => acknowledged_by);
 
-it.concurrent("ends the telling by ok, once, and tells the others who has it", async ({ onTestFinished }) => {
+it.concurrent("stops the notifications on ok, once, and informs the others of the owner", async ({
+  onTestFinished,
+}) => {
   const clock = movableClock();
   const daemon = await startEscalationDaemon(onTestFinished, { clock });
   const [number] = await escalate(daemon, anna);
@@ -118,7 +120,7 @@ it.concurrent("an ok to a closed or unknown escalation acknowledges no other", a
   expect(await daemon.textTo(bert, 1)).toBe("12 days are left, Bert");
 });
 
-it.concurrent("takes it by an answer to the mail, and by one to the first of several mails", async ({
+it.concurrent("acknowledges it by a reply to the mail, and by one to the first of several mails", async ({
   onTestFinished,
 }) => {
   const clock = movableClock();
@@ -149,7 +151,7 @@ it.concurrent("takes it by an answer to the mail, and by one to the first of sev
   expect(daemon.textsTo(anna)).toEqual([colleague]);
 });
 
-it.concurrent("tells of many in one message, however many there are", async ({ onTestFinished }) => {
+it.concurrent("notifies any number of escalations in one message", async ({ onTestFinished }) => {
   const clock = movableClock();
   const tiers = [{ notify: ["dora", "emil"], repeat: "0s", next: "24h" }];
   const daemon = await startEscalationDaemon(onTestFinished, { clock, escalation: { ...policy, tiers, group: "2h" } });

@@ -131,9 +131,7 @@ it.concurrent("is another one when the person has written since, and needs a hum
   expect(daemon.textsTo(dora.sms)).toHaveLength(2);
 });
 
-it.concurrent("finds the person again after the conversation was closed, when no new message was sent", async ({
-  onTestFinished,
-}) => {
+it.concurrent("detects an unanswered customer again after the escalation was closed", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   await daemon.textTo(dora.sms);

@@ -22,7 +22,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   });
   afterAll(() => dovecot?.dispose());
 
-  it.concurrent("marks what is handled: by a keyword, nothing that people see", async ({ onTestFinished }) => {
+  it.concurrent("marks handled mail by a keyword, and changes no visible flag", async ({ onTestFinished }) => {
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "keyword" });
     const mail = await daemon.write();
     await daemon.settled([mail]);
@@ -112,7 +112,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     expect(copy?.raw.trimEnd()).toBe(daemon.smtp.accepted[0]?.raw.trimEnd());
   });
 
-  it.concurrent("answers nothing twice and loses nothing when the mailbox counts anew", async ({ onTestFinished }) => {
+  it.concurrent("answers nothing twice and loses nothing after a UIDVALIDITY change", async ({ onTestFinished }) => {
     const channel = { imap: { poll: "2s" } };
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "validity", channel });
     const letters = [await daemon.write(), await daemon.write({ from: "ben@customer.example" })];
@@ -144,7 +144,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     await daemon.reports({ state: "ready" });
   });
 
-  it.concurrent("notices a line that is only half there, and reads on over a new one", async ({ onTestFinished }) => {
+  it.concurrent("detects a half-open connection, and continues over a new one", async ({ onTestFinished }) => {
     const proxy = await startTcpProxy(dovecot.port);
     onTestFinished(() => proxy.close());
     const channel = { imap: { port: proxy.port, poll: "2s" } };

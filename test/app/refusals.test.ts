@@ -27,7 +27,7 @@ describeReal("what is not answered", missing, () => {
   });
   afterAll(() => dovecot?.dispose());
 
-  it.concurrent("tells a sender at a cap once, although each mail begins a conversation", async ({
+  it.concurrent("notifies a sender at a cap once, although each mail begins a conversation", async ({
     onTestFinished,
   }) => {
     const caps = { sender: [{ max: 1, per: "1h" }], conversation: [], channel: [] };

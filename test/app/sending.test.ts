@@ -210,7 +210,7 @@ describeReal("replies that are not simply taken", missing, () => {
     { state: "dropped", channel: { unknown_window: "1s", on_unknown: "drop" } },
   ];
   for (const { state, channel } of answered) {
-    it.concurrent(`takes an answer without a quote for the receipt of a reply that is ${state}`, async ({
+    it.concurrent(`treats a reply without a quote as the receipt of a reply that is ${state}`, async ({
       onTestFinished,
     }) => {
       const user = `answered-${state === "dropped" ? "drop" : state}`;

@@ -31,7 +31,7 @@ it.concurrent("a STOP during the delay ends the reply that waits", async ({ onTe
   expect(daemon.questions()).toHaveLength(2);
 });
 
-it.concurrent("START lifts it, and the agent hears of neither", async ({ onTestFinished }) => {
+it.concurrent("START lifts it, and the agent receives neither keyword", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished);
   await daemon.text("STOP");
   await daemon.text("One question");

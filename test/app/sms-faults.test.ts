@@ -47,7 +47,7 @@ describe("what is refused for good", () => {
     expect(daemon.api.creates).toHaveLength(2);
   });
 
-  it.concurrent("who opted out at the provider is suppressed at once", async ({ onTestFinished }) => {
+  it.concurrent("a person who opted out at the provider is suppressed at once", async ({ onTestFinished }) => {
     const daemon = await startPhoneDaemon(onTestFinished);
     await daemon.text("one", { from: fate(21610) });
     await draftIs(daemon, "failed");

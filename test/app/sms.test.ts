@@ -72,7 +72,7 @@ it.concurrent("answers the webhook without the agent", async ({ onTestFinished }
   expect(daemon.textsTo()).toEqual([echoed("Are you slow?"), echoed("Still?")]);
 });
 
-it.concurrent("answers one text once, however often the provider tells of it", async ({ onTestFinished }) => {
+it.concurrent("answers one text once, with any number of repeated webhooks", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished);
   const { message } = await daemon.text("Hello?", { webhook: false });
   const tries = await Promise.all(Array.from({ length: 100 }, () => daemon.api.repeat(message)));

@@ -54,7 +54,7 @@ it.concurrent("one key reaches a human: the sentence first, then the transfer", 
   expect(daemon.log.some((line) => JSON.stringify(line).includes('"digit'))).toBe(false);
 });
 
-it.concurrent("a message on the machine reaches people as a mail, once", async ({ onTestFinished }) => {
+it.concurrent("a voicemail is mailed to the responders, once", async ({ onTestFinished }) => {
   const team = await teamMail(onTestFinished);
   const daemon = await startPhoneDaemon(onTestFinished, {
     ...team,
@@ -134,7 +134,7 @@ it.concurrent("we text a person first, and the reply continues there", async ({ 
   expect(await daemon.rows("SELECT id FROM conversations")).toHaveLength(1);
 });
 
-it.concurrent("we call a person, who hears why and is answered", async ({ onTestFinished }) => {
+it.concurrent("we call a person, speak the reason and answer the reply", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished, { voice: quick });
   const beginning = begin(daemon, { channel: "voice", to: anna, introduction: "Your lamp is ready." });
   const placed = await daemon.api.until(({ calls }) => calls[0]);

@@ -159,9 +159,7 @@ describe("a caller who talks over us", () => {
 });
 
 describe("a line that breaks", () => {
-  it.concurrent("is taken up again in the same conversation, and the answer is spoken there", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("is resumed in the same conversation, and the answer is spoken there", async ({ onTestFinished }) => {
     const phrases = [{ language: "en", lost_you: "I lost you." }];
     const daemon = await startPhoneDaemon(onTestFinished, {
       voice: { ...quick, phrases },

@@ -127,7 +127,7 @@ describeReal("The web console in Chromium", missing, () => {
     ]);
   });
 
-  it("shows a change without a reload, keeps what was typed, and tells when the daemon is gone", async () => {
+  it("shows a change without a reload, keeps typed input, and reports when the daemon is gone", async () => {
     const { page, rig: fixture, db } = await open();
     fixture.channels[0] = channel("support-mail", {
       state: "unauthorized",

@@ -205,7 +205,7 @@ describe("check", () => {
     expect(await check(file(relayed))).toMatchObject({ code: exitCodes.ok });
   });
 
-  it("takes the same durations and sizes in every block", async () => {
+  it("accepts the same durations and sizes in every block", async () => {
     const written = `${mail.replace("password:", "idle: 1.5m, poll: 0.5m, password:")}    max_age: 1.5d
     debounce: 1.5s
     max_size: 1.5MB

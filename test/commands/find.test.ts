@@ -148,7 +148,7 @@ it("the lists print answered messages, and only those of the time asked for", as
   expect(out).toContain("Dora: calls back");
 });
 
-it("a list of sent drafts tells where it stopped reading, and continues there", async () => {
+it("a list of sent drafts reports where it stopped reading, and continues there", async () => {
   const { run, db } = await filled();
   await db.tx((q) =>
     q.run(

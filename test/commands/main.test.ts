@@ -83,7 +83,7 @@ describe("the command line", () => {
     }
   });
 
-  it("offers ids only where a command takes them", async () => {
+  it("offers ids only where a command accepts them", async () => {
     const folder = mkdtempSync(join(tmpdir(), "bridgehead-repair-"));
     const config = join(folder, "bridgehead.yaml");
     writeFileSync(config, "store: sqlite:store.db\n");

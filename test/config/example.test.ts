@@ -181,7 +181,7 @@ describe("the JSON Schema", () => {
     expect(validate(JSON.parse(JSON.stringify(file)))).toBe(false);
   });
 
-  it("takes the core's keys, and any other, for an adapter it does not know", () => {
+  it("accepts the core's keys, and any other, for an adapter it does not know", () => {
     expect(validate(channel({ adapter: "@acme/fax", tray: "upper" }))).toBe(true);
     expect(validate(channel({ adapter: "@acme/fax", concurrency: "many" }))).toBe(false);
   });

@@ -70,7 +70,7 @@ describe("a good file", () => {
     expect(Object.isFrozen(read.channels[0]?.adapter)).toBe(false);
   });
 
-  it("takes references without quotes inside braces and brackets", async () => {
+  it("accepts references without quotes inside braces and brackets", async () => {
     const read = await config(
       `platform: { url: https://p.example.com, organization_key: \${env:ORG} }
 agents: { support: { key: \${env:KEY}, refresh: 5s } }
@@ -133,7 +133,7 @@ describe("references", () => {
     expect(read.channels[0]?.settings).toMatchObject({ pin: "77" });
   });
 
-  it("tell an empty credential from one that is not in the folder, and name the folder", async () => {
+  it("distinguish an empty credential from one that is not in the folder, and name the folder", async () => {
     const directory = join(folder, "few-credentials");
     mkdirSync(directory);
     writeFileSync(join(directory, "empty-pin"), "\n");
@@ -158,7 +158,7 @@ describe("references", () => {
     expect(read.channels[0]?.settings).toMatchObject({ paper: { size: "a k-1 b ${env:KEY}" } });
   });
 
-  it("warn of a file that everybody can read", async () => {
+  it("warn of a world-readable file", async () => {
     const path = join(folder, "open-pin");
     writeFileSync(path, "1");
     chmodSync(path, 0o644);

@@ -66,7 +66,7 @@ describe("a time zone", () => {
 });
 
 describe("duty", () => {
-  it("is always without configuration", () => {
+  it("is always on without configured hours", () => {
     expect(onDuty(rota("Europe/Berlin", []), 0)).toBe(true);
     expect(dutyAt(rota("Europe/Berlin", []), 0)).toEqual({ on: true });
   });

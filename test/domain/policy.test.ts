@@ -84,7 +84,7 @@ function diary(own: Policy, from: number, until: number, first: Progress = begin
 describe("step", () => {
   const people = [person("anna"), person("ben"), person("cleo", { hours: night }), person("chief")];
 
-  it("tells the first tier at once and again, then the next, and at last the fallback without end", () => {
+  it("notifies the first tier at once and again, then the next, and at last the fallback without end", () => {
     const own = policy(people, { tiers: [tier(["anna"]), tier(["ben"], { repeat: 0 })] });
     expect(diary(own, t0, t0 + hour)).toEqual([
       "+0: anna",
@@ -121,7 +121,7 @@ describe("step", () => {
     expect(diary(own, t0, t0 + 15 * minute)).toEqual(["+0: chief", "+15: chief"]);
   });
 
-  it("tells those who come on duty in the meantime, and no longer those who go", () => {
+  it("notifies responders who come on duty in the meantime, and no longer those who go off duty", () => {
     const shifts = [
       person("early", { hours: ["06:00-14:00"] }),
       person("late", { hours: ["14:00-22:00"] }),
@@ -155,7 +155,7 @@ describe("step", () => {
     expect(step(own, about, first.progress, t0 + 99 * hour)).toMatchObject({ notify: [], dueAt: null });
   });
 
-  it("tells once when the clock is put forward by days", () => {
+  it("notifies once when the clock is put forward by days", () => {
     const own = policy(people, { tiers: [tier(["anna"]), tier(["ben"])] });
     const first = step(own, about, begin(t0), t0);
     const later = t0 + 72 * hour;
@@ -183,7 +183,7 @@ describe("step", () => {
     expect(step(own, about, done.progress, t0 + minute).notify).toEqual([]);
   });
 
-  it("writes once to an address that two people share", () => {
+  it("notifies an address of two responders once", () => {
     const shared = [person("anna"), person("ben", { email: "anna@example.com" }), person("chief")];
     const own = policy(shared, { tiers: [tier(["ben", "anna"])] });
     expect(step(own, about, begin(t0), t0).notify.map((one) => one.person)).toEqual(["ben"]);
@@ -336,7 +336,7 @@ describe("forecast", () => {
     expect(looks).toMatchObject([{ at: t0, tier: null, notify: [{ person: "chief" }], spared: [] }]);
   });
 
-  it("ends with a policy that tells every second for a year", () => {
+  it("ends with a policy that notifies every second for a year", () => {
     const own = policy([person("anna"), person("chief")], {
       tiers: [tier(["anna"], { repeat: second, next: 365 * 24 * hour })],
     });

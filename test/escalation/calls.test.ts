@@ -156,7 +156,7 @@ it("opens another one for news of a call whose escalation is closed", async () =
   expect((await escalationsIn(pipeline.db)).map(({ state }) => state)).toEqual(["closed", "open"]);
 });
 
-it("tells of a message for people also where the channel has no notify, and of the call it knows nothing else of", async () => {
+it("reports a message for humans also where the channel has no notify, and the call if nothing else is known", async () => {
   const pipeline = await exchange();
   await pipeline.gets(missedCall(unserved, "the agent did not answer"));
   expect(await pipeline.listed("held")).toEqual(["for-humans"]);

@@ -47,7 +47,7 @@ async function fixture() {
   };
 }
 
-it("what a person requests after it is opened, and a late message for a closed one is not", async () => {
+it("opens for a customer's newer message, and ignores a late trigger for a closed one", async () => {
   const { clock, db, raises, closes } = await fixture();
   await db.tx(async (q) => {
     await conversation(q, "k");

@@ -58,7 +58,7 @@ async function openWard(over: Parameters<typeof policyOf>[0] = {}): Promise<Ward
 const down = { state: "degraded" } as const;
 const well = { state: "ready", reason: null } as const;
 
-it("tells of a channel when it has been down for long, once", async () => {
+it("notifies of a channel after a long outage, once", async () => {
   const ward = await openWard();
   await ward.looks(down);
   await ward.after(9, down);

@@ -122,7 +122,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     };
   }
 
-  it("a look that both see due is taken once", async ({ onTestFinished }) => {
+  it("a poll that is due on both nodes is claimed once", async ({ onTestFinished }) => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, 0));
     const rate = reserveOf(one, clock);

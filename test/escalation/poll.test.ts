@@ -142,7 +142,7 @@ describe("a look at a large conversation", () => {
     expect(await delivered()).toHaveLength(200);
   });
 
-  it("takes nothing that came before us for new when its first reading was cut off", async () => {
+  it("treats no earlier messages as new when its first reading was cut off", async () => {
     const { platform, look, human, delivered, messages, db } = await watched();
     for (let n = 0; n < 100; n++) messages.push(messageRecord(`history-${n}`, "assistant", "Earlier"));
     human("mine");

@@ -127,7 +127,9 @@ it.concurrent("a responder with a pending text is notified by mail after the SMS
   expect(daemon.textsTo(dora.sms)).toEqual([]);
 });
 
-it.concurrent("who waits for a text gets it from the number that carries texts now", async ({ onTestFinished }) => {
+it.concurrent("a responder with a pending text gets it from the number that currently sends texts", async ({
+  onTestFinished,
+}) => {
   const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
   pauses(daemon);
   await daemon.write({ subject: "My lamp", text: "I want a refund" });

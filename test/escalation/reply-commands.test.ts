@@ -29,7 +29,7 @@ it("a yes may have been meant for the customer; an ok not", () => {
   expect(readInstructions("ok 417")).toMatchObject({ acknowledge: true, ambiguous: false });
 });
 
-describe("a word that takes it", () => {
+describe("a keyword that acknowledges it", () => {
   it.each(["ok", "Ok.", "OK!!!", "k", "👍", "👍🏽", "“ok”", "okay", "ack"])("%j, and no more", (text) =>
     expect(readInstructions(text)).toMatchObject({ acknowledge: true, ambiguous: false, text: "" }),
   );
@@ -102,7 +102,7 @@ describe("our own notice in an answer", () => {
     expect(longText({ ...matter, said: marked }, null, false)).not.toContain("[ref:");
   });
 
-  it("who writes in a customer's thread is not taken for the customer", () => {
+  it("a responder who writes in a customer's thread is not treated as the customer", () => {
     const row = {
       number: 417,
       reason: "r",

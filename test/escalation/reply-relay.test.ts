@@ -42,7 +42,7 @@ it.concurrent("the notification itself, sent back without or with text below it,
   expect((await daemon.escalations()).map(({ state }) => state)).toEqual(["open"]);
 });
 
-it.concurrent("who answered learns that the customer was not reached", async ({ onTestFinished }) => {
+it.concurrent("reports to the responder that the customer was not reached", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   await daemon.textTo(anna);
@@ -55,7 +55,7 @@ it.concurrent("who answered learns that the customer was not reached", async ({ 
   expect(await outbound(daemon, "human")).toEqual([{ state: "failed" }]);
 });
 
-it.concurrent("who answered learns that the customer wants no texts any more", async ({ onTestFinished }) => {
+it.concurrent("reports to the responder that the customer has opted out", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   await daemon.textTo(anna);

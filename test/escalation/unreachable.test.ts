@@ -23,7 +23,7 @@ it.concurrent("responders are notified again when the customer's message cannot 
   expect((await daemon.escalated("open"))[0]?.acknowledged_by).toBe(null);
 });
 
-it.concurrent("no agent sees what people answer when the policy is gone", async ({ onTestFinished }) => {
+it.concurrent("no agent sees responders' replies when the policy is gone", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");
   const notice = await daemon.mailTo(dora.email);
@@ -63,7 +63,7 @@ it.concurrent("a person's answer reaches the customer before the platform has th
   await daemon.escalated("acknowledged");
 });
 
-it.concurrent("who has it hears what the platform does not take", async ({ onTestFinished }) => {
+it.concurrent("reports to the owner what the platform rejects", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished, { escalation: doraAlone });
   await daemon.text("A refund, please");
   await daemon.textTo(dora.sms);

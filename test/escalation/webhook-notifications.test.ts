@@ -169,7 +169,7 @@ it.concurrent("a notified responder learns of another's acknowledgement, and can
   expect(await desk.rows(sources)).toEqual([]);
 });
 
-it.concurrent("a message that replies to no notification does not ask for a number", async ({ onTestFinished }) => {
+it.concurrent("a reply that matches no notification is ignored", async ({ onTestFinished }) => {
   const { daemon: desk, hook } = await servers(onTestFinished, status(204));
   const event: MessageEvent = {
     kind: "message",
@@ -186,7 +186,7 @@ it.concurrent("a message that replies to no notification does not ask for a numb
   expect(await desk.rows("SELECT id FROM turns")).toEqual([]);
 });
 
-it.concurrent("the channel of webhooks is no channel that people write on", async ({ onTestFinished }) => {
+it.concurrent("the webhook channel accepts no messages from customers", async ({ onTestFinished }) => {
   const { daemon: desk } = await servers(onTestFinished, status(204));
   const { host, agents } = desk.app();
   const channels = reportChannels(host, agents);

@@ -101,7 +101,7 @@ describe("an answer", () => {
   });
 });
 
-describe("what is notified", () => {
+describe("notification types", () => {
   const both = { acknowledge: true, reply: "We are on it." };
   it.each([
     ["escalation.opened", ["We are on it."], ["ok"]],

@@ -104,7 +104,7 @@ describe("a delivery", () => {
       expect(got).not.toHaveProperty(name);
   });
 
-  it("takes the secrets of its own moment: none is in the draft", async () => {
+  it("uses the current secrets: none is in the draft", async () => {
     const hook = await receiver();
     let people = [personAt(hook.url, { secret, headers: { "X-Key": "old-key" } })];
     const bench = openBench(hook.url, { policy: () => policyWith(people, ["127.0.0.1"]) });
@@ -117,7 +117,7 @@ describe("a delivery", () => {
     expect(new Webhook(other).verify(opened, headers)).toBeTruthy();
   });
 
-  it("reaches no responder who was removed", async () => {
+  it("reaches no recipient that is no longer configured", async () => {
     const hook = await receiver();
     const skill = lineWith([{ channel: "email", value: hook.url }]);
     for (const options of [{ policy: () => null }, { people: [] }, { people: [], lines: [skill] }])

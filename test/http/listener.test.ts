@@ -168,14 +168,14 @@ describe("health", () => {
     expect((await post(`${admin}/channels/sms/inbound`)).status).toBe(404);
   });
 
-  it("finds out once for all who ask the public /readyz within a second", async () => {
+  it("checks once for all requests of the public /readyz within a second", async () => {
     let looks = 0;
     const url = await start([], { ready: async () => ({ ready: (looks += 1) > 0 }) });
     await Promise.all(Array.from({ length: 20 }, () => fetch(`${url}/readyz`)));
     expect(looks).toBe(1);
   });
 
-  it("gives both ports back, and names the key of one that is taken", async () => {
+  it("releases both ports, and names the key of one that is in use", async () => {
     const url = await start([], { adminListen: { host: "127.0.0.1", port: 0 } });
     const taken = Number(new URL(listener.adminUrl ?? "").port);
     const first = listener;
@@ -269,14 +269,14 @@ describe("the listener", () => {
     expect(slowBody).toMatch(/^HTTP\/1\.1 408|^$/);
   });
 
-  it("takes no header of any size", async () => {
+  it("bounds the size of headers", async () => {
     const url = await start([echo()]);
     const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
     const answer = await raw(url, `${head}X: ${"y".repeat(20_000)}\r\n\r\n`).answer;
     expect(answer).toMatch(/^HTTP\/1\.1 431/);
   });
 
-  it("says which port is taken", async () => {
+  it("names the port that is in use", async () => {
     const url = await start();
     const port = Number(new URL(url).port);
     const second = startListener({

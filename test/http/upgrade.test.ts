@@ -143,7 +143,7 @@ it("finds each segment that a route leaves open", async () => {
   expect(JSON.stringify(door.lines)).not.toContain("s3cret");
 });
 
-it("answers 503 when authorizing fails or takes too long, and tells the adapter that it is over", async () => {
+it("answers 503 when authorizing fails or times out, and reports the end to the adapter", async () => {
   let late: AbortSignal | undefined;
   const door = await open(
     [
@@ -193,7 +193,7 @@ it("refuses whom it let in when the route is gone by then", async () => {
   expect(await status).toBe(503);
 });
 
-it("hears the first frames that come together with the handshake", async () => {
+it("reads the first frames that come together with the handshake", async () => {
   const heard: unknown[] = [];
   const door = await open([
     relay(async (socket) => {
@@ -242,7 +242,7 @@ it("counts sockets apart, so that calls do not starve webhooks", async () => {
   await door.dial();
 });
 
-it("cuts connections above the limit, and takes new ones when others have ended", async () => {
+it("cuts connections above the limit, and accepts new ones when others have ended", async () => {
   const door = await open([relay(echo)], { limits: { connections: 2 } });
   const idle = [raw(door.relay, "GET "), raw(door.relay, "GET ")];
   await expect

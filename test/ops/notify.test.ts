@@ -18,7 +18,7 @@ writeFileSync(command, `#!/bin/sh\nprintf '%s|' "$NOTIFY_SOCKET" "$@" >> ${calls
 chmodSync(command, 0o755);
 
 describe("the notifier", () => {
-  it("tells systemd through its own command, one call a fact", async () => {
+  it("notifies systemd through its own command, one call per state", async () => {
     const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, undefined, command);
     await notifier.extend(1500);
     await notifier.ready("3/4 channels ready,\n12 waiting");

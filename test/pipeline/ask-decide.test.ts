@@ -136,7 +136,7 @@ describe("after a lookup", () => {
     expect(over).toMatchObject({ kind: "failed", outcome: "unknown" });
   });
 
-  it("takes a question that the platform has as silent in manual mode, and as failed after half an hour", () => {
+  it("treats a question that the platform has as silent in manual mode, and as failed after half an hour", () => {
     const found = { state: "pending", questionId: "q" } as const;
     expect(afterPending(turn(), found, true)).toEqual({
       kind: "answered",

@@ -48,7 +48,7 @@ it("asks once when the clock is set forward while the platform thinks", async ()
   expect((await pipeline.turns())[0]).toMatchObject({ state: "answered" });
 });
 
-it("sends once when the clock is set forward while the provider takes its time", async () => {
+it("sends once when the clock is set forward while the provider is slow", async () => {
   const begun = Promise.withResolvers<void>();
   const outcome = Promise.withResolvers<SendOutcome>();
   let sends = 0;

@@ -104,7 +104,7 @@ it("acts in order of arrival: STOP, then START in one commit", async () => {
   expect(await suppressed(pipeline)).not.toBeNull();
 });
 
-it("takes no notice of a copy", async () => {
+it("ignores a duplicate", async () => {
   const pipeline = await openTexts();
   const id = externalId("SM1");
   await pipeline.say({ ...word("stop", "Bye."), id });
@@ -133,7 +133,7 @@ it("keeps the suppression to one of our numbers", async () => {
   expect([await suppressed(pipeline, "c"), await suppressed(pipeline, "d")]).toEqual([expect.any(String), null]);
 });
 
-it("starts counting bounces anew after START", async () => {
+it("restarts the bounce count after START", async () => {
   const refused = { kind: "refused", code: "30005", reason: "unknown", scope: "recipient" } as const;
   const pipeline = await openTexts({ provider: (count) => (count === 1 || count === 2 ? refused : undefined) });
   await pipeline.says("one");
@@ -170,7 +170,7 @@ it("cannot be released to the agent", async () => {
   await expect(pipeline.releases(1)).rejects.toThrow(/which no agent answers/);
 });
 
-describe("a word that we hear of late", () => {
+describe("a keyword that arrives late", () => {
   const minute = 60_000;
   /** A keyword as backfill delivers it, with the time at which it was sent. */
   const missed = (pipeline: Texts, consent: Consent["word"], ago: number, answer?: string) =>

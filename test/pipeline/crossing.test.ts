@@ -143,7 +143,7 @@ it("claims no more drafts than the adapter has capacity for, and continues when 
   expect([await pipeline.drafts(), highest]).toEqual([people.map(() => "sent"), most]);
 });
 
-it("takes seven statements for a mail that is sent, six of them of its own", async () => {
+it("needs seven statements for a mail that is sent, six of them of its own", async () => {
   const statements: string[] = [];
   const note = (sql: string) => void statements.push(dialect(sql, "sqlite").replace(/\s+/g, " ").trim());
   const counted = (q: Query): Query => ({

@@ -124,7 +124,7 @@ it("keeps people apart", async () => {
   expect(asked(pipeline).sort()).toEqual(["ask one\nthree", "ask two"]);
 });
 
-it("takes along what comes while the platform is away", async () => {
+it("includes messages that arrive while the platform is unavailable", async () => {
   const pipeline = await joining();
   pipeline.platform.faults.start = refusing(429);
   await pipeline.says("one");

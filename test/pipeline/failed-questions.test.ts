@@ -33,7 +33,7 @@ it("lists what two conversations were lost over, and asks it when that is releas
   expect(pipeline.sent).toEqual(["answer to hello"]);
 });
 
-it("counts the days of trying from the first try, gives up after them, and begins anew when released", async () => {
+it("counts the days of retries from the first try, gives up after them, and starts over when released", async () => {
   const pipeline = await openPipeline();
   pipeline.platform.faults.ask = refusing(408);
   await pipeline.arrives({ text: "hello" });

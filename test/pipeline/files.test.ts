@@ -74,7 +74,7 @@ it("are read at every attempt, and the draft holds none of their bytes", async (
   expect((await draftOf(pipeline))?.state).toBe("sent");
 });
 
-it("are readable by their owner alone: an unreadable one is sent later", async () => {
+it("keep the draft queued while they cannot be read", async () => {
   const { read, outbound } = parcels([], () => [fileRef("0123")]);
   const pipeline = await openPipeline({ outbound, line: carries });
   await answers(pipeline);

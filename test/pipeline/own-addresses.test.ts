@@ -48,7 +48,7 @@ describe("answers from the address that was written to", () => {
     expect(routes(pipeline.replies)).toEqual([`${second} > ${ann}: Call us.`]);
   });
 
-  it("continues an outbound conversation, from whichever number the provider chose", async () => {
+  it("continues an outbound conversation, from any number that the provider chose", async () => {
     const pipeline = await openTexts();
     const opening = { introduction: "Hello!", subject: null, context: null, speak: true };
     const wanted = { channel: "c", agent: "agent", address: ann, name: null, opening };

@@ -11,7 +11,7 @@ import { readSession } from "../../src/store/tables/sessions.ts";
 import { listen } from "../support/pipeline/stage.ts";
 import { conversation } from "../support/store/databases.ts";
 
-it("takes every open call for lost when the store is opened", async () => {
+it("treats every open call as lost when the store is opened", async () => {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-restart-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const config = { store: { kind: "sqlite", file: join(folder, "store.db") } } as const;

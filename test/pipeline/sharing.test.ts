@@ -89,7 +89,7 @@ it.each([
   expect(pipeline.platform.count("start a")).toBeGreaterThan(0);
 });
 
-it("answers who came first before it opens for who came later", async () => {
+it("answers the first sender before it opens for a later one", async () => {
   const pipeline = await openPipeline({
     rules: { concurrency: 1 },
     rate: { interval: 100_000, tolerance: 0 },

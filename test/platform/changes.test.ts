@@ -15,7 +15,7 @@ import {
 const missing = { status: 404, body: { message: "ENTITY_NOT_FOUND" } };
 
 describe("a conversation", () => {
-  test("takes a new title, state and status, each alone", async () => {
+  test("accepts a new title, state and status, each alone", async () => {
     const { call, open } = await startTestPlatform();
     const at = `conversations/${await open()}`;
     const changed = await call("PUT", at, { title: "Lamps" });

@@ -84,7 +84,7 @@ const defects: { readonly [rule: string]: (document: Description) => void } = {
   "operation-4xx-response": (document) => (start(document).responses = { 201: { description: "Done" } }),
 };
 
-test("the linter notices every planted defect", async () => {
+test("the linter finds every planted defect", async () => {
   const document = await description();
   for (const plant of Object.values(defects)) plant(document);
   const found = (await lint(document)).map(({ rule }) => rule);

@@ -142,7 +142,7 @@ describe("a stream", () => {
   });
 });
 
-test("silence is measured from the last sign of life, including one that arrived while the process was busy", async () => {
+test("silence is measured from the last sign of life, also after a busy event loop", async () => {
   let now = 0;
   let sleepers: { readonly until: number; readonly wake: () => void }[] = [];
   const clock = {

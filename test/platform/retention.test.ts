@@ -72,7 +72,7 @@ describe("a score", () => {
     expect((await fixture.get(`conversations/${id}`)).score).toBe(score ?? undefined);
   });
 
-  test("that fails does not delay a dialog's end, and there is none without a model", async () => {
+  test("that fails does not delay a dialog's end, and is absent without a model", async () => {
     const hook = await receiver();
     const webhooks = `webhooks: [{ title: T, url: "${hook.url}", trigger: end_dialog }]`;
     const fixture = await keeping(skill, webhooks);
@@ -185,7 +185,7 @@ describe("retention", () => {
     );
   });
 
-  test("leaves no delivery that tells of it", async () => {
+  test("leaves no delivery that mentions it", async () => {
     const hook = await receiver();
     const webhooks = `webhooks: [{ title: T, url: "${hook.url}", trigger: each_message }]`;
     const { open, say, get, later } = await keeping(skill(true, true), webhooks);

@@ -37,7 +37,7 @@ test("a quota answers so often in a month, then with its own text", async () => 
   expect(skills).toContainEqual(expect.objectContaining({ systemName: "MESSAGE_QUOTA", limit: 2 }));
 });
 
-test("a quota holds for many who ask at once, and a failed question takes nothing from it", async () => {
+test("a quota holds for parallel questions, and a failed question does not count", async () => {
   const model = await startModel();
   const text = definition(`skills: { message_quota: { limit: 5, response: No more. } }
     model: { url: "${model.url}", name: tiny }`);

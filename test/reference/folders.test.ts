@@ -43,7 +43,7 @@ describe("folders", () => {
     expect(readFileSync(path, "utf8")).toBe(wanted);
   });
 
-  it("takes the first sentence of a comment", () => {
+  it("uses the first sentence of a comment", () => {
     expect(purposeOf("// Reads a. Then\n// writes.\nimport x;\n")).toBe("Reads a");
     expect(purposeOf('import x;\n\n/**\n * Reads\n * a.b: `c` d.\n */\nexport const y = "";\n')).toBe("Reads a.b");
     expect(purposeOf("export {};\n")).toBe("");

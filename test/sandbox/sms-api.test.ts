@@ -57,7 +57,7 @@ const codeOf = (sending: Promise<unknown>): Promise<unknown> =>
     (error: { code?: unknown }) => error.code,
   );
 
-it("takes a text and shows it", async ({ onTestFinished }) => {
+it("accepts a text and shows it", async ({ onTestFinished }) => {
   const { api, client, text } = await open(onTestFinished);
   const made = await text("Hello");
   expect(made).toMatchObject({ status: "queued", direction: "outbound-api", body: "Hello", to: person });
@@ -137,7 +137,7 @@ it("lists by number and day, page by page, newest first", async ({ onTestFinishe
   expect(await bodies({ to: person, dateSentBefore: midnight, limit: 2, pageSize: 1 })).toEqual(["3", "2"]);
 });
 
-it("tells of a person's text with a signature that Twilio's check accepts", async ({ onTestFinished }) => {
+it("reports a person's text with a signature that Twilio's check accepts", async ({ onTestFinished }) => {
   const { url, seen } = await bridge(onTestFinished);
   const { api } = await open(onTestFinished, { webhooks: { inbound: `${url}/inbound?a=b#rc=2` } });
   const { message, tries } = await api.receive({ from: person, body: "", more: { OptOutType: "STOP" } });
@@ -176,7 +176,7 @@ it("sends what a webhook's answer says, as the provider would", async ({ onTestF
   expect(api.sent).toMatchObject([{ direction: "outbound-reply", to: person, body: "Oops" }]);
 });
 
-it("tells what became of a text, and what went wrong with it", async ({ onTestFinished }) => {
+it("reports the status and the error of a text", async ({ onTestFinished }) => {
   const { url, seen } = await bridge(onTestFinished);
   const { api, client } = await open(onTestFinished);
   const statusCallback = `${url}/status?draft=d1`;
@@ -216,7 +216,7 @@ it("gives media to the account alone, from a place that wants no credentials", a
   expect(api.fetched.map((one) => one.authorization)).toEqual([true, false]);
 });
 
-it("takes and lists calls", async ({ onTestFinished }) => {
+it("accepts and lists calls", async ({ onTestFinished }) => {
   const { api, client } = await open(onTestFinished);
   const made = await client.calls.create({ to: person, from: number, url: "http://127.0.0.1:1/call" });
   expect(api.calls).toMatchObject([{ sid: made.sid, to: person, url: "http://127.0.0.1:1/call" }]);
@@ -224,7 +224,7 @@ it("takes and lists calls", async ({ onTestFinished }) => {
   expect(await client.calls.list({ to: number })).toEqual([]);
 });
 
-it("says what it waited for in vain", async ({ onTestFinished }) => {
+it("names the missing event on timeout", async ({ onTestFinished }) => {
   const { api } = await open(onTestFinished);
   const found: Promise<SmsApi["sent"]> = api.until(({ sent }) => (sent.length > 0 ? sent : null), 50);
   await expect(found).rejects.toThrow("within 50 ms");

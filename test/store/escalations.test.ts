@@ -77,7 +77,7 @@ onEachDatabase((newDatabase) => {
       expect(other?.number).toBeGreaterThan(rows.find(({ id }) => id !== "other")?.number ?? Infinity);
     });
 
-    it("is one when two nodes notice the same trouble, and the same thing counts once", async () => {
+    it("is one when two nodes record the same trigger, and the same trigger counts once", async () => {
       const [one, two] = await nodes(newDatabase);
       const notices = (key: string) => ({
         key,

@@ -104,7 +104,7 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
     });
 
-    it("takes the same event from many at once, once", async () => {
+    it("accepts the same event from many at once, once", async () => {
       const db = await fresh(newDatabase);
       const results = await Promise.all(Array.from({ length: 20 }, () => db.tx((q) => insertEvent(q, event("1")))));
       expect(results.filter(Boolean)).toHaveLength(1);

@@ -9,7 +9,7 @@ const day = 86_400_000;
 
 onEachDatabase((newDatabase) => {
   describe("the list of events", () => {
-    it("reads a bounded number of events for a page, and tells where the next one continues", async () => {
+    it("reads a bounded number of events for a page, and reports where the next one continues", async () => {
       const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         for (let n = 1; n <= 220; n++) {

@@ -130,7 +130,7 @@ describe("sqlite only", () => {
       expect(found.earlier).toContain(id);
     });
 
-    it("counts as missing when it is damaged, and tells a lost store from a new one", async () => {
+    it("counts as missing when it is damaged, and distinguishes a lost store from a new one", async () => {
       const here = await started();
       const { id } = JSON.parse(readFileSync(`${here.file}-installation`, "utf8")) as { id: string };
       const other = await place();
@@ -146,7 +146,7 @@ describe("sqlite only", () => {
       expect(existsSync(`${here.file}-installation.new`)).toBe(false);
     });
 
-    it("is taken for older when the process died before it was written", async () => {
+    it("counts as older when the process died before it was written", async () => {
       const here = await started();
       const beside = readFileSync(`${here.file}-installation`);
       rmSync(`${here.file}-installation`);

@@ -370,7 +370,7 @@ onEachDatabase((newDatabase) => {
       ]);
     });
 
-    it("tells which platform messages belong to other turns", async () => {
+    it("reports which platform messages belong to other turns", async () => {
       const db = await withTurns(newDatabase, ["t1", "t2"]);
       await db.tx(async (q) => {
         await bindPlatform(q, "k", "p");

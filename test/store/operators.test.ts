@@ -78,7 +78,7 @@ onEachDatabase((newDatabase) => {
       expect(await ids({ state: "held", channel: "other", limit: 9 })).toEqual([]);
     });
 
-    it("reads a bounded number of sent drafts for a page, and tells where the next one continues", async () => {
+    it("reads a bounded number of sent drafts for a page, and reports where the next one continues", async () => {
       const ids = Array.from({ length: 220 }, (_, n) => `d${n + 100}`);
       const db = await withDrafts(newDatabase, ids);
       await db.tx((q) => q.run("UPDATE drafts SET state = CASE WHEN id = 'd100' THEN 'delivered' ELSE 'sent' END"));
@@ -218,7 +218,7 @@ onEachDatabase((newDatabase) => {
       await expect(db.tx((q) => releaseEvent(q, 999))).rejects.toThrow("there is none");
     });
 
-    it("tells per channel what is open, how old, and what is paused", async () => {
+    it("reports per channel what is open, how old, and what is paused", async () => {
       const db = await withDrafts(newDatabase, ["d1", "d2", "d3"]);
       await db.tx(async (q) => {
         await turn(q, "t1", "k", { receivedAt: Date.now() - 5000 });

@@ -116,7 +116,7 @@ onEachDatabase((newDatabase) => {
       await expect.poll(async () => (await lease()).length).toBe(1);
     });
 
-    it("tells how long the head is not due", async () => {
+    it("reports how long the head is not due", async () => {
       const db = await fresh(newDatabase);
       await db.tx(async (q) => {
         await conversation(q, "k");

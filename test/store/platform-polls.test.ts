@@ -69,7 +69,7 @@ onEachDatabase((newDatabase) => {
       expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
     });
 
-    it("counts the active conversations", async () => {
+    it("reports how long a conversation has been quiet, and its open escalation", async () => {
       const db = await withConversation(newDatabase);
       const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
       expect(await activity()).toMatchObject({ quiet: null, escalation: null });

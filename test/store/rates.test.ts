@@ -238,7 +238,7 @@ onEachDatabase((newDatabase) => {
       }
     });
 
-    it("takes nothing when the wait would be too long", async () => {
+    it("reserves nothing when the wait would be too long", async () => {
       const db = await fresh(newDatabase);
       const slow = rateOf(1, 60_000);
       const take = (wait: number) => db.tx((q) => takeRate(q, "r", slow, 1, wait));
@@ -250,7 +250,7 @@ onEachDatabase((newDatabase) => {
       expect(again.waitMs).toBeLessThanOrEqual(refused.waitMs);
     });
 
-    it("holds everybody back for a penalty, the longest one", async () => {
+    it("delays all callers for a penalty, the longest one", async () => {
       const db = await fresh(newDatabase);
       await db.tx((q) => penalise(q, "r", 30_000.4));
       await db.tx((q) => penalise(q, "r", 10));

@@ -277,7 +277,7 @@ onEachDatabase((newDatabase) => {
         expect(first?.head?.id).toBe("d0");
       });
 
-      it("takes the later parts of a reply along, and counts a reply in parts once", async () => {
+      it("includes the later parts of a reply, and counts a reply in parts once", async () => {
         const db = await withDelayed(3);
         await db.tx((q) => put(q, "drafts", "d1", "reply = 'rd0'"));
         const selection = { code: "queued" };
@@ -286,7 +286,7 @@ onEachDatabase((newDatabase) => {
         expect(await outbox(db, "send-now", selection)).toMatchObject({ matched: 3, changed: 0 });
       });
 
-      it("takes the earlier parts of a reply along, and drops the later ones with the first", async () => {
+      it("includes the earlier parts of a reply, and drops the later ones with the first", async () => {
         const db = await withDelayed(3);
         await db.tx((q) => put(q, "drafts", "d1", "reply = 'rd0'"));
         await outbox(db, "send-now", { ids: ["d1"] });

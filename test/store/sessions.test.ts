@@ -155,7 +155,7 @@ onEachDatabase((newDatabase) => {
       expect(await begun()).toBe(true);
     });
 
-    it("takes the calls of silent nodes for lost, and hastens what they were doing", async () => {
+    it("treats the calls of silent nodes as lost, and schedules their work at once", async () => {
       const db = await withCall(newDatabase);
       await db.tx(async (q) => {
         await takeLease(q, nodeLease("a"), "a", minute);
@@ -178,7 +178,7 @@ onEachDatabase((newDatabase) => {
       expect(await open(db, "b")).toBe(1);
     });
 
-    it("gives a node back the calls that were taken from it while it was cut off, and no others", async () => {
+    it("returns to a node the calls that were reassigned while it was cut off, and no others", async () => {
       const db = await withCall(newDatabase);
       await db.tx((q) => loseOrphans(q, 20_000));
       await db.tx((q) => reclaimSessions(q, "b"));

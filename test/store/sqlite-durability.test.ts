@@ -225,7 +225,7 @@ it("covers a commit and the record of the work that it starts with one sync", as
   expect(disk.syncs).toHaveLength(1);
 });
 
-it("tells of a commit before it is on disk, and lets a read wait for a commit that did not ask for the disk", async () => {
+it("reports a commit before it is on disk, and lets a read wait for a commit that did not ask for the disk", async () => {
   const disk = slowDisk();
   const db = await opened(newFile(), disk);
   const heard: string[] = [];

@@ -43,7 +43,7 @@ it("resolves no transaction before the commit is on disk", async () => {
   expect(told).toEqual(["second runs", "one"]);
 });
 
-it("rejects everybody in the commit when the disk is full, keeps what was there, and recovers", async () => {
+it("rejects every write in the commit when the disk is full, keeps earlier data, and recovers", async () => {
   const db = await fresh(sqliteDatabase);
   await db.tx((q) => writeSettings(q, "before", "{}"));
   const pages = await db.tx((q) => q.one<{ page_count: number }>("PRAGMA page_count"));

@@ -41,7 +41,7 @@ describe("a record", () => {
     expect(thing.exact.safeParse({ id: "1", size: 2 }).success).toBe(true);
   });
 
-  test("tells of each dropped field once", () => {
+  test("reports each dropped field once", () => {
     const told: string[] = [];
     const tell = once((name, field) => told.push(`${name}.${field}`));
     for (const id of ["1", "2"]) read(thing.read, { id, size: "2" }, tell);

@@ -43,7 +43,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     expect(subjects(channel)).toEqual(["Mail 1", "Mail 2"]);
   });
 
-  it("notices a line that is cut", async () => {
+  it("detects a connection that is cut", async () => {
     const proxy = await startTcpProxy(dovecot.port);
     const { channel, box } = boxes.open({}, { port: proxy.port });
     await ready(channel);
@@ -64,7 +64,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     expect(channel.statuses).toContainEqual({ state: "degraded", code: "store", reason });
   });
 
-  it("notices a line that is open at one end only", async () => {
+  it("detects a connection that is open at one end only", async () => {
     const proxy = await startTcpProxy(dovecot.port);
     const { channel, box, supervised } = boxes.open({}, { port: proxy.port, poll: "2s" });
     await ready(channel);

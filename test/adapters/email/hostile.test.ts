@@ -219,7 +219,7 @@ describeReal("hostile mail", missing, () => {
     expect(event?.raw?.length).toBeGreaterThan(0);
   });
 
-  it("takes a report of delay for no bounce", async () => {
+  it("does not classify a delay report as a bounce", async () => {
     const { channel, box } = boxes.open();
     await ready(channel);
     await dovecot.deliver(box, bounce("01hzx7key", "delayed"));

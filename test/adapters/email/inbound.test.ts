@@ -105,7 +105,7 @@ describeReal("reading a mailbox", missing, () => {
     expect(after.channel.calls.filter((call) => call.events.length > 0).length).toBeLessThanOrEqual(2);
   });
 
-  it("brings nothing twice when the mailbox counts anew", async () => {
+  it("delivers nothing twice after a UIDVALIDITY change", async () => {
     const { channel, box } = open({}, {}, before());
     await ready(channel);
     for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
@@ -200,7 +200,7 @@ describeReal("reading a mailbox", missing, () => {
     expect(channel.messages).toHaveLength(1);
   });
 
-  it("takes a burst of 500 in order, with few commits", async () => {
+  it("accepts a burst of 500 in order, with few commits", async () => {
     const { channel, box, supervised } = open();
     await ready(channel);
     await supervised.stop();

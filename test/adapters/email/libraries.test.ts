@@ -151,7 +151,7 @@ describeReal("imapflow on a real server", missing, () => {
     expect(complaints).toEqual([]);
   });
 
-  it("tells of flags that another session sets, and of new mail, while it idles", async () => {
+  it("reports flags that another session sets, and new mail, while it idles", async () => {
     const client = await connect();
     await client.mailboxOpen("INBOX");
     const flags = new Promise<string[]>((resolve) => client.on("flags", (event) => resolve([...(event.flags ?? [])])));
@@ -165,7 +165,7 @@ describeReal("imapflow on a real server", missing, () => {
     expect(await exists).toBe(4);
   });
 
-  it("tells a refused login by its response code", async () => {
+  it("recognizes a refused login by its response code", async () => {
     const error = await connect("support", "wrong").catch((reason: unknown) => reason);
     expect(error).toMatchObject({ authenticationFailed: true, serverResponseCode: "AUTHENTICATIONFAILED" });
     expect(statusOf(error, 1)).toMatchObject({ state: "unauthorized", code: "login" });

@@ -24,7 +24,7 @@ describe("an IMAP login that is refused with a response code", () => {
     for (const count of [1, 10]) expect(statusOf(refusedBy(code), count)).toEqual({ state, code: kind, reason });
   });
 
-  it("takes the code before the text", () => {
+  it("prefers the code to the text", () => {
     const error = refusedBy("UNAVAILABLE", "Temporary authentication failure, too many sessions.");
     expect(statusOf(error, 1)).toMatchObject({ code: "server" });
   });

@@ -156,7 +156,7 @@ it("stores the Message-ID that a server assigns instead of our own", async () =>
   await own.close();
 });
 
-it("tells a refused recipient from refused copies", async () => {
+it("distinguishes a refused recipient from refused copies", async () => {
   const own = await startSmtpPeer();
   const { adapter } = adapterFor(
     settingsFor(1, own.port, { reply: "all", smtp: { login: false } as Settings["smtp"] }),

@@ -271,7 +271,7 @@ describe("a long text", () => {
     await centre.close();
   });
 
-  it("that stays incomplete is taken as it is, and says so", async () => {
+  it("that stays incomplete is accepted as it is, and marked", async () => {
     const centre = await startSmsc();
     await using fixture = openSmpp({ port: centre.port, incomplete_after: "100ms" });
     await bound(fixture);

@@ -164,7 +164,7 @@ describe("a webhook", () => {
     expect(channel.messages.length).toBe(1);
   });
 
-  it("tells the word that Telnyx answered itself", async () => {
+  it("reports the keyword that Telnyx answered itself", async () => {
     const { post, channel, url } = fixture({ opt_out: { stop_text: "You are out." } });
     await post(webhook(url, received("m-1", "Arrêt svp", { autoresponse_type: "STOP" })));
     await post(webhook(url, received("m-2", "stop")));
@@ -174,7 +174,7 @@ describe("a webhook", () => {
     ]);
   });
 
-  it("tells what became of a text, with our key from the signed address", async () => {
+  it("reports the status of a text, with our key from the signed address", async () => {
     const { post, channel, url } = fixture();
     const callback = `${channel.url("/status").href}?draft=abc123`;
     const failed = { errors: [{ code: "40001", title: "Not routable", detail: "to +15550177" }] };
@@ -201,7 +201,7 @@ describe("a webhook", () => {
     expect(channel.stored[2]).toHaveProperty("detail", expect.not.stringContaining("15550177"));
   });
 
-  it("of another kind is taken and tells nothing; one that should be understood and is not comes again", async () => {
+  it("of another kind is acknowledged and ignored; a known one that fails to parse is requested again", async () => {
     const { post, channel, url } = fixture();
     expect(await post(webhook(url, event("10dlc.campaign.update", { any: "thing" })))).toBe(200);
     for (const body of [

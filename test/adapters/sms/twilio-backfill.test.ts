@@ -72,7 +72,7 @@ it("answers nothing of the past on the very first start, however recent", async 
   await history.close();
 });
 
-it("begins anew at a cursor of another provider", async () => {
+it("starts over at a cursor of another provider", async () => {
   await missed("before");
   const here = openTwilio(api.url);
   await running(here, cursor("bind:42"), (channel) => looks(channel, 1));
@@ -87,7 +87,7 @@ it("finds texts although our clock was an hour ahead for a while", async () => {
   expect(complete(here.channel)).toBeLessThanOrEqual(wallClock().now());
 });
 
-it("takes what came while we were away, oldest first, once", async () => {
+it("fetches the texts that arrived during the downtime, oldest first, once", async () => {
   for (const body of ["one", "two", "three"]) await missed(body);
   const here = openTwilio(api.url);
   await running(here, ago(minute), (channel) => looks(channel, 3));
@@ -279,7 +279,7 @@ it("says when the provider cannot reach us, however well we reach it", async () 
   expect(await beside.adapter.probe?.(AbortSignal.timeout(60_000))).toEqual({ state: "ready" });
 });
 
-it("takes a word of consent at once, and looks again soon for what its webhook may still bring", async () => {
+it("accepts a consent keyword at once, and polls again soon for texts that its webhook may still deliver", async () => {
   await missed("hello?");
   await missed("STOP");
   const clock = movableClock();

@@ -107,7 +107,7 @@ describe("a text", () => {
     expect(await work).toBe(200);
   });
 
-  it("that could not be stored is thrown back, and taken when it comes again", async () => {
+  it("that could not be stored is rejected, and accepted on the retry", async () => {
     const { post, channel } = openTwilio(api);
     channel.reject();
     const request = () => signed(at("/inbound"), textForm("SM1", "again"));
@@ -302,7 +302,7 @@ describe("a status", () => {
     expect(event.detail).toContain(String(code));
   });
 
-  it("of failure has the provider's code, and a name of its own for who opted out", async () => {
+  it("of failure has the provider's code, and a separate code for an opt-out", async () => {
     for (const [ErrorCode, code] of [
       ["21610", "opted-out"],
       ["30006", "30006"],

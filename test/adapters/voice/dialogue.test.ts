@@ -210,7 +210,7 @@ describe("the played part of a reply", () => {
 });
 
 describe("an agent that is not asked now", () => {
-  it("costs no fillers: an apology at once, then the end, and people know of the call", async () => {
+  it("costs no fillers: an apology at once, then the end, and responders are notified", async () => {
     const fixture = await openVoiceFixture({ active: false });
     const call = await fixture.dial();
     await fixture.clock.passes(8000);

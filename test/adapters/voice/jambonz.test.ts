@@ -209,7 +209,7 @@ describe("a call through jambonz", () => {
     expect(phone.listening).toBe(true);
   });
 
-  it("takes up a call whose connection was cut: nothing is greeted, the pending answer is spoken", async () => {
+  it("resumes a call whose connection was cut: nothing is greeted, the pending answer is spoken", async () => {
     const { board, phone, line } = await call();
     phone.speak("When do you open?");
     await board.heard();

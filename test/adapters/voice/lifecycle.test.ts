@@ -176,7 +176,7 @@ test("without a line an answer waits; after the end it is refused", async () => 
   expect(await fixture.answer(call, "Hi.")).toMatchObject({ kind: "refused", code: "ended" });
 });
 
-test("a call is taken up three times, then it ends with an apology", async () => {
+test("a call is resumed three times, then it ends with an apology", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   for (let connections = 2; connections <= 4; connections++) {
@@ -206,7 +206,7 @@ test("a draining daemon lets the sentence end, and the call finds the next one",
   expect(call.complaints[0]).toContain("64105");
 });
 
-test("a store that takes nothing ends the connection, and the call is taken up again", async () => {
+test("a store that rejects writes ends the connection, and the call is resumed", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);

@@ -275,7 +275,7 @@ describe("a call through Retell", () => {
     await line.until("another pong", (frame) => frame["timestamp"] === 5);
   });
 
-  it("takes up a call whose connection was cut: nothing is greeted, the pending answer is spoken", async () => {
+  it("resumes a call whose connection was cut: nothing is greeted, the pending answer is spoken", async () => {
     const { board, line } = await call();
     line.say(required(1, [greeting, ["user", "Are you open?"]]));
     await board.heard();

@@ -137,7 +137,7 @@ test("a silent caller is asked twice, then the call ends", async () => {
   expect(fixture.sessions("closed")).toMatchObject([{ reason: "silent" }]);
 });
 
-test("any sign of life begins the silence anew", async () => {
+test("any sign of life restarts the silence timeout", async () => {
   const fixture = await openVoiceFixture({ config });
   const call = await fixture.dial();
   for (let n = 0; n < 4; n++) {
@@ -149,7 +149,7 @@ test("any sign of life begins the silence anew", async () => {
   expect(said(call)).toEqual([]);
 });
 
-test("who speaks into the goodbye may stay", async () => {
+test("a caller who speaks during the goodbye keeps the call open", async () => {
   const fixture = await openVoiceFixture({ config: { ...config, silence: { asks: 0 } } });
   const call = await fixture.dial();
   await fixture.clock.passes(11_300);
@@ -162,7 +162,7 @@ test("who speaks into the goodbye may stay", async () => {
   expect(fixture.sessions("closed")).toEqual([]);
 });
 
-test("silence is measured from the end of what we say, as the provider reports it", async () => {
+test("silence is measured from the end of our speech, as the provider reports it", async () => {
   const fixture = await openVoiceFixture({ config });
   const call = await fixture.dial();
   await fixture.says(call, "Hello?");

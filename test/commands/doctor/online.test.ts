@@ -70,7 +70,7 @@ it("finds nothing when all servers answer", async () => {
   });
 });
 
-it("tells a platform that is not reached from one that rejects the key", async () => {
+it("distinguishes an unreachable platform from one that rejects the key", async () => {
   const escalation = await reachable();
   const dead = await examine("http://127.0.0.1:1", "", { escalation });
   expect([dead.code, dead.ids]).toEqual([exitCodes.failed, ["platform-unreachable"]]);

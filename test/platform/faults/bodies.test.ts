@@ -114,7 +114,7 @@ describe.each(taking)("%s", (name) => {
     expect(ready.grounds.errors).toEqual([]);
   });
 
-  test("takes a byte order mark, any content type, and the last of two", async () => {
+  test("accepts a byte order mark, any content type, and the last of two", async () => {
     for (const [before, after, headers] of [
       ["\ufeff", "", {}],
       ["", "", { "content-type": "text/xml; charset=utf-16" }],

@@ -30,7 +30,7 @@ describe("bounces", () => {
       detail: "5.1.1 smtp; 550 5.1.1 no such user",
     });
   });
-  it("takes a full mailbox and a server that gave up for passing", async () => {
+  it("classifies a full mailbox and a server that gave up as temporary", async () => {
     expect(await finding(bounce({ status: "5.2.2" }))).toMatchObject({ kind: "bounce", permanent: false });
     expect(await finding(bounce({ status: "4.4.7" }))).toMatchObject({ kind: "bounce", permanent: false });
   });

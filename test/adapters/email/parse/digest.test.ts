@@ -90,7 +90,7 @@ describe("copies of one message have one fingerprint", () => {
 });
 
 describe("different messages have different fingerprints", () => {
-  it("two short ones that only Date and Message-ID tell apart", async () => {
+  it("two short ones that differ only in Date and Message-ID", async () => {
     for (const text of ["yes\n", "thanks\n", "👍\n", ""]) {
       const first = await digest(mail({}, text));
       expect(await digest(mail({ "Message-ID": "<m2@example.org>" }, text))).not.toBe(first);

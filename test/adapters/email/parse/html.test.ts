@@ -325,7 +325,7 @@ describe("tables and other arrangements", () => {
       { type: "text/html; charset=utf-8", body: rich },
     ]);
   const table = "<table><tr><td>4711</td><td>2</td></tr><tr><td>4712</td><td>10</td></tr></table>";
-  it("takes the plain text when it says the same", async () => {
+  it("uses the plain text when both are equal", async () => {
     const raw = both(
       "4711    2\n4712   10\n<https://example.org/x>\n",
       `${table}<a href="https://example.org/x">https://example.org/x</a>`,
@@ -340,11 +340,11 @@ describe("tables and other arrangements", () => {
   ])("takes the HTML when the plain text is %s", async (_, plain) => {
     expect((await read(both(plain, table))).text).toBe("4711\t2\n4712\t10");
   });
-  it("takes the HTML when the plain text has what the HTML hides", async () => {
+  it("uses the HTML when the plain text has what the HTML hides", async () => {
     const raw = both("Hello EVIL", '<p>Hello <span style="display:none">EVIL</span></p>');
     expect((await read(raw)).fullText).toBe("Hello");
   });
-  it("takes the HTML when only it marks the quote", async () => {
+  it("uses the HTML when only it marks the quote", async () => {
     const raw = both("new words\n\nold words", "<p>new words</p><blockquote type=cite>old words</blockquote>");
     expect((await read(raw)).fullText).toBe("new words\n\n> old words");
   });

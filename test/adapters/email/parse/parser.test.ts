@@ -163,7 +163,7 @@ describe("attachments", () => {
     expect(file?.name).toBe(expected);
     expect(Buffer.from(file?.bytes ?? []).toString()).toBe("%PDF");
   });
-  it("tells images in the text from files, and keeps winmail.dat and carried mails", async () => {
+  it("distinguishes images in the text from files, and keeps winmail.dat and carried mails", async () => {
     const raw = multipart("mixed", [
       {
         type: 'multipart/related; boundary="r"',
