@@ -67,7 +67,7 @@ describe("what stops the channel", () => {
   it.concurrent.each([
     ["a login that is not taken", 20003, "unauthorized"],
     ["a number that is not ours", 21606, "degraded"],
-  ])("%s: nothing is burned, and it goes on when that is mended", async (_what, code, state) => {
+  ])("%s: no attempt is used up, and sending continues after the fix", async (_what, code, state) => {
     const clock = movableClock();
     await using daemon = await opened({ clock });
     daemon.api.fault({ code });
@@ -305,7 +305,7 @@ describe("what is left unanswered", () => {
   it.concurrent.each([
     ["", false],
     [", also after a restart", true],
-  ])("the same words to the same person are two texts%s", async (_when, restarted) => {
+  ])("the same text to the same person twice is two texts%s", async (_when, restarted) => {
     const clock = movableClock();
     await using daemon = await opened({ clock });
     daemon.api.progress([]);

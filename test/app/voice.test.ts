@@ -185,7 +185,7 @@ describe("a line that breaks", () => {
   it.concurrent.each([
     ["is killed", 0],
     ["is stopped", 1000],
-  ])("because the daemon %s: the next one goes on with the call", async (_how, drainMs) => {
+  ])("because the daemon %s: the next one continues the call", async (_how, drainMs) => {
     await using daemon = await opened();
     const call = await daemon.dial();
     call.say("First question");

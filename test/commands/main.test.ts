@@ -104,9 +104,9 @@ describe("the command line", () => {
   });
 
   it.each([
-    ["an exception", "throw new Error('boom')"],
-    ["a rejection", "void Promise.reject(new Error('boom'))"],
-  ])("ends with 70 at %s nobody caught", async (_what, defect) => {
+    ["exception", "throw new Error('boom')"],
+    ["rejection", "void Promise.reject(new Error('boom'))"],
+  ])("ends with 70 at an uncaught %s", async (_what, defect) => {
     const { child, ended, close } = await busyCheck(`process.on('SIGUSR2',()=>{${defect}})`);
     child.kill("SIGUSR2");
     const { code, err } = await ended;

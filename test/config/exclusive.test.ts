@@ -76,7 +76,7 @@ describe("two channels on one mailbox or number", () => {
     ["the user's case", { user: "Help@Example.COM" }],
     ["the other default port", { port: 143, tls: "starttls" }],
     ["the case of INBOX", { mailbox: "InBox" }],
-  ])("are recognized whatever is %s", async (_what, imap) => {
+  ])("are recognized despite a difference in %s", async (_what, imap) => {
     expect(await problems(mail("first") + mail("second", imap))).toHaveLength(1);
   });
 

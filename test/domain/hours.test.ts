@@ -48,7 +48,7 @@ describe("a window", () => {
     "2026-2-3",
     "2026-12-26..2026-12-24",
     "2026-12-24..",
-  ])("%j is none", (text) => {
+  ])("%j is invalid", (text) => {
     expect(readWindow(text)).toBeNull();
   });
 });

@@ -56,7 +56,7 @@ describe("subjects of automatic replies", () => {
     `Anna is not here: ${subject}`,
     `*** SPAM *** ${subject}`,
     "Ticket 12: 3 escalations are open",
-  ])("asks to confirm what begins with unknown words: %s", (given) =>
+  ])("asks to confirm what begins with unknown text: %s", (given) =>
     expect(machineReply(given, "ok")).toMatchObject({ level: "likely" }),
   );
 

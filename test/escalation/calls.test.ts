@@ -8,7 +8,7 @@ import type { Policy } from "../../src/domain/policy.ts";
 import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
-import { escalationsIn, noticesIn, raising, sourcesIn, told } from "../support/escalation/policy.ts";
+import { escalationsIn, noticesIn, notifies, raising, sourcesIn } from "../support/escalation/policy.ts";
 import { callOf, openPipeline, type TestPipeline } from "../support/pipeline/pipeline.ts";
 import { activeSettings } from "../support/pipeline/stage.ts";
 
@@ -133,7 +133,7 @@ it("notifies the informed responders of the call's end; after an acknowledgement
   await pipeline.tells("transferring", "no-answer");
   const [row] = await escalationsIn(pipeline.db);
   const id = row?.id ?? "";
-  const [dora] = [await told(pipeline.db, id, "dora"), await told(pipeline.db, id, "emil")];
+  const [dora] = [await notifies(pipeline.db, id, "dora"), await notifies(pipeline.db, id, "emil")];
   const said = async () => (await noticesIn(pipeline.db)).filter(({ kind }) => kind === "message");
   await pipeline.gets(missedCall(unserved, transferUnanswered));
   expect((await said()).map(({ text }) => text?.slice(0, 32))).toEqual(

@@ -5,7 +5,7 @@ import type { ChannelHealth } from "../../src/escalation/trigger/decide.ts";
 import { healthStage } from "../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
-import { escalationsIn, noticesIn, policyOf, told } from "../support/escalation/policy.ts";
+import { escalationsIn, noticesIn, notifies, policyOf } from "../support/escalation/policy.ts";
 import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";
 import { fresh, sqliteDatabase } from "../support/store/databases.ts";
@@ -103,7 +103,7 @@ it("closes it when the channel works again, and notifies the same responders", a
   const ward = await openWard();
   await ward.looks({ ...down, forMs: 10 * minute });
   const [row] = await escalationsIn(ward.db);
-  await told(ward.db, row?.id ?? "", "dora");
+  await notifies(ward.db, row?.id ?? "", "dora");
   await ward.after(1, well);
   await ward.after(1, well);
   expect(await escalationsIn(ward.db)).toMatchObject([{ state: "closed", due_at: null }]);
@@ -145,7 +145,7 @@ it("is not opened again after it was closed manually, until the channel has work
   const ward = await openWard();
   await ward.looks({ ...down, forMs: 10 * minute });
   const [row] = await escalationsIn(ward.db);
-  await told(ward.db, row?.id ?? "", "dora");
+  await notifies(ward.db, row?.id ?? "", "dora");
   await ward.db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
   await ward.after(60, down);
   ward.restarts();

@@ -8,7 +8,7 @@ import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
 import { insertNotices } from "../../src/store/tables/drafts.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { escalationsIn, raising, told } from "../support/escalation/policy.ts";
+import { escalationsIn, notifies, raising } from "../support/escalation/policy.ts";
 import { openPipeline, type TestPipeline, type TestPipelineOptions } from "../support/pipeline/pipeline.ts";
 import { receipt, refusing } from "../support/pipeline/stage.ts";
 import { conversation } from "../support/store/databases.ts";
@@ -166,7 +166,7 @@ async function telling(pipeline: TestPipeline): Promise<string> {
   delete pipeline.platform.faults.ask;
   const [row] = await escalationsIn(pipeline.db);
   const id = row?.id ?? "";
-  await told(pipeline.db, id, "dora");
+  await notifies(pipeline.db, id, "dora");
   await pipeline.scheduler.commit(async (q) => {
     const opened = await conversation(q, "k-dora", "c", person);
     const address = {

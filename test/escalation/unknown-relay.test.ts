@@ -16,7 +16,7 @@ const human = (id: string, text: string): PlatformMessage => ({ id, role: "human
 it.each([
   ["refused", 1],
   ["deferred", 2],
-])("words put again after an attempt that was %s are delivered from elsewhere %d times", async (outcome, count) => {
+])("text stored again after an attempt that was %s is relayed from the platform %d times", async (outcome, count) => {
   const pipeline = await openPipeline();
   const line = lineOf();
   const texts = await pipeline.db.tx(async (q) => {

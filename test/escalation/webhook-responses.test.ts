@@ -33,7 +33,7 @@ describe("an answer", () => {
     ["has a long name", json({ acknowledge: true, by: "x".repeat(500) }), "ok", "x".repeat(100)],
     ["has no name", json({ acknowledge: true, by: "\n" }), "ok", null],
     ["has an empty reply", json({ acknowledge: true, reply: " " }), "ok", null],
-  ])("that %s is a message from the one who was told", async (_what, answer, text, name) => {
+  ])("that %s is a message from the notified recipient", async (_what, answer, text, name) => {
     const hook = await receiver(answer);
     const bench = openBench(hook.url);
     expect((await bench.send(opened)).outcome).toMatchObject({ kind: "sent" });

@@ -229,7 +229,7 @@ describe("without an answer", () => {
     ["the line is cut", (socket: { destroy(): void }) => socket.destroy()],
     ["it is no HTTP", (socket: { end(text: string): void }) => socket.end("SSH-2.0-OpenSSH_9\r\n\r\n")],
     ["it breaks off in the head", (socket: { end(text: string): void }) => socket.end("HTTP/1.1 200 OK\r\ncontent-")],
-  ])("%s: nobody knows", async (_what, fault) => {
+  ])("%s: the outcome is unknown", async (_what, fault) => {
     const hook = await receiver();
     hook.answer((response) => response.socket && fault(response.socket));
     expect(await openBench(hook.url).send(opened)).toMatchObject({

@@ -162,7 +162,7 @@ describe("a person at a cap", () => {
   it.each<[string, Partial<MessageEvent>]>([
     ["a short code", { from: { address: "72345" } }],
     ["another agent", { hops: 1 }],
-  ])("is told nothing when it is %s", async (_what, over) => {
+  ])("is not informed when it is %s", async (_what, over) => {
     const pipeline = await openCapped();
     for (let at = 0; at < 4; at++) await pipeline.say({ ...written(ann, "+15550100", `text ${at}`), ...over });
     expect(await pipeline.listed("held")).toHaveLength(2);

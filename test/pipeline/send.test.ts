@@ -262,7 +262,7 @@ describe("reconcile", () => {
     [2, "now_ms()", "queued", 24_000],
     [3, "now_ms()", "queued", 240_000],
     [7, "now_ms() - 80 * 3600000", "failed", 0],
-  ])("after %i attempts since %s that nobody can tell of, sent again: %s", async (attempts, tried, state, wait) => {
+  ])("after %i attempts since %s with an unknown outcome, sent again: %s", async (attempts, tried, state, wait) => {
     const db = await withDrafts(0);
     await db.tx((q) => half(q, "unknown", 0));
     await db.tx((q) => put(q, "drafts", "d1", `attempts = ${attempts}, tried_at = ${tried}`));

@@ -148,7 +148,7 @@ describe("an organization's key", () => {
 test.each([
   ["users: [{ email: a@b.c }, { email: A@b.c }]", "", /another user has the same/],
   ["users: []", "users: [{ email: a@b.c, role: editor }]", /is no user of the organization/],
-])("a file of agents with users nobody can mean is refused (%s)", (users, assigned, problem) => {
+])("a file of agents with ambiguous or invalid users is refused (%s)", (users, assigned, problem) => {
   const text = `organization: { name: A, ${users} }\nagents: { a: { key: some-key-1, ${assigned} } }`;
   expect(() => readAgents(text, "a.yaml")).toThrow(problem);
 });

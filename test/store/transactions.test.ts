@@ -170,7 +170,7 @@ onEachDatabase((newDatabase) => {
         (q: Query) => q.writeOne(() => new Error("not one"), "UPDATE agents SET read_at = 1 WHERE id = 'x'"),
         /not one/,
       ],
-    ])("keeps nothing when %s, whatever the work does next", async (_, broken, message) => {
+    ])("keeps nothing when %s, with any further work", async (_, broken, message) => {
       const db = await fresh(newDatabase);
       const next = [
         async () => undefined,

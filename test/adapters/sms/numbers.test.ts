@@ -53,7 +53,7 @@ describe("numbers", () => {
     "<script>",
     "ann@example.com",
     "sms:\u0000",
-  ])("%j is none", (text) => {
+  ])("%j is invalid", (text) => {
     expect(canonicalNumber(text)).toBeNull();
   });
 

@@ -186,7 +186,7 @@ describe("pictures", () => {
     ["video/mp4", "[video received]"],
     ["text/vcard", "[contact or note received]"],
     ["application/pdf", "[file received]"],
-  ])("without words are told in words: %s", async (type, words) => {
+  ])("without text are described in text: %s", async (type, words) => {
     expect((await heard(textForm("MM1", "", media(1, type)))).text).toBe(words);
   });
 
@@ -209,7 +209,7 @@ describe("opt-out keywords", () => {
     ["unstop", "start"],
     ["HELP", "help"],
     ["Hilfe!", "help"],
-  ] as const)("%s is %s, with nothing said unless configured", async (body, word) => {
+  ] as const)("%s is %s, without a reply unless configured", async (body, word) => {
     expect((await heard(textForm("SM1", body))).consent).toEqual({ word });
     const answer = texts[`${word}_text`];
     expect((await heard(textForm("SM1", body), { opt_out: texts })).consent).toEqual({ word, answer });

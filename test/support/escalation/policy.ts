@@ -89,14 +89,14 @@ export interface Raised {
 export const escalationsIn = (db: Database): Promise<Raised[]> =>
   db.read((q) => q.all("SELECT id, about, state, cause, reason, due_at FROM escalations ORDER BY number"));
 
-/** Why, in the order in which it was noticed. */
+/** The details of all triggers, in the order in which they were recorded. */
 export const sourcesIn = async (db: Database): Promise<string[]> =>
   (await db.read((q) => q.all<{ detail: string }>("SELECT detail FROM triggers ORDER BY recorded_at, key"))).map(
     ({ detail }) => detail,
   );
 
-/** A notification was sent: the id of its target. */
-export async function told(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
+/** Adds a notification of an escalation to a new target. Returns the id of the target. */
+export async function notifies(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
   await db.tx(async (q) => {
     await addTargets(q, [
       {

@@ -251,7 +251,7 @@ describe("what must not be cut", () => {
     "My number is 4711.\n--\nAnna Doe\nOrder: 4711\nArticle: 12",
     "Please deliver to\n-- \nAnna Doe\n12 High Street",
     `Thanks\n\n${tail}\n\n> How many?\n\nThree pieces.`,
-  ])("other words that look like a quote or a signature: %j", (text) => whole(text, { ...ours, names: ["anna"] }));
+  ])("other text that looks like a quote or a signature: %j", (text) => whole(text, { ...ours, names: ["anna"] }));
   it("what the customer quotes", () => whole("It prints this:\n\n> error 17"));
   it("a last line directly above an attribution that begins with the name", () => {
     const line = "Support <support@example.com> schrieb am Fr., 3. Mai 2024, 10:00:";
