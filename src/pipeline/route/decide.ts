@@ -136,6 +136,10 @@ export const hasRoom = ({ room }: Run, row: EventRow): boolean =>
 export const guard = (message: Incoming, facts: Facts, line: ChannelRuntime): RouteDecision | null =>
   decideFirst(message, facts, line.rules) ?? decideGuards(message, facts, line);
 
+/** Returns whether the decision about a message depends on facts that only `loadUnasked` loads. */
+export const needsUnasked = (decision: RouteDecision | null, { counts }: Facts): boolean =>
+  decision === null ? capped(counts) !== null : decision.kind === "consent" || decision.kind === "hold";
+
 /** Decides about messages that do not depend on each other. `guarded`: the results of `guard`. Returns what is to be
  *  written. */
 export function decideAll(

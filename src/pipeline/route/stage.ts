@@ -32,6 +32,7 @@ import {
   isReply,
   isUnderCap,
   messageOf,
+  needsUnasked,
   newRun,
   noWrites,
   partiesOf,
@@ -95,6 +96,7 @@ const passOf = (deps: RouteDeps, line: ChannelRuntime): Pass => ({
 /** Pauses the channel when the messages of this run exceed one of its limits. Call after routing, in its transaction. */
 async function pauseAtLimit(q: Query, pass: Pass): Promise<void> {
   const { line, run } = pass;
+  if (!line.rules.pause_on || (run.loop === null && run.turns === 0)) return;
   const pause = pauseAt(pass, run, await loadLimits(q, line, run));
   if (pause === null || !(await writeLimitPause(q, line, pause))) return;
   const { channel } = line;
@@ -246,7 +248,8 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const asked = group.filter((message) => guarded.get(message) === null);
   if (asked.length > 0) await loadConversations(q, line, facts, asked);
   if (asked.length > 0 && line.rules.caps.channel.length > 0) run.uses ??= await loadUses(q, line);
-  await loadUnasked(q, pass, run, facts, guarded);
+  if ([...guarded].some(([message, decision]) => needsUnasked(decision, facts.get(message) as Facts)))
+    await loadUnasked(q, pass, run, facts, guarded);
   const writes = decideAll(pass, run, facts, guarded);
   await write(q, pass, writes);
   // The live sessions route these messages themselves.
