@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { personOf } from "../../../adapters/voice/engine/record.ts";
 import voice from "../../../adapters/voice/index.ts";
-import { languageOf, wording } from "../../../adapters/voice/speech/phrases.ts";
+import { languageOf, phrasesFor } from "../../../adapters/voice/speech/phrases.ts";
 
 const { config } = voice;
 const tokens = { auth_tokens: ["secret"] };
@@ -87,10 +87,10 @@ describe("phrases", () => {
   const settings = config.parse({ ...tokens, languages: [{ code: "de-AT" }], phrases });
 
   it("are the configured ones of the nearest language, else the defaults", () => {
-    expect(wording(settings, "en-US").goodbye).toBe("Bye.");
-    expect(wording(settings, "en-GB").goodbye).toBe("Cheerio.");
-    expect(wording(settings, "en-GB").stillThere).toEqual(["Hm?", "Hm?"]);
-    expect(wording(settings, "de").goodbye).toMatch(/Wiederhören/);
+    expect(phrasesFor(settings, "en-US").goodbye).toBe("Bye.");
+    expect(phrasesFor(settings, "en-GB").goodbye).toBe("Cheerio.");
+    expect(phrasesFor(settings, "en-GB").stillThere).toEqual(["Hm?", "Hm?"]);
+    expect(phrasesFor(settings, "de").goodbye).toMatch(/Wiederhören/);
   });
 
   it("are in a language of the configuration", () => {
