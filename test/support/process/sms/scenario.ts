@@ -217,11 +217,11 @@ export const matrixOfTexts = (cases: readonly TextCase[]) =>
     });
     afterAll(() => servers?.close());
 
-    for (const [index, { name, place: options, scenario: story }] of cases.entries()) {
+    for (const [index, { name, place: options, scenario }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
         const setup = await openSmsSetup(servers, options);
         try {
-          expect(await runTexts(setup, index, story)).toEqual([]);
+          expect(await runTexts(setup, index, scenario)).toEqual([]);
         } finally {
           await setup.close();
         }
