@@ -248,6 +248,22 @@ describe("a message that is not asked", () => {
     expect(writes.forHumans).toMatchObject([{ conversation: "k" }]);
   });
 
+  it("is for humans, and counts as held for the next one that only a human can read", () => {
+    const voicemail = received({ forHumans: { subject: "voicemail" } });
+    const sealed = received({ refusal: { code: "encrypted", reason: "encrypted", hold: true } });
+    const run = { ...newRun(), held: 19 };
+    const writes = decided(
+      [
+        [voicemail, { conversation: "k1" }],
+        [sealed, { conversation: "k2" }],
+      ],
+      contextOf(),
+      run,
+    );
+    // The twentieth: one escalation about the channel stands for all.
+    expect(writes.escalations.map(({ conversation }) => conversation)).toEqual([null]);
+  });
+
   it("is held over a cap, and its sender is notified once", () => {
     const context = () => contextOf(lineWith({ cap_text: "Too many." }));
     const counts = [{ name: "sender", cap, count: 10 }] as const;

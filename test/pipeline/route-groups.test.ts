@@ -4,6 +4,7 @@
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
+import type { EscalationHooks } from "../../src/pipeline/escalation.ts";
 import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { event } from "../support/store/databases.ts";
 
@@ -73,4 +74,41 @@ it("uses what earlier messages of the same run have changed", async () => {
   );
   expect(turns.find(({ question }) => question === "two")?.of).toBe(turns[0]?.of);
   expect(new Set(turns.map(({ of }) => of)).size).toBe(3);
+});
+
+it("lets messages wait at the channel's cap when another one of their group fails", async () => {
+  let isBroken = false;
+  const fails: EscalationHooks["open"] = async (_, { cause }) => {
+    if (cause === "held") throw new Error("planted");
+  };
+  const pipeline = await openPipeline({
+    clock: testClock(true),
+    rules: { caps: { sender: [], conversation: [], channel: [{ max: 1, per: 3_600_000 }] } },
+    line: (line) => ({ ...line, escalation: () => (isBroken ? ({ open: fails } as EscalationHooks) : null) }),
+  });
+  await pipeline.arrives({ text: "one", from: { address: "one@example.org" } });
+  const bodies = {
+    waits: mail({ text: "two", from: { address: "two@example.org" } }),
+    fails: mail({
+      text: "",
+      from: { address: "three@example.org" },
+      refusal: { code: "encrypted", reason: "encrypted", hold: true },
+    }),
+  };
+  isBroken = true;
+  await pipeline.scheduler.commit((q) =>
+    insertEvents(
+      q,
+      Object.entries(bodies).map(([id, body]) => event(id, { body: JSON.stringify(body) })),
+    ),
+  );
+  await pipeline.settles();
+  const due = await pipeline.db.read((q) =>
+    q.all("SELECT external_id, state, code, due_at > now_ms() AS later FROM events WHERE id > 1 ORDER BY id"),
+  );
+  // Without its due time the first one would be read again at once.
+  expect(due).toMatchObject([
+    { external_id: "waits", state: "stored", code: "cap-channel", later: 1 },
+    { external_id: "fails", state: "stored", later: 1 },
+  ]);
 });

@@ -193,12 +193,16 @@ function parsed(row: EventRow): Incoming | null {
 /** Runs `work` in a savepoint. Returns null, or the error after which nothing of it is kept. */
 async function attempt(q: Query, pass: Pass, work: () => Promise<void>): Promise<unknown> {
   const before = pass.committed.length;
+  const { room, ...counts } = pass.run;
+  const { none, noneForOthers } = room;
   try {
     await q.savepoint(work);
     return null;
   } catch (error) {
     pass.committed.length = before;
-    pass.run.uses = null;
+    // What was counted is not written. A message that must wait for room would be passed over, without its due time.
+    Object.assign(pass.run, counts, { uses: null });
+    Object.assign(room, { none, noneForOthers });
     return error ?? new Error("routing failed");
   }
 }

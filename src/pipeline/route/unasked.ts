@@ -38,7 +38,7 @@ export function addUnasked(
     case "hold":
       return addHeld(writes, context, run, message, facts, decision.refusal, place());
     case "humans":
-      return addForHumans(writes, context, decision.message, facts, place());
+      return addForHumans(writes, context, run, decision.message, facts, place());
     case "words":
       writes.spoken.push({ message, facts, session: decision.session });
       return;
@@ -93,6 +93,7 @@ const aboutChannel = (
 function addForHumans(
   writes: Writes,
   context: Context,
+  run: Run,
   message: HumansMessage,
   { attachments }: Facts,
   conversation: string,
@@ -108,6 +109,7 @@ function addForHumans(
     writes.lines.push((log) => log.warn({ channel, event: row.id }, "no recipient configured for messages to humans"));
     const reason = "it is for people, and the channel has no notify";
     writes.outcomes.push({ id: row.id, state: "held", code, reason, conversation });
+    run.held += 1;
   }
   writes.forHumans.push({ message, conversation });
 }

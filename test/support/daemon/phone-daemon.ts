@@ -47,6 +47,8 @@ export interface PhoneDaemonOptions {
   readonly clock?: Clock;
   readonly phone?: Partial<PhoneOptions>;
   readonly env?: Readonly<Record<string, string>>;
+  /** The agent's model. Default: it answers at once. */
+  readonly model?: Echo;
   /** The test starts it. */
   readonly stopped?: boolean;
   /** As the configuration has it. Default: a file of its own. */
@@ -115,7 +117,7 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
     void log.push({ level, message, fields });
   const logger = { debug: () => undefined, info: note("info"), warn: note("warn"), error: note("error") };
 
-  const model = await startEcho();
+  const model = options.model ?? (await startEcho());
   const platform = await startPlatform({
     file: platformFile,
     listen: { host: "127.0.0.1", port: 0 },

@@ -97,6 +97,19 @@ const circumstances: { readonly [name: string]: Plant } = {
         },
     },
   })),
+  /** A node that works in lanes which other nodes have leased. */
+  "leases-ignored": (altered) => ({
+    "src/pipeline/ask/rows.ts": {
+      leaseTurns: (real) => async (q, claim) => {
+        const taken = await q.run(
+          "UPDATE lanes SET lease_until = 0, holder = NULL WHERE direction = 'in' AND lease_until > now_ms()",
+        );
+        await q.run("UPDATE turns SET state = 'waiting' WHERE state = 'asking'");
+        if (taken > 0) altered();
+        return real(q, claim);
+      },
+    },
+  }),
   /** Shortens the 45 seconds after which a notification of unknown outcome is repeated. */
   "short-doubt": timed({ reconcile: { noticeWindow: 300 } }),
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */

@@ -1,9 +1,10 @@
 // Loaded into the daemon before anything else (`node --import`).
 //
 // KILL_AT="<point>[@<channel>]:<before|after>:<n>" ends the process by SIGKILL at the n-th publication of one point in one
-// phase. Its last output names the drafts between crossing and recorded outcome: only for those may the relay see a
-// second copy. With `:armed` at the end, the count begins with SIGUSR2, which the process acknowledges with a line
-// "armed". Each thread counts separately.
+// phase. Its last words name the drafts between crossing and recorded outcome: only for those may the relay see a second copy; and
+// those whose attempt may have been recorded (`begun`): only these may be of unknown outcome.
+// With `:armed` at the end nothing counts before SIGUSR2, which is answered with a line "armed": what was done until then has
+// been done in peace. Each thread counts for itself.
 //
 // SAY_PORT=1 logs the port on which the process listens, so that each process may use any free port.
 
@@ -23,13 +24,20 @@ const [name = "", channel] = where.split("@");
 
 if (name !== "") {
   const crossed = new Set<string>();
+  const begun = new Set<string>();
   subscribe("bridgehead:send.cross", (message) => {
     const { phase: now, draft } = message as Told;
     if (now === "before" && draft !== undefined) crossed.add(draft);
   });
+  subscribe("bridgehead:send.record", (message) => {
+    const { phase: now, draft } = message as Told;
+    if (now === "before" && draft !== undefined) begun.add(draft);
+  });
   subscribe("bridgehead:outcome.commit", (message) => {
     const { phase: now, draft } = message as Told;
-    if (now === "after" && draft !== undefined) crossed.delete(draft);
+    if (now !== "after" || draft === undefined) return;
+    crossed.delete(draft);
+    begun.delete(draft);
   });
   const say = (words: object) => writeSync(2, `${JSON.stringify(words)}\n`);
   let counts = armed === undefined;
@@ -44,7 +52,7 @@ if (name !== "") {
     if (!counts || told.phase !== phase || (channel !== undefined && told.channel !== channel)) return;
     left -= 1;
     if (left > 0) return;
-    say({ level: "fatal", message: "killed", crossed: [...crossed] });
+    say({ level: "fatal", message: "killed", crossed: [...crossed], begun: [...begun] });
     process.kill(process.pid, "SIGKILL");
   });
 }
