@@ -1,7 +1,7 @@
 // Several daemons on one PostgreSQL, killed at random failpoints and started again, with the texts of a few dozen people: each
 // lane stays in order. A node that ignores the leases of the others breaks it, so that the test can fail.
 
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
@@ -47,7 +47,7 @@ async function startModel(random: () => number): Promise<Echo & { readonly overl
   const running = new Set<string>();
   const overlaps: string[] = [];
   let asked = 0;
-  const server = createServer(async (request, response) => {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const { messages } = JSON.parse(await bodyOf(request)) as { messages: { content: string }[] };
     const tag = tagIn(messages.at(-1)?.content ?? "");
     const person = personOf(tag);
@@ -58,7 +58,8 @@ async function startModel(random: () => number): Promise<Echo & { readonly overl
     running.delete(person);
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content: `This answers ${tag}.` } }] }));
-  });
+  };
+  const server = createServer((request, response) => void answer(request, response).catch(() => response.destroy()));
   await listen(server);
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
