@@ -104,7 +104,7 @@ export class Canary {
     const outcome = await send(draftOf(state, self.address), signal);
     // A mail of unknown outcome counts as sent: either it comes back, or the warning is right.
     if (outcome.kind === "sent" || outcome.kind === "unknown") {
-      // It may have come back meanwhile.
+      // It may have arrived since.
       if (this.#state?.tokens[0] === state.tokens[0])
         await this.#keep({ ...state, isSent: true, isBack: this.#state?.isBack ?? false });
     } else channel.log.debug({ outcome: outcome.kind, reason: outcome.reason }, "canary not sent, retrying");

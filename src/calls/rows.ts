@@ -272,7 +272,7 @@ export async function recordHeard(
 
 /** Returns what decides whether a draft of the session may be spoken. `outdated`: the session has a newer
  *  question than the one that the reply answers. `doubtful`: the reply, or its question, is from before a
- *  power failure. `escalated`: a human is, or will be, told about the conversation. */
+ *  power failure. `escalated`: a human is, or will be, notified of the conversation. */
 export async function speakingState(q: Query, channel: string, session: string, reply: string): Promise<Speaking> {
   const row = await q.one<{
     state: string;

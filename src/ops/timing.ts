@@ -247,7 +247,7 @@ const table = {
     replyAfterEnd: day,
     /** Window of the limit of our answers to one responder, against mail loops. */
     answerLoop: hour,
-    /** A responder is told at most once in this time that a reply was held. */
+    /** A responder is notified at most once in this time that a reply was held. */
     heldReply: hour,
     /** Pause between two polls of a conversation, without a policy: normally, and while a human is needed. */
     poll: 5 * minute,
@@ -326,7 +326,7 @@ const table = {
     /** Backoff of an unreachable store: the first pause, doubled up to the longest. */
     storeRetry: second,
     storeRetryLongest: 30 * second,
-    /** Longest attempt to open the store, with its migrations; systemd is told. */
+    /** Longest attempt to open the store, with its migrations; systemd receives the new timeout. */
     storeAttempt: minute,
     /** READY is sent when every channel has tried to connect, or after this time. */
     firstConnections: 20 * second,

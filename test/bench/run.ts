@@ -28,6 +28,7 @@ import { longLists } from "./platform/long-lists.ts";
 import { servedRates } from "./platform/rates.ts";
 import { publish } from "./publish.ts";
 import { printSection, printSummary, printTable, sections } from "./report.ts";
+import { architectures } from "./store/architectures.ts";
 import { largeStore } from "./store/large-store.ts";
 import { phonePages } from "./store/pages.ts";
 import { postgres } from "./store/postgres.ts";
@@ -124,6 +125,11 @@ const measures: Readonly<Record<string, Measure>> = {
   postgres: {
     about: "1, 2 and 4 nodes on PostgreSQL (fsync), agent latency 0 and 300 ms. Baseline: SQLite; one node",
     run: async ({ mail, built, quick }) => postgres(await mail(), built.main, quick ? 1 : 2, quick ? 200 : 500),
+  },
+  architectures: {
+    about: "two ways to commit without blocking connections: asynchronous fdatasync, and a worker thread",
+    onRequest: true,
+    run: ({ quick }) => architectures(quick ? 1 : 5, quick ? 2000 : 5000),
   },
   soak: {
     about: "ten minutes at a steady rate (--quick: one): heap and event loop delay",

@@ -154,7 +154,7 @@ const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
 const require = createRequire(import.meta.url);
 let loaded: ReturnType<typeof load> | null = null;
 
-/** Returns the parser. Loads it for the first text, to save memory while there is none. */
+/** Returns the parser. Loads it for the first text, to save memory until then. */
 const markdownIt = () => (loaded ??= load());
 
 function load() {

@@ -52,7 +52,7 @@ export interface Capabilities {
   /** True when a turn is only reported after our speech has finished or was interrupted. Otherwise the caller may
    *  speak during it. */
   readonly turnsEndSpeech?: true;
-  /** True when one event contains all that the caller said. Otherwise utterances in quick succession are one message. */
+  /** True when one event contains the complete utterance. Otherwise utterances in quick succession are one message. */
   readonly wholeTurns?: true;
   /** How a call is transferred to a human. `callback`: after we end the session, the provider requests instructions
    *  over HTTP. `frame`: the `transfer` command transfers the call, which then ends for us. `dial`: the `transfer`

@@ -37,7 +37,7 @@ export class Call {
   readonly #quiet: Silence;
   readonly #utterances: Utterances;
   readonly #keys: Keypad;
-  /** False: each event contains all that the caller said, so nothing is debounced. */
+  /** False: each event contains the complete utterance, so nothing is debounced. */
   readonly #debounces: boolean;
   #language: string;
   #count = 0;
@@ -359,7 +359,7 @@ export class Call {
     return this.#depart({ way: "end", reason, words: [...first, this.#phrases.goodbye] });
   }
 
-  /** Both sides have said goodbye. The call ends when our speech has finished. */
+  /** Both sides have used a goodbye phrase. The call ends when our speech has finished. */
   #end(): Promise<void> {
     return this.#depart({ way: "end", reason: "goodbye", words: [] });
   }

@@ -94,7 +94,7 @@ class RequestCall {
   readonly #name: string;
   readonly #gone: (one: RequestCall) => void;
   readonly #over = new AbortController();
-  /** What was said since the last instructions. */
+  /** The utterances since the last instructions. */
   #pieces: string[] = [];
   #final: (DialectCommand & { readonly kind: "transfer" | "end" }) | null = null;
   #askedAt: number | null;

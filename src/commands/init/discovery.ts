@@ -96,7 +96,7 @@ async function fromRecords(domain: string, lookup: Lookup): Promise<MailServers 
   return { imap: reading, smtp: sending, source: `DNS SRV records of ${domain}`, provider: null };
 }
 
-/** Only https: whoever can change the file decides where the password is sent. */
+/** Only https: this file decides where the password is sent. */
 async function fromAutoconfig(address: string, domain: string, lookup: Lookup): Promise<MailServers | null> {
   const query = `?emailaddress=${encodeURIComponent(address)}`;
   const pages = [

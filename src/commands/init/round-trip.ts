@@ -9,7 +9,7 @@ import { createMailAdapter, mailBlock, rejected, type Verified } from "./verify.
 
 const { initRoundTrip, initLookup } = standardTiming.commands;
 
-/** Resolves with the seconds that the mail took. `responder` receives a test notification first; null: nobody does. */
+/** Resolves with the seconds that the mail took. `responder` receives a test notification first; null for none. */
 export async function roundTrip(
   given: Answers,
   responder: string | null,

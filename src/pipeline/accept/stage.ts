@@ -43,7 +43,7 @@ export async function accept(
   }, pace);
 }
 
-/** A call goes on at the commit of what the caller has said. An event of its session is acknowledged. */
+/** A call continues at the commit of the caller's utterance. An event of its session is acknowledged. */
 function paceOf(events: readonly InboundEvent[]): CommitPace | undefined {
   if (events.some(({ kind }) => kind === "session")) return "hurried";
   const isSaid = (event: InboundEvent) => event.kind === "message" && "session" in event.thread;

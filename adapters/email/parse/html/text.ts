@@ -210,7 +210,7 @@ const silent = new Set([
 const hidingClasses =
   /(?:^|\s)(?:hidden|hide|d-none|invisible|sr-only|visually-hidden|visuallyhidden|preheader|preview-text|mcnpreviewtext|display-none|screen-reader-text|is-hidden|u-hidden)(?=\s|$)/;
 
-/** True when the element and all its content are invisible, whatever their style. */
+/** True when the element and all its content are invisible, regardless of style. */
 function isHidden({ name, attribs }: Element): boolean {
   if (silent.has(name)) return true;
   const { hidden, class: classes, type, width, height } = attribs;
