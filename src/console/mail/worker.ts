@@ -57,5 +57,5 @@ async function read({ raw }: MailJob): Promise<MailResult> {
 
 if (!isMainThread) {
   const result = await read(workerData as MailJob).catch((error: unknown): MailResult => ({ problem: String(error) }));
-  parentPort?.postMessage(result, []);
+  parentPort?.postMessage(result);
 }

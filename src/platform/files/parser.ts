@@ -65,4 +65,4 @@ async function parse({ job, bytes }: { readonly job: ParserJob; readonly bytes: 
 }
 
 if (isMainThread) await supervise(JSON.parse(process.argv[2] ?? "null") as ParserJob);
-else parentPort?.postMessage(await parse(workerData as { job: ParserJob; bytes: Uint8Array }), []);
+else parentPort?.postMessage(await parse(workerData as { job: ParserJob; bytes: Uint8Array }));

@@ -77,7 +77,7 @@ export class Checkpointer {
     worker.ref();
     const answered = Promise.withResolvers<Checkpoint>();
     this.#answer = answered.resolve;
-    worker.postMessage(null, []);
+    worker.postMessage(null);
     const result = await answered.promise;
     worker.unref();
     if (result.error !== null) await this.#end();
@@ -143,7 +143,7 @@ function serve(file: string): void {
   // Without it a checkpoint would sync neither the log nor the file.
   db.pragma("synchronous = NORMAL");
   db.pragma("wal_autocheckpoint = 0");
-  parentPort?.on("message", () => parentPort?.postMessage(checkpoint(db), []));
+  parentPort?.on("message", () => parentPort?.postMessage(checkpoint(db)));
 }
 
 const own = workerData as Partial<CheckpointTask> | null;
