@@ -71,7 +71,8 @@ export const replyTo = (mail: string) => externalId(`<re-${mail.replace(/[<>]/g,
 function platform(): AgentClient {
   let calls = 0;
   const ok = <T>(value: T): CallResult<T> => ({ kind: "ok", value });
-  const answer: Partial<AgentClient> = {
+  const answer: Pick<AgentClient, "start" | "ask" | "reserve"> = {
+    reserve: () => () => undefined,
     async start(_, call: EffectOptions): Promise<CallResult<StartedConversation>> {
       await call.crossing();
       return ok({ conversationId: `conv${++calls}` });
@@ -109,6 +110,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
   });
   let awaited = 0;
   let done: () => void = () => undefined;
+  let failed: (error: unknown) => void = () => undefined;
   const outbound: Outbound = {
     compose: (reply) => [{ text: reply.text, answers: reply.answers }],
     send: async (body, attempt) => {
@@ -121,7 +123,8 @@ export function runStages(db: Database, concurrency: number): StageRun {
     client: platform(),
   };
   const lines = new Map([["c", line]]);
-  const { log } = listen();
+  // A stage that fails is retried forever, and no reply would be sent.
+  const log = { ...listen().log, error: (fields: object, text: string) => failed(new Error(text, { cause: fields })) };
   const deps = {
     lines: () => lines,
     sessions: new CallSessions(standardTiming.calls),
@@ -173,9 +176,11 @@ export function runStages(db: Database, concurrency: number): StageRun {
     async pass(mails) {
       on.times = noTimes();
       awaited = mails.length;
-      const sent = new Promise<void>((resolve) => void (done = resolve));
+      const sent = Promise.withResolvers<void>();
+      done = sent.resolve;
+      failed = sent.reject;
       await within("accept", () => accept(scheduler, "c", mails, null, "n"));
-      await sent;
+      await sent.promise;
       return on.times;
     },
     async close() {
