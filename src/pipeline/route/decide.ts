@@ -1,15 +1,17 @@
 // Stage route: the decisions about messages, as pure functions on loaded facts. unasked.ts has those about messages that are
 // not asked.
 
-import { capped, channelRoom, loopCode, type Rules, refuse, suppressedCode } from "../../domain/guards.ts";
+import { type Cap, capped, channelRoom, loopCode, type Rules, refuse, suppressedCode } from "../../domain/guards.ts";
 import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
 import { joinTraces, traceOf } from "../../ops/hops.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
+import type { PauseCode } from "../../store/tables/pauses.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
+import type { EscalationTrigger } from "../escalation.ts";
 import type { CapUse, Context, Extension, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
-import { addUnasked } from "./unasked.ts";
+import { aboutChannel, addUnasked } from "./unasked.ts";
 
 /** Creates the message of an event that was read from `row`. */
 export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
@@ -292,9 +294,9 @@ function addConversation(
   return id;
 }
 
-/** Adds the address that the conversation is bound to, the participants, and every id under which a later message may cite this one or its ancestors; where a person has
- *  one conversation, citations find none. The sender takes part already: a conversation is opened for the sender, or was
- *  found because of that. */
+/** Adds the address that the conversation is bound to, the participants, and every id under which a later message may
+ *  cite this one or its ancestors; where a person has one conversation, citations find none. The sender takes part
+ *  already: a conversation is opened for the sender, or was found because of that. */
 function remember(
   { bound, participants, citations }: Writes,
   { line: { channel, traits } }: Context,
@@ -307,6 +309,43 @@ function remember(
   for (const address of partiesOf(message)) if (address !== sender) participants.push({ conversation, address });
   if (traits.conversations === "person") return;
   for (const externalId of citableIds(message)) citations.push({ channel, externalId, conversation, draft: null });
+}
+
+/** The counts of one run that `pause_on` limits, for each of its caps. */
+export interface LimitCounts {
+  readonly loops: readonly { readonly cap: Cap; readonly count: number }[];
+  readonly replies: readonly { readonly cap: Cap; readonly count: number }[];
+}
+
+/** An automatic pause of a channel. Only an operator ends it; earlier messages do not count again then. */
+export interface LimitPause {
+  readonly code: PauseCode;
+  readonly reason: string;
+  /** The last message that counted. */
+  readonly event: number | null;
+  readonly trigger: EscalationTrigger;
+}
+
+/** Returns the pause of the channel when the messages of this run exceed one of its `pause_on` limits, else null. */
+export function pauseAt({ line, now }: Context, run: Run, { loops, replies }: LimitCounts): LimitPause | null {
+  const isOver = ({ cap, count }: LimitCounts["loops"][number]) => count > cap.max;
+  const loop = loops.find(isOver);
+  const over = loop ?? replies.find(isOver);
+  if (over === undefined) return null;
+  const { channel } = line;
+  const { max, per } = over.cap;
+  const what = loop
+    ? `messages of more than ${max} senders were refused as loops or held by a cap`
+    : `more than ${max} messages were to be answered`;
+  const reason = `${what} within ${Math.round(per / 60_000)} min`;
+  const event = run.loop?.id ?? null;
+  const last = event === null ? "" : `; the last one: bridgehead inbox show ${event}`;
+  const trigger = aboutChannel(line, {
+    key: `pause:${channel}:${now}`,
+    reason: `the channel is paused: ${reason}${last}. Nothing is answered until: bridgehead resume ${channel}`,
+    news: true,
+  });
+  return { code: loop ? "loops" : "replies", reason, event, trigger };
 }
 
 export const noWrites = (): Writes => ({

@@ -12,7 +12,7 @@ import {
   noteOwnAddress,
   takesPart,
 } from "../../store/tables/conversations.ts";
-import { recordOutcomes } from "../../store/tables/events.ts";
+import { loopingSenders, recordOutcomes } from "../../store/tables/events.ts";
 import {
   type ErasedSuppression,
   erasedHash,
@@ -22,8 +22,8 @@ import {
 } from "../../store/tables/suppressions.ts";
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { isCallQuestion, personOf, replyTo } from "./decide.ts";
-import type { CapUse, Extension, Facts, Incoming, JoinableRow, Writes } from "./facts.ts";
+import { isCallQuestion, type LimitCounts, personOf, replyTo } from "./decide.ts";
+import type { CapUse, Extension, Facts, Incoming, JoinableRow, Run, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked-rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
@@ -260,6 +260,19 @@ export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Pr
   const uses: CapUse[] = [];
   for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
   return uses;
+}
+
+/** Loads the counts that `pause_on` limits, as far as this run has changed them. */
+export async function loadLimits(q: Query, { channel, rules }: ChannelRuntime, run: Run): Promise<LimitCounts> {
+  const loops: LimitCounts["loops"][number][] = [];
+  const replies: LimitCounts["replies"][number][] = [];
+  if (run.loop !== null)
+    for (const cap of rules.pause_on?.loops ?? [])
+      loops.push({ cap, count: await loopingSenders(q, channel, cap.per) });
+  if (run.turns > 0)
+    for (const cap of rules.pause_on?.replies ?? [])
+      replies.push({ cap, count: (await capUse(q, channel, cap.per, true)).total });
+  return { loops, replies };
 }
 
 /** Loads what is needed to ask messages in known conversations: the counts of their caps, and the last turn

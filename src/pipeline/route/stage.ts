@@ -36,11 +36,11 @@ import {
   newRun,
   noWrites,
   partiesOf,
+  pauseAt,
 } from "./decide.ts";
 import type { Context, Facts, Incoming, Run } from "./facts.ts";
-import { loadConversations, loadFacts, loadUses, write } from "./rows.ts";
-import { pauseAt } from "./unasked.ts";
-import { loadLimits, loadUnasked, writeLimitPause } from "./unasked-rows.ts";
+import { loadConversations, loadFacts, loadLimits, loadUses, write } from "./rows.ts";
+import { loadUnasked, writeLimitPause } from "./unasked-rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;
