@@ -117,67 +117,67 @@ describeReal("over a real mailbox", missing, () => {
   afterAll(() => dovecot?.dispose());
 
   it("carries files to the customer, a restart between", async ({ onTestFinished }) => {
-    const { daemon: desk, notice } = await mailed(onTestFinished, { dovecot });
-    await carriesFiles(desk, notice);
+    const { daemon, notice } = await mailed(onTestFinished, { dovecot });
+    await carriesFiles(daemon, notice);
   });
 });
 
 it.concurrent("carries files over the sandbox's mail server, a restart between", async ({ onTestFinished }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
-  await carriesFiles(desk, notice);
+  const { daemon, notice } = await mailed(onTestFinished);
+  await carriesFiles(daemon, notice);
 });
 
 it.concurrent("accepts files without text as a reply", async ({ onTestFinished }) => {
   // The setting for file names in requests to the agent has no effect here.
-  const { daemon: desk, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
-  await sends(desk, notice, "", pdf);
-  const answer = await desk.mailTo(customer, 1);
+  const { daemon, notice } = await mailed(onTestFinished, { mail: { attachments: { name_to_agent: false } } });
+  await sends(daemon, notice, "", pdf);
+  const answer = await daemon.mailTo(customer, 1);
   expect(bare(answer.files)).toEqual(same(pdf));
   expect(answer.text).toMatch(/^\[invoice\.pdf\]\s+-- \s+The Team/);
   expect(answer.text).not.toMatch(/Dora|Escalation|Number:/);
-  await desk.escalated("acknowledged");
-  await desk.quiet();
-  expect((await desk.transcript(customer)).at(-1)).toBe("manual_assistant: [invoice.pdf]");
-  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+  await daemon.escalated("acknowledged");
+  await daemon.quiet();
+  expect((await daemon.transcript(customer)).at(-1)).toBe("manual_assistant: [invoice.pdf]");
+  expect(daemon.mailsTo(dora.email)).toHaveLength(1);
 });
 
 it.concurrent("a number says whose the files are", async ({ onTestFinished }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
-  await desk.write({ from: "bert@customer.example", subject: "A refund", text: "I want a refund" });
-  await desk.mailTo(dora.email, 1);
-  await sends(desk, notice, "", pdf);
-  const [first, second] = await desk.escalations();
-  await desk.quiet();
+  const { daemon, notice } = await mailed(onTestFinished);
+  await daemon.write({ from: "bert@customer.example", subject: "A refund", text: "I want a refund" });
+  await daemon.mailTo(dora.email, 1);
+  await sends(daemon, notice, "", pdf);
+  const [first, second] = await daemon.escalations();
+  await daemon.quiet();
   // Two customers, and a thread for each: the notice says which.
-  expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(pdf));
-  await sends(desk, await desk.mailTo(dora.email, 1), String(second?.number), lines);
-  expect(bare((await desk.mailTo("bert@customer.example", 1)).files)).toEqual(same(lines));
-  await desk.quiet();
+  expect(bare((await daemon.mailTo(customer, 1)).files)).toEqual(same(pdf));
+  await sends(daemon, await daemon.mailTo(dora.email, 1), String(second?.number), lines);
+  expect(bare((await daemon.mailTo("bert@customer.example", 1)).files)).toEqual(same(lines));
+  await daemon.quiet();
   expect(first?.number).not.toBe(second?.number);
-  expect(desk.mailsTo(customer)).toHaveLength(2);
+  expect(daemon.mailsTo(customer)).toHaveLength(2);
 });
 
 it.concurrent("an ok alone sends nothing, and a responder who attached a file to it is notified", async ({
   onTestFinished,
 }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
-  await sends(desk, notice, "ok", logo);
-  await desk.escalated("acknowledged");
-  await desk.mailTo(emil.email, 1);
-  await desk.quiet();
-  expect(await told(desk), "a logo is nothing to speak of").toMatch(/^1: It is yours\. What you write now goes/);
-  await sends(desk, notice, "ok", pdf, logo);
-  expect((await desk.mailTo(dora.email, 2)).text).toContain(
+  const { daemon, notice } = await mailed(onTestFinished);
+  await sends(daemon, notice, "ok", logo);
+  await daemon.escalated("acknowledged");
+  await daemon.mailTo(emil.email, 1);
+  await daemon.quiet();
+  expect(await told(daemon), "a logo is nothing to speak of").toMatch(/^1: It is yours\. What you write now goes/);
+  await sends(daemon, notice, "ok", pdf, logo);
+  expect((await daemon.mailTo(dora.email, 2)).text).toContain(
     'Not sent to the customer: "invoice.pdf": a word that takes it',
   );
-  expect(desk.mailsTo(customer)).toHaveLength(1);
+  expect(daemon.mailsTo(customer)).toHaveLength(1);
 });
 
 it.concurrent("what comes with a note stays among us", async ({ onTestFinished }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
-  await sends(desk, notice, "Soon.\n#note she has asked thrice", pdf);
-  expect(await told(desk)).toContain('"invoice.pdf": what comes with a #note stays among us');
-  const answer = await desk.mailTo(customer, 1);
+  const { daemon, notice } = await mailed(onTestFinished);
+  await sends(daemon, notice, "Soon.\n#note she has asked thrice", pdf);
+  expect(await told(daemon)).toContain('"invoice.pdf": what comes with a #note stays among us');
+  const answer = await daemon.mailTo(customer, 1);
   expect(answer.text).toMatch(/^Soon\./);
   expect(answer.files).toEqual([]);
 });
@@ -204,25 +204,25 @@ it.concurrent("sends the files that fit, and reports the others; also for a mail
   onTestFinished,
 }) => {
   const attachments = { max_sent_bytes: "120KB", max_bytes: "150KB" };
-  const { daemon: desk, notice } = await mailed(onTestFinished, { mail: { attachments, max_size: "600KB" } });
+  const { daemon, notice } = await mailed(onTestFinished, { mail: { attachments, max_size: "600KB" } });
   const scan = { name: "scan.tiff", bytes: randomBytes(50_000) };
   const film = { name: "film.mov", bytes: randomBytes(160_000) };
-  await sends(desk, notice, "Here it is.", pdf, scan, film, lines);
-  expect(await told(desk)).toContain(
+  await sends(daemon, notice, "Here it is.", pdf, scan, film, lines);
+  expect(await told(daemon)).toContain(
     'Not sent to the customer: "scan.tiff": more than 120 kB together; "film.mov": it is larger than 150 kB.',
   );
-  expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(pdf, lines));
-  await sends(desk, notice, "And this.", { name: "all.zip", bytes: randomBytes(600_000) });
-  expect((await desk.mailTo(dora.email, 2)).text).toContain(
+  expect(bare((await daemon.mailTo(customer, 1)).files)).toEqual(same(pdf, lines));
+  await sends(daemon, notice, "And this.", { name: "all.zip", bytes: randomBytes(600_000) });
+  expect((await daemon.mailTo(dora.email, 2)).text).toContain(
     'Not sent to the customer: "all.zip": the message is too large to be downloaded as a whole.',
   );
-  expect((await desk.mailTo(customer, 2)).text).toContain("And this.");
-  await desk.quiet();
-  expect(desk.mailsTo(customer)).toHaveLength(3);
+  expect((await daemon.mailTo(customer, 2)).text).toContain("And this.");
+  await daemon.quiet();
+  expect(daemon.mailsTo(customer)).toHaveLength(3);
 });
 
 it.concurrent("files that mail programs add are ignored", async ({ onTestFinished }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
+  const { daemon, notice } = await mailed(onTestFinished);
   const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
   const bytes = Buffer.from("added");
   const added: Enclosed[] = [
@@ -230,16 +230,16 @@ it.concurrent("files that mail programs add are ignored", async ({ onTestFinishe
     { name: "dora.vcf", bytes, ...type("text/vcard") },
     { name: "smime.p7s", bytes, ...type("application/pkcs7-signature") },
   ];
-  await sends(desk, notice, "Here it is.", ...added, lines);
-  expect(bare((await desk.mailTo(customer, 1)).files)).toEqual(same(lines));
-  await desk.quiet();
-  expect(desk.mailsTo(dora.email)).toHaveLength(1);
+  await sends(daemon, notice, "Here it is.", ...added, lines);
+  expect(bare((await daemon.mailTo(customer, 1)).files)).toEqual(same(lines));
+  await daemon.quiet();
+  expect(daemon.mailsTo(dora.email)).toHaveLength(1);
 });
 
 it.concurrent("unreadable files and files that contain our notification are not relayed", async ({
   onTestFinished,
 }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
+  const { daemon, notice } = await mailed(onTestFinished);
   const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
   const original = Buffer.from(`Subject: ${notice.subject}\r\n\r\n${notice.text}`);
   const bytes = Buffer.from("sealed");
@@ -254,16 +254,16 @@ it.concurrent("unreadable files and files that contain our notification are not 
     ],
   ];
   for (const [at, [name, ...files]] of answers.entries()) {
-    await sends(desk, notice, "", ...files);
-    expect((await desk.mailTo(dora.email, at + 1)).text).toContain(`Not sent to the customer: "${name}": `);
+    await sends(daemon, notice, "", ...files);
+    expect((await daemon.mailTo(dora.email, at + 1)).text).toContain(`Not sent to the customer: "${name}": `);
   }
-  await desk.quiet();
-  expect(desk.mailsTo(customer)).toHaveLength(1);
-  await desk.escalated("acknowledged");
+  await daemon.quiet();
+  expect(daemon.mailsTo(customer)).toHaveLength(1);
+  await daemon.escalated("acknowledged");
 });
 
 it.concurrent("names are names: no path, no header, any language", async ({ onTestFinished }) => {
-  const { daemon: desk, notice } = await mailed(onTestFinished);
+  const { daemon, notice } = await mailed(onTestFinished);
   const encoded = (name: string): Enclosed => ({
     name,
     bytes: Buffer.from(name),
@@ -276,8 +276,8 @@ it.concurrent("names are names: no path, no header, any language", async ({ onTe
     "C:\\temp\\evil.exe",
     "x.pdf\r\nBcc: thief@evil.example\r\n\r\n<b>",
   ];
-  await sends(desk, notice, "Here they are.", ...names.map(encoded));
-  const answer = await desk.mailTo(customer, 1);
+  await sends(daemon, notice, "Here they are.", ...names.map(encoded));
+  const answer = await daemon.mailTo(customer, 1);
   expect(answer.files.map(({ name }) => name)).toEqual([
     "Rechnung für Änne 漢字 🎈.pdf",
     "a _quoted_; name=x.pdf",
@@ -287,6 +287,6 @@ it.concurrent("names are names: no path, no header, any language", async ({ onTe
   ]);
   expect(answer.files.map(({ bytes }) => bytes.toString())).toEqual(names);
   expect([answer.header("bcc"), answer.to]).toEqual(["", [customer]]);
-  await desk.quiet();
-  expect((await desk.transcript(customer)).at(-1)).toContain("[etc_passwd]\n[C_temp_evil.exe]\n[x.pdf Bcc_");
+  await daemon.quiet();
+  expect((await daemon.transcript(customer)).at(-1)).toContain("[etc_passwd]\n[C_temp_evil.exe]\n[x.pdf Bcc_");
 });

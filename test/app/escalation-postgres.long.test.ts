@@ -69,7 +69,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
 
   async function two(finished: Finished, options: Parameters<typeof startEscalationDaemon>[1] = {}) {
     const daemon = await startEscalationDaemon(finished, { ...options, store: await store() });
-    return { desk: daemon, one: daemon.node(), other: await standby(daemon) };
+    return { daemon, one: daemon.node(), other: await standby(daemon) };
   }
 
   /** Holds back every transaction that writes what `sql` locks until `count` of them wait for it, and lets them go together. */
@@ -99,7 +99,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
   };
 
   it("notifies responders once, relays both ways, and gives back, on either node", async ({ onTestFinished }) => {
-    const { desk: daemon, one, other } = await two(onTestFinished);
+    const { daemon, one, other } = await two(onTestFinished);
     daemon.aim(other);
     await daemon.text("A refund, please");
     await daemon.textTo(anna);
@@ -138,7 +138,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
   });
 
   it("opens one escalation when both nodes record the trigger at the same instant", async ({ onTestFinished }) => {
-    const { desk: daemon, other } = await two(onTestFinished);
+    const { daemon, other } = await two(onTestFinished);
     daemon.model.hold();
     await daemon.text("A refund, please");
     await eventually(() => expect(daemon.model.asked()).toBe(1));
@@ -164,7 +164,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
   it("two responders reply at the same instant: the customer gets both, one owns it, the other is informed", async ({
     onTestFinished,
   }) => {
-    const { desk: daemon, other } = await two(onTestFinished);
+    const { daemon, other } = await two(onTestFinished);
     await daemon.write({ subject: "My lamp", text: "I want a refund" });
     await Promise.all([dora, emil].map((who) => daemon.textTo(who.sms)));
     const notice = await daemon.mailTo(emil.email);
@@ -196,7 +196,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
   it("a link of one node opens at the other; pressed at both at once it acknowledges once", async ({
     onTestFinished,
   }) => {
-    const { desk: daemon, one, other } = await two(onTestFinished);
+    const { daemon, one, other } = await two(onTestFinished);
     await daemon.text("A refund, please");
     const link = /https:\S+$/.exec(await daemon.textTo(dora.sms))?.[0] ?? "";
     await daemon.textTo(emil.sms);
@@ -271,7 +271,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     const topics = [topic("refund", { autoChangeConversationMode: false })];
     const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "10m", next: "15m" }];
     const escalation = { ...policy, tiers, group: "5s" };
-    const { desk: daemon, one, other } = await two(onTestFinished, { topics, escalation });
+    const { daemon, one, other } = await two(onTestFinished, { topics, escalation });
     const people = Array.from({ length: 200 }, (_, at) => `+1202556${String(at).padStart(4, "0")}`);
     const at = async (node: LinesNode, from: string, text: string) => {
       daemon.aim(node);

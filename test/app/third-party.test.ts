@@ -80,14 +80,14 @@ async function openChat(finished: Finished) {
     return response.status;
   };
   const heard = (to = "visitor-7") => shown.filter((one) => one.to === to).map(({ part }) => part);
-  return { world: daemon, says, heard };
+  return { daemon, says, heard };
 }
 
 describe("a third-party adapter", () => {
   it("serves a channel of its own kind, from the first message to the last part of the answer", async ({
     onTestFinished,
   }) => {
-    const { world: daemon, says, heard } = await openChat(onTestFinished);
+    const { daemon, says, heard } = await openChat(onTestFinished);
     await expect.poll(() => daemon.channel("chat").state).toBe("ready");
     expect(daemon.channel("chat").not_asking).toBeNull();
     expect(await says("m1", "Where is the lamp that I ordered?")).toBe(204);

@@ -42,7 +42,7 @@ describeReal("The web console in Chromium", missing, () => {
     const visited = await visit(browser, await fixture.link(), options);
     await visited.page.getByRole("button", { name: "Log in" }).click();
     await visited.page.getByRole("heading", { name: "Overview" }).waitFor();
-    return { ...visited, rig: fixture, db };
+    return { ...visited, fixture, db };
   }
 
   it("finds an email by its sender, shows why it was not answered, and releases it", async () => {
@@ -128,7 +128,7 @@ describeReal("The web console in Chromium", missing, () => {
   });
 
   it("shows a change without a reload, keeps typed input, and reports when the daemon is gone", async () => {
-    const { page, rig: fixture, db } = await open();
+    const { page, fixture, db } = await open();
     fixture.channels[0] = channel("support-mail", {
       state: "unauthorized",
       reason: "535 5.7.8 password refused",
@@ -180,7 +180,7 @@ describeReal("The web console in Chromium", missing, () => {
   });
 
   it("loads less than 60 kB, and nothing from elsewhere", async () => {
-    const { page, rig: fixture, requests } = await open({}, (db) => populate(db, { replies: 60 }));
+    const { page, fixture, requests } = await open({}, (db) => populate(db, { replies: 60 }));
     for (const path of ["/", "/held", "/refused"]) {
       const responses: Response[] = [];
       const collect = (response: Response) => {
@@ -204,7 +204,7 @@ describeReal("The web console in Chromium", missing, () => {
     { width: 360, colorScheme: "dark" as const, rules: "all" as const },
   ])("is for everybody at $width pixels, $colorScheme", async ({ width, colorScheme, rules }) => {
     const options = { viewport: { width, height: 900 }, colorScheme, bypassCSP: true };
-    const { page, rig: fixture } = await open(options, busyStore);
+    const { page, fixture } = await open(options, busyStore);
     troubled(fixture);
     for (const [path, name] of pages) {
       await page.goto(fixture.url + path);

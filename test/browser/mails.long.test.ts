@@ -285,7 +285,7 @@ describeReal("Mails in the console in Chromium", missing, () => {
     const visited = await visit(browser, await fixture.link());
     await visited.page.getByRole("button", { name: "Log in" }).click();
     await visited.page.getByRole("heading", { name: "Overview" }).waitFor();
-    return { ...visited, rig: fixture, db };
+    return { ...visited, fixture, db };
   }
 
   /** Loads every document in a frame of a page, forty at a time. */
@@ -307,7 +307,7 @@ describeReal("Mails in the console in Chromium", missing, () => {
 
   /** Serves the bodies to `look`; the policy of the page is that of the console. */
   async function served(document: (html: string) => Document): Promise<Outside & { readonly count: number }> {
-    const { rig: fixture } = await open(async () => {});
+    const { fixture } = await open(async () => {});
     const policy = (await fixture.get("/conversations")).headers.get("content-security-policy") ?? "";
     const page: Document = ["<!doctype html><body>parent", { "content-security-policy": policy }];
     let mails: readonly HostileMail[] = [];
@@ -345,12 +345,7 @@ describeReal("Mails in the console in Chromium", missing, () => {
   it("are shown in the timeline as text, and as HTML in a frame that the page's policy confines", async () => {
     const { url, requests: noted } = await outside();
     const hostile = `<b>bold</b><script>fetch('${url}');top.ran=1</script><img src="${url}" alt="A <i>photo</i>"><a href="${url}">offer</a>`;
-    const {
-      page,
-      rig: fixture,
-      requests,
-      complaints,
-    } = await open((db) =>
+    const { page, fixture, requests, complaints } = await open((db) =>
       db.tx(async (q) => {
         await conversation(q, "k1", "support-mail", "eve@example.org");
         await store(q, "one", hostile, "k1");

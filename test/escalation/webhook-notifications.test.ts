@@ -67,11 +67,11 @@ it.concurrent("an escalation is sent with all known details, and acknowledged by
   onTestFinished,
 }) => {
   const answer = json({ acknowledge: true, by: "Nora, on duty" });
-  const { daemon: desk, hook, told } = await servers(onTestFinished, answer);
-  await ask(desk);
-  const [row] = await desk.escalated("acknowledged");
+  const { daemon, hook, told } = await servers(onTestFinished, answer);
+  await ask(daemon);
+  const [row] = await daemon.escalated("acknowledged");
   expect(row?.acknowledged_by).toBe("Nora, on duty");
-  await desk.quiet();
+  await daemon.quiet();
   const [opened, ...more] = told();
   expect(opened).toMatchObject({
     type: "escalation.opened",
@@ -84,18 +84,18 @@ it.concurrent("an escalation is sent with all known details, and acknowledged by
   );
   expect(hook.got[0]?.headers["x-key"]).toMatch(/\w/);
   expect(more, "who takes it is not told of it").toEqual([]);
-  expect(await desk.rows(sources)).toEqual([{ kind: "message", state: "routed", code: "human" }]);
-  expect(desk.mailsTo(emil.email)).toEqual([]);
+  expect(await daemon.rows(sources)).toEqual([{ kind: "message", state: "routed", code: "human" }]);
+  expect(daemon.mailsTo(emil.email)).toEqual([]);
 });
 
 it.concurrent("a response with text reaches the customer and the platform", async ({ onTestFinished }) => {
-  const { daemon: desk } = await servers(onTestFinished, json({ reply: "We pay you by Friday." }));
-  await ask(desk);
-  await eventually(() => expect(desk.textsTo(anna)).toContain("We pay you by Friday."));
-  const [row] = await desk.escalated("acknowledged");
+  const { daemon } = await servers(onTestFinished, json({ reply: "We pay you by Friday." }));
+  await ask(daemon);
+  await eventually(() => expect(daemon.textsTo(anna)).toContain("We pay you by Friday."));
+  const [row] = await daemon.escalated("acknowledged");
   expect(row?.acknowledged_by).toBe("Pager");
   await eventually(async () => {
-    const said = (await desk.transcript(anna)).filter((one) => one.includes("by Friday"));
+    const said = (await daemon.transcript(anna)).filter((one) => one.includes("by Friday"));
     expect(said).toHaveLength(1);
   });
 });
@@ -108,23 +108,23 @@ it.concurrent("a delivery with an unknown outcome is repeated under its id, and 
     if (++tries === 1) response.socket?.destroy();
     else json({ acknowledge: true })(response, got);
   };
-  const { daemon: desk, told } = await servers(onTestFinished, answer);
-  await ask(desk);
-  await desk.escalated("acknowledged");
-  await desk.quiet();
+  const { daemon, told } = await servers(onTestFinished, answer);
+  await ask(daemon);
+  await daemon.escalated("acknowledged");
+  await daemon.quiet();
   const [first, second, ...more] = told();
   expect(second).toEqual(first);
   expect(more).toEqual([]);
-  expect(await desk.rows(sources)).toHaveLength(1);
+  expect(await daemon.rows(sources)).toHaveLength(1);
 });
 
 it.concurrent("a receiver that refuses makes it the next one's turn at once", async ({ onTestFinished }) => {
-  const { daemon: desk, told } = await servers(onTestFinished, status(404));
-  await ask(desk);
-  expect((await desk.mailTo(emil.email)).text).toContain("I want a refund");
-  await desk.escalated("open");
+  const { daemon, told } = await servers(onTestFinished, status(404));
+  await ask(daemon);
+  expect((await daemon.mailTo(emil.email)).text).toContain("I want a refund");
+  await daemon.escalated("open");
   expect(told().map(({ type }) => type)).toEqual(["escalation.opened"]);
-  expect(desk.mailsTo(chief.email)).toEqual([]);
+  expect(daemon.mailsTo(chief.email)).toEqual([]);
 });
 
 it.concurrent("a recipient of the agent at a private address is not requested, and the responders are notified", async ({
@@ -150,27 +150,27 @@ it.concurrent("a notified responder learns of another's acknowledgement, and can
   onTestFinished,
 }) => {
   let answer: Answering = status(204);
-  const { daemon: desk, told } = await servers(onTestFinished, (response, got) => answer(response, got), {
+  const { daemon, told } = await servers(onTestFinished, (response, got) => answer(response, got), {
     tiers: [{ notify: ["pager", "dora"], repeat: "0s", next: "12h" }],
   });
-  await ask(desk);
-  await desk.textTo(dora.sms);
+  await ask(daemon);
+  await daemon.textTo(dora.sms);
   await eventually(() => expect(told()).toHaveLength(1));
-  await desk.quiet();
+  await daemon.quiet();
   answer = json({ acknowledge: true, reply: "I always say this." });
-  await desk.text("ok", { from: dora.sms });
+  await daemon.text("ok", { from: dora.sms });
   await eventually(() =>
     expect(told().map(({ type }) => type)).toEqual(["escalation.opened", "escalation.acknowledged"]),
   );
-  await desk.quiet();
-  const [row] = await desk.escalated("acknowledged");
+  await daemon.quiet();
+  const [row] = await daemon.escalated("acknowledged");
   expect(row?.acknowledged_by).toBe(dora.name);
-  expect(desk.textsTo(anna)).toEqual([colleague]);
-  expect(await desk.rows(sources)).toEqual([]);
+  expect(daemon.textsTo(anna)).toEqual([colleague]);
+  expect(await daemon.rows(sources)).toEqual([]);
 });
 
 it.concurrent("a reply that matches no notification is ignored", async ({ onTestFinished }) => {
-  const { daemon: desk, hook } = await servers(onTestFinished, status(204));
+  const { daemon, hook } = await servers(onTestFinished, status(204));
   const event: MessageEvent = {
     kind: "message",
     id: externalId("e1"),
@@ -180,15 +180,15 @@ it.concurrent("a reply that matches no notification is ignored", async ({ onTest
     sentAt: new Date(),
     text: "I want a refund",
   };
-  await accept(desk.app().scheduler, "escalations", [event], null, "n");
-  await desk.quiet();
-  expect(await desk.rows(sources)).toEqual([{ kind: "message", state: "ignored", code: "not-asked" }]);
-  expect(await desk.rows("SELECT id FROM turns")).toEqual([]);
+  await accept(daemon.app().scheduler, "escalations", [event], null, "n");
+  await daemon.quiet();
+  expect(await daemon.rows(sources)).toEqual([{ kind: "message", state: "ignored", code: "not-asked" }]);
+  expect(await daemon.rows("SELECT id FROM turns")).toEqual([]);
 });
 
 it.concurrent("the webhook channel accepts no messages from customers", async ({ onTestFinished }) => {
-  const { daemon: desk } = await servers(onTestFinished, status(204));
-  const { host, agents } = desk.app();
+  const { daemon } = await servers(onTestFinished, status(204));
+  const { host, agents } = daemon.app();
   const channels = reportChannels(host, agents);
   const own = channels.filter(({ id }) => id === "escalations");
   expect(own).toMatchObject([
@@ -197,6 +197,6 @@ it.concurrent("the webhook channel accepts no messages from customers", async ({
   expect(statusText(channels, 0)).toBe(`${channels.length - 1}/${channels.length - 1} channels ready, 0 waiting`);
   const down = channels.map((one) => (one.notices_only ? one : { ...one, state: "degraded" as const }));
   expect([isReady(channels), isReady(down), isReady(own)]).toEqual([true, false, true]);
-  await desk.app().reload({ ...(await desk.config()), escalation: null });
+  await daemon.app().reload({ ...(await daemon.config()), escalation: null });
   expect(host.running().map(({ config }) => String(config.id))).not.toContain("escalations");
 });

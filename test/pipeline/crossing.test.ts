@@ -49,13 +49,13 @@ async function waitingSend(): Promise<{ pipeline: TestPipeline; adapter: ReturnT
 }
 
 it("records nothing before the crossing, and the attempt in it", async () => {
-  const { pipeline: house, adapter } = await waitingSend();
-  expect([await draftOf(house), await attempts(house)]).toMatchObject([{ state: "queued", attempts: 0 }, []]);
+  const { pipeline, adapter } = await waitingSend();
+  expect([await draftOf(pipeline), await attempts(pipeline)]).toMatchObject([{ state: "queued", attempts: 0 }, []]);
   adapter.outcomes.push({ kind: "unknown", reason: "cut" });
   adapter.connect();
-  await house.settles();
-  expect(await draftOf(house)).toMatchObject({ state: "unknown", attempts: 1 });
-  expect(await attempts(house)).toMatchObject([{ number: 1, outcome: "unknown" }]);
+  await pipeline.settles();
+  expect(await draftOf(pipeline)).toMatchObject({ state: "unknown", attempts: 1 });
+  expect(await attempts(pipeline)).toMatchObject([{ number: 1, outcome: "unknown" }]);
 });
 
 it.each([
@@ -65,12 +65,12 @@ it.each([
   ],
   ["its recipient was suppressed", (pipeline: TestPipeline) => pipeline.db.tx((q) => suppress(q, "c", person, "STOP"))],
 ])("sends nothing when %s after the claim", async (_, change) => {
-  const { pipeline: house, adapter } = await waitingSend();
-  await change(house);
+  const { pipeline, adapter } = await waitingSend();
+  await change(pipeline);
   adapter.connect();
-  await house.settles();
-  expect([await draftOf(house), await attempts(house)]).toMatchObject([{ state: "dropped", attempts: 0 }, []]);
-  expect(house.sent).toEqual([]);
+  await pipeline.settles();
+  expect([await draftOf(pipeline), await attempts(pipeline)]).toMatchObject([{ state: "dropped", attempts: 0 }, []]);
+  expect(pipeline.sent).toEqual([]);
 });
 
 it("counts an attempt that failed before the crossing for the backoff", async () => {

@@ -68,11 +68,11 @@ async function connected() {
     return rows.map(({ state }) => state);
   };
   const calls = () => pipeline.platform.calls.filter((call) => /^(?:start|ask)/.test(call)).length;
-  return { ...disk, house: pipeline, others, calls };
+  return { ...disk, pipeline, others, calls };
 }
 
 it("records the attempt with the claim, and sends when the record is on disk", async () => {
-  const { house: pipeline, others, calls, go } = await connected();
+  const { pipeline, others, calls, go } = await connected();
   const arrived = pipeline.arrives(other("ben"));
   expect(await others(1)).toEqual(["asking"]);
   expect(calls()).toBe(2);
@@ -83,7 +83,7 @@ it("records the attempt with the claim, and sends when the record is on disk", a
 });
 
 it("sends nothing when the record does not reach the disk", async () => {
-  const { house: pipeline, others, calls, go } = await connected();
+  const { pipeline, others, calls, go } = await connected();
   const arrived = expect(pipeline.arrives(other("ben"))).rejects.toThrow("the store's disk failed to write");
   expect(await others(1)).toEqual(["asking"]);
   go(new Error("EIO"));
@@ -96,7 +96,7 @@ it("sends nothing when the record does not reach the disk", async () => {
 });
 
 it("records no more attempts than there are idle connections", async () => {
-  const { house: pipeline, others, go } = await connected();
+  const { pipeline, others, go } = await connected();
   // All but one are occupied.
   const reserved: (() => void)[] = [];
   for (let end = pipeline.client.reserve(); end !== null; end = pipeline.client.reserve()) reserved.push(end);

@@ -42,16 +42,16 @@ async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgen
 }
 
 it("continues with others when one conversation is refused, and retries that one later", async () => {
-  const { pipeline: house, agent, platform } = await withAgent();
+  const { pipeline, agent, platform } = await withAgent();
   platform.faults.ask = (asked) =>
     asked.words === "forbidden" ? refusing(403)(asked) : asked.answer(200, asked.perform());
-  await house.arrives({ text: "forbidden" });
-  await house.arrives({ text: "hello", from: { address: "bob@example.org" } });
+  await pipeline.arrives({ text: "forbidden" });
+  await pipeline.arrives({ text: "hello", from: { address: "bob@example.org" } });
   await expect
     .poll(
       () => {
-        house.clock.forward(100);
-        return house.sent;
+        pipeline.clock.forward(100);
+        return pipeline.sent;
       },
       { interval: 5 },
     )
@@ -60,19 +60,19 @@ it("continues with others when one conversation is refused, and retries that one
   await expect
     .poll(
       () => {
-        house.clock.forward(1000);
+        pipeline.clock.forward(1000);
         return platform.count("ask forbidden");
       },
       { interval: 10 },
     )
     .toBeGreaterThan(tries + 2);
-  await expect.poll(() => house.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
+  await expect.poll(() => pipeline.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
   delete platform.faults.ask;
   await expect
     .poll(
       () => {
-        house.clock.forward(10_000);
-        return house.sent;
+        pipeline.clock.forward(10_000);
+        return pipeline.sent;
       },
       { interval: 10 },
     )
@@ -81,20 +81,20 @@ it("continues with others when one conversation is refused, and retries that one
 });
 
 it("asks nothing while the key is refused, reads the settings once a refusal and not again at once", async () => {
-  const { pipeline: house, agent, platform } = await withAgent();
+  const { pipeline, agent, platform } = await withAgent();
   platform.faults.ask = refusing(403);
   platform.faults.describe = refusing(403);
-  await house.arrives({ text: "hello" });
+  await pipeline.arrives({ text: "hello" });
   await expect
     .poll(
       () => {
-        house.clock.forward(100);
+        pipeline.clock.forward(100);
         return platform.count("describe");
       },
       { interval: 5 },
     )
     .toBe(2);
-  await house.passes(600_000, 10_000);
+  await pipeline.passes(600_000, 10_000);
   expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
   expect(agent.problem()).toContain("403");
 });

@@ -195,12 +195,12 @@ describe("an answer to speak", () => {
     pipeline.outcomes.push(...outcomes);
     await call.says("hello");
     await pipeline.settles();
-    return { house: pipeline, call };
+    return { pipeline, call };
   }
   const notYet = { kind: "deferred", reason: "no such call here", retryAfterMs: 100 } as const;
 
   it("waits for a lost connection, and goes out when that comes back", async () => {
-    const { house: pipeline, call } = await withAnswer([notYet]);
+    const { pipeline, call } = await withAnswer([notYet]);
     await call.tells("lost", { reason: "socket" });
     await pipeline.passes(50_000, 1000);
     expect([pipeline.said, (await pipeline.state()).drafts]).toEqual([[], ["queued"]]);
@@ -213,7 +213,7 @@ describe("an answer to speak", () => {
   });
 
   it("goes out when the caller turns out to be there, but not because of a dead process's records", async () => {
-    const { house: pipeline, call } = await withAnswer([]);
+    const { pipeline, call } = await withAnswer([]);
     await call.tells("opened");
     await call.tells("lost", { reason: "the first connection" });
     await call.says("still here");
@@ -241,7 +241,7 @@ describe("an answer to speak", () => {
   });
 
   it("is dropped when the connection stays lost", async () => {
-    const { house: pipeline, call } = await withAnswer([notYet]);
+    const { pipeline, call } = await withAnswer([notYet]);
     await call.tells("lost");
     await pipeline.passes(61_000, 1000);
     expect([pipeline.said, (await pipeline.state()).drafts]).toEqual([[], ["dropped"]]);
@@ -250,7 +250,7 @@ describe("an answer to speak", () => {
   });
 
   it("is dropped when the call ends", async () => {
-    const { house: pipeline, call } = await withAnswer([notYet]);
+    const { pipeline, call } = await withAnswer([notYet]);
     await call.tells("closed");
     expect((await pipeline.state()).drafts).toEqual(["dropped"]);
     await pipeline.passes(minute, 5000);
@@ -258,7 +258,7 @@ describe("an answer to speak", () => {
   });
 
   it("is dropped after newer speech", async () => {
-    const { house: pipeline, call } = await withAnswer([notYet]);
+    const { pipeline, call } = await withAnswer([notYet]);
     pipeline.platform.faults.ask = () => undefined;
     await call.says("another thing");
     await pipeline.called("ask", 2);
@@ -271,13 +271,13 @@ describe("an answer to speak", () => {
     ["refused", { kind: "refused", code: "superseded", reason: "a newer turn" }],
     ["of unknown outcome", { kind: "unknown", reason: "cut" }],
   ] as const)("is dropped at once when it is %s", async (_, outcome) => {
-    const { house: pipeline } = await withAnswer([outcome]);
+    const { pipeline } = await withAnswer([outcome]);
     expect([pipeline.said, (await pipeline.state()).drafts]).toEqual([[], ["dropped"]]);
     expect(await pipeline.listed("failed")).toEqual([]);
   });
 
   it("is dropped when no process can speak it", async () => {
-    const { house: pipeline } = await withAnswer(Array.from({ length: 500 }, () => notYet));
+    const { pipeline } = await withAnswer(Array.from({ length: 500 }, () => notYet));
     await pipeline.passes(70_000, 500);
     expect((await pipeline.state()).drafts).toEqual(["dropped"]);
   });
@@ -294,7 +294,7 @@ describe("an answer to speak", () => {
   });
 
   it("is not repeated when the process died while it was spoken", async () => {
-    const { house: pipeline, call } = await withAnswer([notYet]);
+    const { pipeline, call } = await withAnswer([notYet]);
     await pipeline.db.tx(async (q) => {
       const row = await q.one<{ id: string }>("SELECT id FROM drafts");
       await concludeDraft(q, row?.id ?? "", { state: "sending", open: 1 });

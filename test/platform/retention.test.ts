@@ -47,11 +47,11 @@ describe("a score", () => {
     const id = await fixture.open("jo@people.test", key);
     await fixture.say(id, "Thanks a lot!");
     await expect.poll(() => hook.got.length).toBe(1);
-    return { rig: fixture, id, model, delivered: hook.got[0]?.body };
+    return { fixture, id, model, delivered: hook.got[0]?.body };
   }
 
   test("is the model's, from the messages, sent with the dialog's end and with the conversation", async () => {
-    const { rig: fixture, id, model, delivered } = await scored("8");
+    const { fixture, id, model, delivered } = await scored("8");
     const judged = model.asked.filter(({ messages }) => messages[0]?.content.startsWith("You judge"));
     expect(judged).toHaveLength(1);
     expect(judged[0]?.messages[0]?.content).toContain("Was the person glad?");
@@ -67,7 +67,7 @@ describe("a score", () => {
     ["11", null],
     ["100", null],
   ])("%j is %j", async (verdict, score) => {
-    const { rig: fixture, id, delivered } = await scored(verdict);
+    const { fixture, id, delivered } = await scored(verdict);
     expect(delivered.score).toBe(score);
     expect((await fixture.get(`conversations/${id}`)).score).toBe(score ?? undefined);
   });

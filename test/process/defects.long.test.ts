@@ -40,11 +40,11 @@ describeReal("planted defects", missing, () => {
     defects,
     patience,
     async tell(caught, { plant, ...more }, { name }) {
-      const { place: options, scenario: story } = caseNamed(caught);
+      const { place: options, scenario } = caseNamed(caught);
       const setup = await openMailSetup(servers, { user: name, ...options });
       const waits = options.agent === "late" ? { patience } : {};
       try {
-        return await tell(setup, { ...story, ...waits, ...more, plant: [...(story.plant ?? []), ...plant] });
+        return await tell(setup, { ...scenario, ...waits, ...more, plant: [...(scenario.plant ?? []), ...plant] });
       } finally {
         await setup.close();
       }

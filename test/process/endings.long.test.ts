@@ -42,10 +42,10 @@ describeReal("the daemon, ended in other ways", missing, () => {
     return until("the mailbox is left", () => left.test(servers.dovecot.log()));
   };
 
-  for (const [index, { name, place, scenario: story }] of doubleDeaths.entries())
+  for (const [index, { name, place, scenario }] of doubleDeaths.entries())
     it.concurrent(`dies at ${name}`, { timeout }, () =>
       at({ user: `d${index}`, ...place }, async (here) => {
-        expect(await tell(here, story)).toEqual([]);
+        expect(await tell(here, scenario)).toEqual([]);
       }),
     );
 

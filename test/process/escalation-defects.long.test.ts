@@ -21,10 +21,10 @@ describe("planted defects of escalations", () => {
     defects: escalationDefects,
     timeout: 600_000,
     async tell(caught, planted, { number }) {
-      const { scenario: story } = escalationCaseNamed(caught);
+      const { scenario } = escalationCaseNamed(caught);
       const setup = await openEscalationSetup(servers);
       try {
-        return await tellEscalation(setup, number, { ...story, ...planted });
+        return await tellEscalation(setup, number, { ...scenario, ...planted });
       } finally {
         await setup.close();
       }

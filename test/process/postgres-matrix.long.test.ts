@@ -22,7 +22,7 @@ describeReal("the daemon on PostgreSQL, killed and started again", missing, () =
     await servers?.close();
   });
 
-  for (const [index, { name, place: options, scenario: story }] of cases.entries()) {
+  for (const [index, { name, place: options, scenario }] of cases.entries()) {
     it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
       const schema = await postgres.schema();
       const store = `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
@@ -34,9 +34,9 @@ describeReal("the daemon on PostgreSQL, killed and started again", missing, () =
         postgres: store,
       });
       // Two processes on one store are two nodes here, and no circumstance.
-      const plant = [...(story.plant ?? []).filter((name) => name !== "shared-store"), "short-takeover"];
+      const plant = [...(scenario.plant ?? []).filter((name) => name !== "shared-store"), "short-takeover"];
       try {
-        expect(await tell(setup, { ...story, plant })).toEqual([]);
+        expect(await tell(setup, { ...scenario, plant })).toEqual([]);
       } finally {
         await setup.close();
       }

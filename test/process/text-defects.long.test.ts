@@ -16,10 +16,10 @@ describe("planted defects of texts", () => {
   catchesAll({
     defects: textDefects,
     async tell(caught, planted, { number }) {
-      const { place: options, scenario: story } = textCaseNamed(caught);
+      const { place: options, scenario } = textCaseNamed(caught);
       const setup = await openSmsSetup(servers, options);
       try {
-        return await runTexts(setup, number, { ...story, ...planted });
+        return await runTexts(setup, number, { ...scenario, ...planted });
       } finally {
         await setup.close();
       }

@@ -27,64 +27,64 @@ const escalates = (fixture: VoiceFixture, call: PhoneCall) =>
   fixture.answer(call, words, undefined, { transfer: true });
 
 test("over a socket: the whole answer, what is stored, then the human", async () => {
-  const { fixture: rig, call } = await asked({ config: { transfer: human } });
-  expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
+  const { fixture, call } = await asked({ config: { transfer: human } });
+  expect(await escalates(fixture, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
   // Playing the text takes more than two seconds: the transfer waits until it ends.
-  await rig.clock.passes(1000);
-  expect(rig.sessions("transferring")).toEqual([]);
-  await transferred(rig);
+  await fixture.clock.passes(1000);
+  expect(fixture.sessions("transferring")).toEqual([]);
+  await transferred(fixture);
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Dial");
   expect(spoken(call).at(-1)).toBe(words);
   const ended = call.requests.find(({ form }) => "HandoffData" in form);
   expect(JSON.parse(ended?.form["HandoffData"] ?? "")).toMatchObject({ reason: "escalated" });
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("over a socket: what the caller says under the answer does not keep the call", async () => {
-  const { fixture: rig, call } = await asked({ config: { transfer: human } });
-  await escalates(rig, call);
+  const { fixture, call } = await asked({ config: { transfer: human } });
+  await escalates(fixture, call);
   await call.hears(words);
   call.interrupt();
-  await transferred(rig);
+  await transferred(fixture);
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Dial");
 });
 
 test("over a socket: the transfer is not answered, and the call returns to the agent", async () => {
-  const { fixture: rig, call } = await asked({
+  const { fixture, call } = await asked({
     config: { transfer: { ...human, no_answer: "agent" } },
     phone: { dialed: () => "no-answer" },
   });
-  await escalates(rig, call);
-  await transferred(rig);
+  await escalates(fixture, call);
+  await transferred(fixture);
   await call.until(({ connections }) => connections === 2);
   await call.hears("I am sorry");
-  expect(rig.channel.messages.filter(({ forHumans }) => forHumans)).toHaveLength(1);
-  await rig.says(call, "Then you help me.");
-  expect(await rig.answer(call, "I will.")).toMatchObject({ kind: "sent" });
+  expect(fixture.channel.messages.filter(({ forHumans }) => forHumans)).toHaveLength(1);
+  await fixture.says(call, "Then you help me.");
+  expect(await fixture.answer(call, "I will.")).toMatchObject({ kind: "sent" });
 });
 
 test("over a socket: without a transfer target, the call continues", async () => {
-  const { fixture: rig, call } = await asked({});
-  expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
+  const { fixture, call } = await asked({});
+  expect(await escalates(fixture, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
-  await rig.says(call, "Who?");
-  expect(await rig.answer(call, "Dora.")).toMatchObject({ kind: "sent" });
+  await fixture.says(call, "Who?");
+  expect(await fixture.answer(call, "Dora.")).toMatchObject({ kind: "sent" });
   await call.hears("Dora.");
-  expect(rig.sessions("transferring")).toEqual([]);
+  expect(fixture.sessions("transferring")).toEqual([]);
 });
 
 test("over a socket: an answer that comes too late transfers nothing", async () => {
-  const { fixture: rig, call } = await asked({ config: { transfer: human } });
-  const late = rig.channel.messages.at(-1)?.id ?? null;
-  await rig.says(call, "No, wait: where is my lamp?");
-  expect(await rig.answer(call, words, late, { transfer: true })).toMatchObject({ code: "superseded" });
-  expect(await rig.answer(call, "On its way.")).toMatchObject({ kind: "sent" });
+  const { fixture, call } = await asked({ config: { transfer: human } });
+  const late = fixture.channel.messages.at(-1)?.id ?? null;
+  await fixture.says(call, "No, wait: where is my lamp?");
+  expect(await fixture.answer(call, words, late, { transfer: true })).toMatchObject({ code: "superseded" });
+  expect(await fixture.answer(call, "On its way.")).toMatchObject({ kind: "sent" });
   await call.hears("On its way.");
-  await rig.clock.passes(3000);
-  expect(rig.sessions("transferring")).toEqual([]);
+  await fixture.clock.passes(3000);
+  expect(fixture.sessions("transferring")).toEqual([]);
 });
 
 /** Turn by turn: the call waits for the answer in a request that is held open. */
@@ -99,22 +99,22 @@ async function turnByTurn(config: object): Promise<{ fixture: VoiceFixture; call
 }
 
 test("turn by turn: the answer and the human are one response", async () => {
-  const { fixture: rig, call } = await turnByTurn({ transfer: human });
+  const { fixture, call } = await turnByTurn({ transfer: human });
   await call.over;
   expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
   expect(spoken(call).at(-1)).toBe(words);
-  expect(rig.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("turn by turn: without a transfer target, the call continues", async () => {
-  const { fixture: rig, call } = await turnByTurn({});
+  const { fixture, call } = await turnByTurn({});
   await call.hears(words);
   await call.until(({ state }) => state === "gathering");
   call.say("Who?");
-  await rig.channel.until("the next question", ({ messages }) => messages.length === 2);
+  await fixture.channel.until("the next question", ({ messages }) => messages.length === 2);
   // The request is held until the answer.
-  await expect.poll(async () => (await rig.answer(call, "Dora.")).kind).toBe("sent");
+  await expect.poll(async () => (await fixture.answer(call, "Dora.")).kind).toBe("sent");
   await call.hears("Dora.");
-  expect(rig.sessions("transferring")).toEqual([]);
+  expect(fixture.sessions("transferring")).toEqual([]);
 });

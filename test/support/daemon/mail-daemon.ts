@@ -107,7 +107,7 @@ export async function startMailDaemon(finished: Finished, options: MailDaemonOpt
   daemons += 1;
   const channel = `mail-${daemons}`;
   const address = `${user}@${user}.example`;
-  const folder = await mkdtemp(join(tmpdir(), "bridgehead-world-"));
+  const folder = await mkdtemp(join(tmpdir(), "bridgehead-daemon-"));
   const file = join(folder, "bridgehead.yaml");
   const log: Logged[] = [];
   const note = (level: Logged["level"]) => (fields: LogFields, message: string) =>

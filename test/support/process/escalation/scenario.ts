@@ -312,11 +312,11 @@ export const matrixOfEscalations = (cases: readonly EscalationCase[]) =>
     });
     afterAll(() => servers?.close());
 
-    for (const [index, { name, scenario: story }] of cases.entries()) {
+    for (const [index, { name, scenario }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 600_000 }, async () => {
         const setup = await openEscalationSetup(servers);
         try {
-          expect(await tellEscalation(setup, index, story)).toEqual([]);
+          expect(await tellEscalation(setup, index, scenario)).toEqual([]);
         } finally {
           await setup.close();
         }

@@ -177,14 +177,14 @@ interface Message {
 }
 
 async function checkPlatform(setup: MailSetup, say: Say): Promise<void> {
-  const { servers: world, options } = setup;
+  const { servers, options } = setup;
   for (const [person, letters] of threads(setup)) {
-    const user = await world.read(options.agent, `users/search?email=${encodeURIComponent(person)}`);
+    const user = await servers.read(options.agent, `users/search?email=${encodeURIComponent(person)}`);
     const { conversationIds = [] } = user.body as { conversationIds?: string[] };
     if (conversationIds.length > 1) say("stray-conversation", `${conversationIds.length} conversations with ${person}`);
     const asked: (string | null)[] = [];
     for (const id of conversationIds) {
-      const { body } = await world.read(options.agent, `conversations/${id}/messages?orderDirection=ASC`);
+      const { body } = await servers.read(options.agent, `conversations/${id}/messages?orderDirection=ASC`);
       for (const { senderRole, message } of (body as { messages: Message[] }).messages)
         if (senderRole === "conversation_user") asked.push(tagIn(message));
     }
@@ -200,8 +200,8 @@ async function checkPlatform(setup: MailSetup, say: Say): Promise<void> {
 }
 
 /** Copies in Sent help people to follow; two of one mail would confuse them, and our own later look. */
-async function checkSent({ servers: world, options }: MailSetup, say: Say): Promise<void> {
-  const copies = await world.dovecot.list(options.user, "Sent");
+async function checkSent({ servers, options }: MailSetup, say: Say): Promise<void> {
+  const copies = await servers.dovecot.list(options.user, "Sent");
   const ids = copies.map((copy) => header(copy.raw, "message-id"));
   if (new Set(ids).size < ids.length) say("copied-twice", `${ids.length} copies of ${new Set(ids).size} mails`);
 }

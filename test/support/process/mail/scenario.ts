@@ -315,11 +315,11 @@ export const matrix = (cases: readonly Case[]) =>
     });
     afterAll(() => servers?.close());
 
-    for (const [index, { name, place: options, scenario: story }] of cases.entries()) {
+    for (const [index, { name, place: options, scenario }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
         const setup = await openMailSetup(servers, { user: users[index] ?? "", ...options });
         try {
-          expect(await tell(setup, story)).toEqual([]);
+          expect(await tell(setup, scenario)).toEqual([]);
         } finally {
           await setup.close();
         }

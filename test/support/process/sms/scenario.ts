@@ -322,8 +322,8 @@ function readStore(setup: SmsSetup, say: Say): Draft[] {
   });
 }
 
-function checkQuestions({ servers: world }: SmsSetup, texts: readonly Text[], say: Say): void {
-  const questions = world.asked.questions();
+function checkQuestions({ servers }: SmsSetup, texts: readonly Text[], say: Say): void {
+  const questions = servers.asked.questions();
   const asked = (tag: string) => questions.filter(({ text }) => text.includes(tag));
   const order: string[] = [];
   for (const { tag } of texts) {
@@ -337,7 +337,7 @@ function checkQuestions({ servers: world }: SmsSetup, texts: readonly Text[], sa
   const wanted = texts.flatMap(({ tag }) => (tag !== null && order.includes(tag) ? [tag] : []));
   if ([...new Set(order)].join() !== wanted.join()) say("order", `questions: ${order.join()}`);
   const person = texts[0]?.person;
-  const conversations = person === undefined ? 0 : world.asked.conversationsOf(`bridgehead:sms:${person}`);
+  const conversations = person === undefined ? 0 : servers.asked.conversationsOf(`bridgehead:sms:${person}`);
   if (conversations > 1) say("stray-conversation", `${conversations} with ${person}`);
 }
 
