@@ -3,7 +3,7 @@
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import { heartbeatStage } from "./calls/node-heartbeat.ts";
-import { dropAfterPowerFailure } from "./calls/power-failure.ts";
+import { dropAfterPowerFailure } from "./calls/power-failure-rows.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { CallSessions } from "./calls/sessions.ts";
 import { AgentSet } from "./channels/agents.ts";

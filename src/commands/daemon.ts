@@ -18,7 +18,7 @@ import { TaskGroup } from "../ops/tasks.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
-import { overview } from "../store/operators/overview.ts";
+import { overview, proveWritable } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget, type RetentionRules } from "../store/retention.ts";
 import { aborted, type Io, problemLine } from "./io.ts";
@@ -112,8 +112,7 @@ export class Daemon {
       intervalMs: notifier.watchdogMs,
       feed: () => notifier.watchdog(),
       probes: {
-        "the store": async () =>
-          void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
+        "the store": () => app.db.tx(proveWritable),
         "the listener": (signal: AbortSignal) => askHealth(this.#url, signal),
       },
       stuck: () => stuckChannels(app.host, clock, timing.channels.stuck),

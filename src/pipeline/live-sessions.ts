@@ -62,6 +62,6 @@ export interface LiveSessions {
 }
 
 /** Returns whether the effects of a call need not wait for the disk: an SQLite store is on the machine that holds the
- *  sockets, so a power failure that takes the last commits ends the calls too (`calls/power-failure.ts`). A PostgreSQL
+ *  sockets, so a power failure that takes the last commits ends the calls too (`calls/power-failure-rows.ts`). A PostgreSQL
  *  server can fail alone, and the calls continue. */
 export const endsWithPower = (db: Pick<Database, "kind">): boolean => db.kind === "sqlite" && bootNumber !== null;

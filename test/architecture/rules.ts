@@ -173,6 +173,18 @@ const stateWrites: Rule = (files) =>
         .map((set) => `${path}: writes a state unchecked: SET ${set.trim().slice(0, 40)}`),
     );
 
+/** SQL is in the store and in the files of rows of a folder, so that decisions can be read and tested without a database. */
+const statements: Rule = (files) =>
+  files
+    .filter(
+      ({ path }) => isCode({ path, text: "" }) && !/^src\/(?:platform\/)?store\/|\/(?:[\w-]+-)?rows\.ts$/.test(path),
+    )
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/["'`]\s*(SELECT\s+\S+\s|INSERT\s+INTO\s|DELETE\s+FROM\s|UPDATE\s+\w+\s+SET\s)/g)].map(
+        ([, start = ""]) => `${path}: ${start.trim()}: statements are in rows.ts`,
+      ),
+    );
+
 /** Where a duration may be written down: the table, the schedules of retries, the arithmetic of the calendar, the ranges of
  *  configuration keys, adapters, libraries of their own, the programs for trying out, the names of units, and a stylesheet. */
 const timed =
@@ -280,6 +292,7 @@ export const rules = {
   promises,
   honestTests,
   stateWrites,
+  statements,
   durations,
   patience,
   behaviour,

@@ -8,11 +8,11 @@ import { gzipSync } from "node:zlib";
 import { loadAdapter } from "../../channels/loader.ts";
 import { type Config, loadConfig, maskSecrets, secretValues } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
-import type { Query } from "../../store/driver.ts";
 import { migrations } from "../../store/migrate.ts";
 import { get } from "../http.ts";
 import { exitCodes, fail, type Io, packageVersion } from "../io.ts";
 import { adminUrl } from "./daemon.ts";
+import { bundleRows } from "./rows.ts";
 import { type DoctorOptions, diagnose } from "./run.ts";
 import { addressesOf, useStored } from "./stored.ts";
 
@@ -52,7 +52,8 @@ async function collect(options: DoctorOptions, config: Config | null, io: Io): P
           () => "",
         );
   const ready = await ask("/readyz");
-  const stored = config === null ? null : await useStored(config, (db) => db.read(rowsOf)).catch(() => null);
+  const stored =
+    config === null ? null : await useStored(config, (db) => db.read((q) => bundleRows(q, codesIn))).catch(() => null);
   return [
     {
       name: "versions.json",
@@ -106,42 +107,6 @@ const versions = () => ({
   schema: migrations.length,
   system: { platform: platform(), release: release(), arch: arch(), cpus: cpus().length, memory: totalmem() },
 });
-
-/** Rows without addresses, names and texts: only counts, states, codes and times. */
-async function rowsOf(q: Query): Promise<Record<string, unknown>> {
-  const count = (table: string, by: string) =>
-    q.all(`SELECT ${by}, COUNT(*) AS count FROM ${table} GROUP BY ${by} ORDER BY ${by}`);
-  const recent = async (sql: string) =>
-    (await q.all<{ readonly reason: string | null }>(sql)).map(({ reason, ...rest }) => ({
-      ...rest,
-      codes: codesIn(reason ?? ""),
-    }));
-  return {
-    database: await q.one(
-      "SELECT sqlite_version() AS version -- only: sqlite\n SELECT version() AS version -- only: postgres",
-    ),
-    events: await count("events", "channel, kind, state, code"),
-    turns: await count("turns", "channel, state"),
-    replies: await count("replies", "channel, kind, state"),
-    drafts: await count("drafts", "channel, state"),
-    escalations: await count("escalations", "channel, state, cause"),
-    sessions: await count("sessions", "channel, state"),
-    outcomes: await count("attempts", "kind, outcome"),
-    suppressions: await count("suppressions", "channel, active"),
-    installations: await q.all("SELECT number, cause, since FROM installations ORDER BY number"),
-    pauses: await q.all("SELECT channel, cause, failures, until FROM send_pauses"),
-    channels: await q.all("SELECT id, since, cursor_at FROM channels"),
-    failed_turns: await recent(
-      "SELECT id, channel, state, attempts, updated_at, reason FROM turns WHERE reason IS NOT NULL ORDER BY updated_at DESC LIMIT 50",
-    ),
-    failed_drafts: await recent(
-      "SELECT id, channel, state, attempts, updated_at, reason FROM drafts WHERE reason IS NOT NULL ORDER BY updated_at DESC LIMIT 50",
-    ),
-    attempts: await recent(
-      "SELECT kind, number, outcome, started_at, ended_at, detail AS reason FROM attempts WHERE outcome <> 'sent' ORDER BY started_at DESC LIMIT 50",
-    ),
-  };
-}
 
 /** Returns the status codes in a server's response, such as `550`, `5.1.1` and `ECONNREFUSED`. */
 function codesIn(text: string): string[] {

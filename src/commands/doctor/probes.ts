@@ -13,6 +13,7 @@ import { readSecret, writeSecret } from "../../store/secrets.ts";
 import { get, hostPort } from "../http.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
 import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
+import { readCursor } from "./rows.ts";
 import { useStored } from "./stored.ts";
 
 const { probe: patience, probeDaemon } = standardTiming.commands;
@@ -213,10 +214,7 @@ function statusProblems(
 }
 
 async function committedCursor(config: Config, id: string): Promise<Cursor | null> {
-  const row = await useStored(config, (db) =>
-    db.read((q) => q.one<{ cursor: Cursor | null }>("SELECT cursor FROM channels WHERE id = $1", id)),
-  ).catch(() => null);
-  return row?.cursor ?? null;
+  return useStored(config, (db) => db.read((q) => readCursor(q, id))).catch(() => null);
 }
 
 function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string): Channel {

@@ -15,6 +15,7 @@ import { channelPauses, everyChannel } from "../../store/tables/pauses.ts";
 import type { ProgressBar } from "../store/progress.ts";
 import { inThread } from "../store/progress.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
+import { countWaiting, findCustomer } from "./rows.ts";
 
 /** Runs `work` on the store when it exists and has this version's schema; else returns null. Rejects when it cannot be
  *  opened. */
@@ -90,13 +91,7 @@ export async function contentProblems(config: Config): Promise<Diagnosis[]> {
 }
 
 async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
-  const counts = await q.all<{ channel: string; state: "held" | "failed"; kind: string; count: number }>(
-    `SELECT channel, state, 'messages' AS kind, COUNT(*) AS count FROM events
-     WHERE state IN ('held', 'failed') GROUP BY channel, state
-     UNION ALL
-     SELECT channel, state, 'replies' AS kind, COUNT(*) AS count FROM drafts WHERE state = 'held' GROUP BY channel, state
-     ORDER BY channel, kind`,
-  );
+  const counts = await countWaiting(q);
   const found = counts.map(({ channel, state, kind, count }) => {
     const list = kind === "messages" ? `inbox list --state ${state}` : "outbox list --state held";
     const cause = `${count} ${kind} ${count === 1 ? "is" : "are"} ${state === "held" ? "held" : "failed"} and wait for an operator`;
@@ -112,10 +107,7 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
   const own = channels.flatMap((channel) => addressesOf(channel).map((address) => ({ channel, address })));
   const talks: Diagnosis[] = [];
   for (const { channel, address } of own) {
-    const row = await q.one<{ channel: string; count: number }>(
-      "SELECT channel, COUNT(*) AS count FROM conversations WHERE person = $1 GROUP BY channel ORDER BY channel LIMIT 1",
-      address,
-    );
+    const row = await findCustomer(q, address);
     if (!row) continue;
     const cause = `the address of channel ${channel.id} is a customer here, in ${counted(row.count, "conversation")}: two agents may answer each other`;
     const remedy = `add the address to deny.senders of channels.${row.channel}, then: sudo systemctl reload bridgehead`;

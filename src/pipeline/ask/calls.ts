@@ -75,7 +75,7 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
 
 /** Returns true for the first attempt to ask a question of a call whose conversation is bound. The claim records it, and
  *  the question is asked at the commit of the claim, before that is on disk: what a power failure takes is explained in
- *  calls/power-failure.ts. Every other attempt waits for the disk, and with it for everything that was committed before. */
+ *  calls/power-failure-rows.ts. Every other attempt waits for the disk, and with it for everything that was committed before. */
 export const isAskedAtCommit = (
   { turn, conversation }: Pick<Asking, "turn" | "conversation">,
   { db }: Pick<AskDeps, "db">,

@@ -19,7 +19,7 @@ export interface StepNames {
   readonly transactions: readonly string[];
   /** What each request to the agent does. */
   readonly requests: readonly string[];
-  /** False for calls, whose records do not wait for the disk (`src/calls/power-failure.ts`). */
+  /** False for calls, whose records do not wait for the disk (`src/calls/power-failure-rows.ts`). */
   readonly waitsForDisk: boolean;
 }
 

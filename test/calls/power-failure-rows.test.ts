@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { MessageEvent } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { dropAfterPowerFailure } from "../../src/calls/power-failure.ts";
+import { dropAfterPowerFailure } from "../../src/calls/power-failure-rows.ts";
 import { loseSessions } from "../../src/calls/rows.ts";
 import { CallSessions } from "../../src/calls/sessions.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
