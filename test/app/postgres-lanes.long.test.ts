@@ -24,6 +24,8 @@ interface Scenario {
   readonly kills: number;
   readonly seed: number;
   readonly plant?: readonly string[];
+  /** Least milliseconds in which the model answers. */
+  readonly thinking: number;
   /** Milliseconds until everything must be answered. */
   readonly patience: number;
 }
@@ -43,7 +45,10 @@ const tagIn = (text: string): string => /p\d+-\d+/.exec(text)?.[0] ?? "";
 const personOf = (tag: string): string => tag.replace(/-.*/, "");
 
 /** A model that takes a moment, and notes questions of one person that are asked while it answers another one of them. */
-async function startModel(random: () => number): Promise<Echo & { readonly overlaps: readonly string[] }> {
+async function startModel(
+  random: () => number,
+  thinking: number,
+): Promise<Echo & { readonly overlaps: readonly string[] }> {
   const running = new Set<string>();
   const overlaps: string[] = [];
   let asked = 0;
@@ -54,7 +59,7 @@ async function startModel(random: () => number): Promise<Echo & { readonly overl
     asked += 1;
     if (running.has(person)) overlaps.push(tag);
     running.add(person);
-    await sleep(20 + 100 * random());
+    await sleep(thinking + 100 * random());
     running.delete(person);
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content: `This answers ${tag}.` } }] }));
@@ -147,7 +152,7 @@ async function run(
   finished: (end: () => Promise<void>) => void,
 ): Promise<Result> {
   const random = generator(options.seed);
-  const model = await startModel(generator(options.seed + 1));
+  const model = await startModel(generator(options.seed + 1), options.thinking);
   const schema = await postgres.schema();
   const fixture = await startPhoneDaemon(finished, {
     model,
@@ -236,7 +241,7 @@ describeReal("lanes of several nodes", await needPostgres(), () => {
     it.concurrent(`${nodes} nodes, killed ${kills} times: each person's questions are asked in order, one at a time, and answered once (seed ${seed})`, {
       timeout: 400_000,
     }, async ({ onTestFinished }) => {
-      const scenario = { nodes, kills, people: 24, texts: 8, seed: seed + nodes, patience: 240_000 };
+      const scenario = { nodes, kills, people: 24, texts: 8, seed: seed + nodes, thinking: 20, patience: 240_000 };
       const { found, kills: died, workers } = await run(postgres, scenario, onTestFinished);
       expect(found).toEqual([]);
       expect(died).toBeGreaterThanOrEqual(nodes);
@@ -247,8 +252,20 @@ describeReal("lanes of several nodes", await needPostgres(), () => {
     onTestFinished,
   }) => {
     const plant = ["leases-ignored"];
-    const scenario = { nodes: 2, kills: 0, people: 6, texts: 4, seed, plant, patience: 15_000 };
+    // The model takes long enough for the other node to look at the lane while it answers.
+    const scenario = { nodes: 2, kills: 0, people: 6, texts: 4, seed, plant, thinking: 1000, patience: 15_000 };
     const { found } = await run(postgres, scenario, onTestFinished);
-    expect(found.map(([invariant]) => invariant)).toEqual(expect.arrayContaining(["two-at-once"]));
+    // Whether the second node asks while the first one does, or after it, is a matter of time.
+    const broken = found.filter(([invariant]) => invariant === "asked-twice" || invariant === "two-at-once");
+    expect(broken).not.toEqual([]);
+  });
+
+  it("notes two questions of one person that are asked at once", async () => {
+    const model = await startModel(generator(seed), 100);
+    const ask = (tag: string) =>
+      fetch(model.url, { method: "POST", body: JSON.stringify({ messages: [{ content: `${tag}?` }] }) });
+    await Promise.all(["p1-0", "p1-1", "p2-0"].map(ask));
+    await model.close();
+    expect(model.overlaps).toHaveLength(1);
   });
 });
