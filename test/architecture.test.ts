@@ -185,7 +185,7 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ],
   ["statements", "src/a.ts", 'q.run("UPDATE meta SET a = 1")', "src/a.ts: UPDATE meta SET: statements are in rows.ts"],
   ["statements", "src/calls/rows.ts", "q.all(`SELECT id FROM turns`)", null],
-  ["statements", "src/pipeline/route/unasked-rows.ts", "q.run(`DELETE FROM a WHERE b = 1`)", null],
+  ["statements", "src/pipeline/route/unasked/rows.ts", "q.run(`DELETE FROM a WHERE b = 1`)", null],
   ["statements", "src/store/lanes.ts", "q.all(`SELECT id FROM lanes`)", null],
   ["durations", "src/a.ts", "const pause = options.pause ?? 50;", timingOf("pause ?? 50")],
   ["durations", "src/a.ts", "readyTimeout: 250,", timingOf("readyTimeout: 250")],

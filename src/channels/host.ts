@@ -152,8 +152,8 @@ class RunningChannel {
         adapter.inbound !== undefined &&
         state.status.state === "connecting" &&
         clock.monotonic() - builtAt < timing.channels.catchUp,
-      settings: () => agent.settings(),
-      problem: () => agent.problem(),
+      settings: () => agent.state.settings,
+      problem: () => agent.state.problem,
       report: (problem) => agent.report(problem),
     };
   }

@@ -40,7 +40,7 @@ export interface ChannelReport {
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
   return host.running().map(({ config, state, failures, retryAt, standby, pause }) => {
     const line = host.lines.get(config.id);
-    const refused = agents.get(config.core.agent)?.problem() ?? null;
+    const refused = agents.get(config.core.agent)?.state.problem ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
     return {
       id: config.id,

@@ -232,11 +232,11 @@ export async function storeState(app: App, { store }: Config, timing: Timing) {
 /** Returns the ages of all data: those of the configuration, or of the agent's DATA_RETENTION skill where it is stricter. */
 export function retentionRules(
   { retention, channels }: Pick<Config, "retention" | "channels">,
-  agents: ReadonlyMap<string, Pick<RunningAgent, "settings">>,
+  agents: ReadonlyMap<string, Pick<RunningAgent, "state">>,
 ): RetentionRules {
   const { raw, events } = retention;
   const configured = { rawMs: raw, eventsMs: events, peopleMs: events };
-  const ages = (agent: string) => stricter(configured, agents.get(agent)?.settings()?.retention);
+  const ages = (agent: string) => stricter(configured, agents.get(agent)?.state.settings?.retention);
   return {
     ...configured,
     channels: new Map(channels.map(({ id, core }) => [id, ages(core.agent)])),

@@ -18,13 +18,21 @@ interface AgentParts extends Omit<Core, "node"> {
   changed(): void;
 }
 
+/** What is known of an agent. */
+export interface AgentState {
+  /** Null until the first read or `load`. */
+  readonly settings: AgentSettings | null;
+  /** Why the platform refuses the agent's calls; null when it accepts them. */
+  readonly problem: string | null;
+}
+
 /** An agent of the configuration while the daemon runs. */
 export class RunningAgent {
   readonly name: string;
   readonly client: AgentClient;
   readonly #parts: AgentParts;
-  #settings: AgentSettings | null = null;
-  #problem: string | null = null;
+  readonly #state: { -readonly [Name in keyof AgentState]: AgentState[Name] } = { settings: null, problem: null };
+  readonly state: AgentState = this.#state;
   /** Ends the sleep between two reads. */
   #wake: () => void = () => undefined;
 
@@ -34,16 +42,6 @@ export class RunningAgent {
     this.#parts = parts;
   }
 
-  /** Null until the first read or `load`. */
-  settings(): AgentSettings | null {
-    return this.#settings;
-  }
-
-  /** Why the platform refuses the agent's calls; null when it accepts them. */
-  problem(): string | null {
-    return this.#problem;
-  }
-
   /** Called with each call's result. After a refusal `run` reads the settings immediately; the problem
    *  ends when the key is accepted. */
   report(problem: string | null): void {
@@ -51,10 +49,10 @@ export class RunningAgent {
     if (problem !== null) this.#wake();
   }
 
-  /** Loads the settings from the store, so that settings() returns them before the first call. */
+  /** Loads the settings from the store, so that `state` has them before the first call. */
   async load(): Promise<void> {
     const row = await this.#parts.db.read((q) => readSettings(q, this.name));
-    if (row) this.#settings = JSON.parse(row.settings) as AgentSettings;
+    if (row) this.#state.settings = JSON.parse(row.settings) as AgentSettings;
   }
 
   /** Reads the settings from the platform now. */
@@ -89,25 +87,25 @@ export class RunningAgent {
       );
       await clock.sleep(settingsPause, signal);
       // No question can be asked before the first successful read, so it is retried sooner.
-      const pause = jitter(this.#settings ? refreshMs : Math.min(settingsRetry, refreshMs), 0.1);
+      const pause = jitter(this.#state.settings ? refreshMs : Math.min(settingsRetry, refreshMs), 0.1);
       await clock.sleep(pause - settingsPause, AbortSignal.any([signal, refused.signal]));
     }
   }
 
   #note(problem: string | null): void {
     const { log } = this.#parts;
-    if (problem !== null && this.#problem === null)
+    if (problem !== null && this.#state.problem === null)
       log.error({ agent: this.name, reason: problem }, "platform rejects the agent's requests");
-    if (problem === null && this.#problem !== null)
+    if (problem === null && this.#state.problem !== null)
       log.info({ agent: this.name }, "platform accepts the agent's requests again");
-    this.#problem = problem;
+    this.#state.problem = problem;
   }
 
   async #keep(settings: AgentSettings): Promise<void> {
     const { name } = this;
     const { db, log } = this.#parts;
     const text = JSON.stringify(settings);
-    if (text !== JSON.stringify(this.#settings)) {
+    if (text !== JSON.stringify(this.#state.settings)) {
       await db.tx(async (q) => {
         await writeSettings(q, name, text);
         failpoints["settings.commit"].publish({ phase: "before", agent: name });
@@ -115,7 +113,7 @@ export class RunningAgent {
       failpoints["settings.commit"].publish({ phase: "after", agent: name });
       log.info({ agent: name, status: settings.status }, "agent settings changed");
     }
-    this.#settings = settings;
+    this.#state.settings = settings;
     this.#parts.changed();
   }
 }

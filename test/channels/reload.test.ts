@@ -136,7 +136,7 @@ it("keeps a replaced agent's late refusal from the one that took its place", asy
   before?.report("the old key is refused");
   expect(before?.problem()).toBe("the old key is refused");
   expect(after?.problem()).toBeNull();
-  expect(app.agents.get("support")?.problem()).toBeNull();
+  expect(app.agents.get("support")?.state.problem).toBeNull();
 });
 
 it("names the keys that need a restart, and not those it takes over", async () => {

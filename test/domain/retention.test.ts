@@ -38,11 +38,11 @@ describe("the stricter retention", () => {
       { id: "b", core: { agent: "lenient" } },
       { id: "c", core: { agent: "unread" } },
     ];
-    const settings = (days: number) => ({ settings: () => ({ retention: { days, ...both } }) });
+    const settings = (days: number) => ({ state: { settings: { retention: { days, ...both } } } });
     const agents = new Map<string, object>([
       ["strict", settings(7)],
       ["lenient", settings(1000)],
-      ["unread", { settings: () => null }],
+      ["unread", { state: { settings: null } }],
     ]);
     const rules = retentionRules(
       { retention: { raw: 30 * day, events: 365 * day }, channels } as never,

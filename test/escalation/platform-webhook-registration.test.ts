@@ -97,8 +97,9 @@ async function bridge(platform: Platform, given: Given = {}) {
   const agent = {
     name: "agent",
     client,
-    settings: () => (now.agentId === null ? null : ({ agentId: now.agentId } as never)),
-    problem: () => null,
+    get state() {
+      return { settings: now.agentId === null ? null : { agentId: now.agentId }, problem: null };
+    },
   };
   const registering = new WebhookRegistrations({
     timing: standardTiming,

@@ -237,8 +237,6 @@ export const emailCases: Cases = {
       const subjects = [text, `Re: out of office ${text}`, `automatic reply:${text}`];
       return subjects.map((subject) => f({ ...personal(text), subject }, () => false));
     },
-  },
-  "adapters/email/parse/machine/header-values.ts": {
     firstValue: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
     allValues: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
     has: (f, text) => f({ headers: [{ name: text, value: text }] }, "x"),

@@ -14,8 +14,8 @@ async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgen
     platform,
     line: (line) => ({
       ...line,
-      settings: () => agent?.settings() ?? null,
-      problem: () => agent?.problem() ?? null,
+      settings: () => agent?.state.settings ?? null,
+      problem: () => agent?.state.problem ?? null,
       report: (problem) => agent?.report(problem),
     }),
   });
@@ -37,7 +37,7 @@ async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgen
     await running;
   });
   pipeline.sweeps();
-  await expect.poll(() => agent?.settings(), { interval: 5 }).not.toBeNull();
+  await expect.poll(() => agent?.state.settings, { interval: 5 }).not.toBeNull();
   return { pipeline, agent, platform };
 }
 
@@ -77,7 +77,7 @@ it("continues with others when one conversation is refused, and retries that one
       { interval: 10 },
     )
     .toContain("answer to forbidden");
-  await expect.poll(() => agent.problem()).toBeNull();
+  await expect.poll(() => agent.state.problem).toBeNull();
 });
 
 it("asks nothing while the key is refused, reads the settings once a refusal and not again at once", async () => {
@@ -96,5 +96,5 @@ it("asks nothing while the key is refused, reads the settings once a refusal and
     .toBe(2);
   await pipeline.passes(600_000, 10_000);
   expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
-  expect(agent.problem()).toContain("403");
+  expect(agent.state.problem).toContain("403");
 });

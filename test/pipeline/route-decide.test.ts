@@ -21,7 +21,7 @@ import {
   pauseAt,
 } from "../../src/pipeline/route/decide.ts";
 import type { CapUse, Context, Facts, Incoming, Writes } from "../../src/pipeline/route/facts.ts";
-import { contradiction, isLoop } from "../../src/pipeline/route/unasked.ts";
+import { contradiction, isLoop } from "../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
 import { mail } from "../support/pipeline/pipeline.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";

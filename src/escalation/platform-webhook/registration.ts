@@ -23,8 +23,7 @@ import {
 interface AskedAgent {
   readonly name: string;
   readonly client: Pick<AgentClient, "describe" | "register" | "registered" | "unregister">;
-  settings(): AgentSettings | null;
-  problem(): string | null;
+  readonly state: { readonly settings: Pick<AgentSettings, "agentId"> | null; readonly problem: string | null };
 }
 
 type RegistrationDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "timing" | "db" | "rate"> & {
@@ -76,7 +75,7 @@ export class WebhookRegistrations {
     if (!hook?.register || publicUrl === undefined) return "whole";
     let result: RoundResult = "whole";
     for (const agent of this.#deps.agents()) {
-      const wanted = agent.problem() === null ? wantedOf(agent, publicUrl, hook) : null;
+      const wanted = agent.state.problem === null ? wantedOf(agent, publicUrl, hook) : null;
       if (wanted === null) result = result === "failed" ? result : "unread";
       else if (!(await this.#ensure(agent, wanted, hook, signal))) result = "failed";
     }
@@ -232,11 +231,11 @@ const isFinal = (result: CallResult<unknown>): boolean =>
 
 /** Returns null until the agent's settings were read: another agent under the same name needs its own webhook. */
 function wantedOf(
-  agent: { readonly name: string; settings(): Pick<AgentSettings, "agentId"> | null },
+  agent: Pick<AskedAgent, "name" | "state">,
   publicUrl: string,
   hook: Pick<NonNullable<Policy["platformWebhook"]>, "header" | "key">,
 ): Registration | null {
-  const id = agent.settings()?.agentId;
+  const id = agent.state.settings?.agentId;
   if (id === undefined) return null;
   const digest = createHash("sha256")
     .update(JSON.stringify([id, hook.header.toLowerCase(), hook.key]))

@@ -1,5 +1,5 @@
-// Stage route: the decisions about messages, as pure functions on loaded facts. unasked.ts has those about messages that are
-// not asked.
+// Stage route: the decisions about messages, as pure functions on loaded facts. unasked/decide.ts has those about messages
+// that are not asked.
 
 import { type Cap, capped, channelRoom, loopCode, type Rules, refuse, suppressedCode } from "../../domain/guards.ts";
 import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
@@ -11,7 +11,7 @@ import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import type { EscalationTrigger } from "../escalation.ts";
 import type { CapUse, Context, Extension, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
-import { aboutChannel, addUnasked } from "./unasked.ts";
+import { aboutChannel, addUnasked } from "./unasked/decide.ts";
 
 /** Creates the message of an event that was read from `row`. */
 export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({

@@ -1,5 +1,5 @@
 // Stage route: the data that its functions exchange. A message and its facts (rows.ts) lead to a decision (decide.ts,
-// unasked.ts), and a decision to writes (rows.ts, unasked-rows.ts).
+// unasked/decide.ts), and a decision to writes (rows.ts, unasked/rows.ts).
 
 import type { Consent, Log, Refusal } from "bridgehead/contract";
 import type { Cap, Counted } from "../../domain/guards.ts";

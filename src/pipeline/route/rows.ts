@@ -24,7 +24,7 @@ import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { isCallQuestion, type LimitCounts, personOf, replyTo } from "./decide.ts";
 import type { CapUse, Extension, Facts, Incoming, JoinableRow, Run, Writes } from "./facts.ts";
-import { writeUnasked } from "./unasked-rows.ts";
+import { writeUnasked } from "./unasked/rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
 interface Fact {

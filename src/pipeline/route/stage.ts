@@ -40,7 +40,7 @@ import {
 } from "./decide.ts";
 import type { Context, Facts, Incoming, Run } from "./facts.ts";
 import { loadConversations, loadFacts, loadLimits, loadUses, write } from "./rows.ts";
-import { loadUnasked, writeLimitPause } from "./unasked-rows.ts";
+import { loadUnasked, writeLimitPause } from "./unasked/rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;

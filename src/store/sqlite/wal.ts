@@ -94,9 +94,9 @@ export class Wal {
     else if (size > this.#size) this.#logged = Math.floor((size - headerBytes) / frameBytes);
     this.#size = size;
     this.isFull = this.#logged >= this.#waitAt;
-    const { isStarted, isRunning } = this.#checkpointer;
-    const startAt = this.#checkpointAt + (isStarted ? 0 : this.#pages);
-    if (this.#logged >= startAt && !isRunning) void this.#checkpoint();
+    if (this.#logged < this.#checkpointAt || this.#checkpointer.isRunning) return;
+    const startAt = this.#checkpointAt + (this.#checkpointer.isStarted ? 0 : this.#pages);
+    if (this.#logged >= startAt) void this.#checkpoint();
   }
 
   /** Resolves when the log has room for another commit: at once, unless a writer without pauses has kept the checkpoints

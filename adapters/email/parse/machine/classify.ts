@@ -4,9 +4,8 @@
 
 import { isDaemon, isListed, lettersOf, localOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { absenceBySubject } from "./absence.ts";
+import { absenceBySubject, allValues, firstValue, has } from "./absence.ts";
 import { type Bounce, guessedBounce, reportedBounce } from "./bounce.ts";
-import { allValues, firstValue, has } from "./header-values.ts";
 
 /** The channel's own addresses and configuration. */
 export interface OwnIdentity {

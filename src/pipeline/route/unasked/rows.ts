@@ -1,19 +1,19 @@
-// Statements of stage route for messages that are not asked: loads what the decisions in unasked.ts need, and writes their
+// Statements of stage route for messages that are not asked: loads what the decisions need, and writes their
 // results.
 
 import type { Log } from "bridgehead/contract";
-import { capped } from "../../domain/guards.ts";
-import type { Timing } from "../../ops/timing.ts";
-import { logOnDisk, type Query } from "../../store/driver.ts";
-import { countNotices, hasNotice, insertNotices } from "../../store/tables/drafts.ts";
-import { countHeld, hasKeywordSince, isCapped, postponeChannel } from "../../store/tables/events.ts";
-import { pauseChannel } from "../../store/tables/pauses.ts";
-import { lift, suppress } from "../../store/tables/suppressions.ts";
-import { roomIn } from "../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
-import { type LimitPause, personOf } from "./decide.ts";
-import type { ConsentMessage, Context, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
-import { capNotice, contradiction, floodLimit } from "./unasked.ts";
+import { capped } from "../../../domain/guards.ts";
+import type { Timing } from "../../../ops/timing.ts";
+import { logOnDisk, type Query } from "../../../store/driver.ts";
+import { countNotices, hasNotice, insertNotices } from "../../../store/tables/drafts.ts";
+import { countHeld, hasKeywordSince, isCapped, postponeChannel } from "../../../store/tables/events.ts";
+import { pauseChannel } from "../../../store/tables/pauses.ts";
+import { lift, suppress } from "../../../store/tables/suppressions.ts";
+import { roomIn } from "../../../store/tables/turns.ts";
+import type { ChannelRuntime } from "../../channel-runtime.ts";
+import { type LimitPause, personOf } from "../decide.ts";
+import type { ConsentMessage, Context, Facts, Incoming, RouteDecision, Run, Writes } from "../facts.ts";
+import { capNotice, contradiction, floodLimit } from "./decide.ts";
 
 /** Adds to the facts what the decisions about messages need that are not asked. `guarded`: the results of `guard`. */
 export async function loadUnasked(

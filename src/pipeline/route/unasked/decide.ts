@@ -1,13 +1,14 @@
 // Stage route: the decisions about messages that are not asked, as pure functions: keywords of consent (STOP, START, HELP),
-// messages for humans, held ones with the notifications about them, and messages that wait at the channel's cap. Each notice is written in the event's own transaction, and therefore exactly once.
+// messages for humans, held ones with the notifications about them, and messages that wait at the channel's cap. Each
+// notice is written in the event's own transaction, and therefore exactly once.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
-import { type Cap, type Counted, isShortCode } from "../../domain/guards.ts";
-import { answerTo, attachmentLines, firstTo } from "../../domain/turn.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { EventRow } from "../../store/tables/events.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
-import type { EscalationTrigger } from "../escalation.ts";
+import { type Cap, type Counted, isShortCode } from "../../../domain/guards.ts";
+import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
+import type { Timing } from "../../../ops/timing.ts";
+import type { EventRow } from "../../../store/tables/events.ts";
+import type { ChannelRuntime } from "../../channel-runtime.ts";
+import type { EscalationTrigger } from "../../escalation.ts";
 import type {
   ConsentMessage,
   Context,
@@ -18,7 +19,7 @@ import type {
   Run,
   Wait,
   Writes,
-} from "./facts.ts";
+} from "../facts.ts";
 
 /** Adds the writes of a decision not to ask. `place` finds or opens the conversation of the message. */
 export function addUnasked(
