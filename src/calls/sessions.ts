@@ -12,15 +12,15 @@ import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
-import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
+import type { Admission, LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import { logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
-import { changeDraft, type DraftChange, type DraftRow, reportEnd } from "../store/tables/drafts.ts";
+import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import { type EventRow, recordOutcome } from "../store/tables/events.ts";
 import { isChannelPaused } from "../store/tables/pauses.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
-import { appendTurn, endAttempt, enqueueTurn } from "../store/tables/turns.ts";
+import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
 import { admission, afterAttempt, missedReason, planEnd, planMessage, reasonForHumans } from "./decide.ts";
 import {
   closeSession,
@@ -131,15 +131,10 @@ export class CallSessions implements LiveSessions {
     if (found) await line.escalation()?.open(q, { ...about(line, row, conversation), ...found, news: true });
   }
 
-  async admit(q: Query, draft: DraftRow, session: string): Promise<"at-commit" | "durable" | "never" | "later"> {
+  async admission(q: Query, draft: DraftRow, session: string): Promise<Admission> {
     const state = await speakingState(q, draft.channel, session, draft.reply);
-    const change = admission(draft.state, state, this.#timing);
     // A reply that promises a human waits until the escalation is on disk.
-    if (change === null) return state.escalated ? "durable" : "at-commit";
-    if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
-    await changeDraft(q, draft.id, change);
-    reportEnd(q, draft, change);
-    return change.state === "dropped" ? "never" : "later";
+    return { change: admission(draft.state, state, this.#timing), waitsForDisk: state.escalated };
   }
 
   afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange {

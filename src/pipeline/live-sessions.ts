@@ -21,6 +21,14 @@ export interface SessionContext {
   cancel(conversation: string): void;
 }
 
+/** Whether a draft may be spoken in its call. */
+export interface Admission {
+  /** The change that keeps it from being spoken now; null when it may be spoken. */
+  readonly change: DraftChange | null;
+  /** It may be spoken when the commit of its claim is on disk, not earlier. */
+  readonly waitsForDisk: boolean;
+}
+
 export interface LiveSessions {
   /** Stage route: applies a session event to its session and settles the event. */
   routeEvent(
@@ -52,10 +60,8 @@ export interface LiveSessions {
     event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
     conversation: string,
   ): Promise<void>;
-  /** Stage send: returns whether the due head of a lane may be spoken: at the commit of the claim (`at-commit`),
-   *  or when that commit is on disk (`durable`). Otherwise the draft was dropped (`never`: take the next one)
-   *  or waits (`later`). */
-  admit(q: Query, draft: DraftRow, session: string): Promise<"at-commit" | "durable" | "never" | "later">;
+  /** Stage send: returns whether the due head of a lane may be spoken. Writes nothing. */
+  admission(q: Query, draft: DraftRow, session: string): Promise<Admission>;
   /** Stage send: returns the change after an attempt to speak the draft. `tryingFor` is the time since its
    *  first attempt, in milliseconds. Pure. */
   afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange;

@@ -270,10 +270,10 @@ it("lets a reply wait for the disk when an escalation is open, so that no promis
   const when = () =>
     pipeline.db.tx(async (q) => {
       const row = await q.one("SELECT * FROM drafts WHERE id = 'd'");
-      return sessions.admit(q, row as unknown as Parameters<typeof sessions.admit>[1], "call");
+      return sessions.admission(q, row as unknown as Parameters<typeof sessions.admission>[1], "call");
     });
-  expect(await when()).toBe("at-commit");
+  expect(await when()).toEqual({ change: null, waitsForDisk: false });
   const about = { about: "call", conversation: id, channel: "c", agent: "agent", topic: null, reason: "r" };
   await pipeline.db.tx((q) => insertEscalation(q, { ...about, id: "e", cause: "topic" }));
-  expect(await when()).toBe("durable");
+  expect(await when()).toEqual({ change: null, waitsForDisk: true });
 });

@@ -46,6 +46,17 @@ describe("the head of a lane", () => {
   });
 
   it.each([
+    ["due", head],
+    ["found with an expired lease", { ...head, state: "sending" }],
+    ["suppressed", { ...head, suppressed: "stop" }],
+    ["held", { ...head, state: "held" }],
+  ] as const)("leaves a draft that its call does not admit: %s", (_, row) => {
+    const change = { state: "dropped", open: 0, reason: "the call has ended" } as const;
+    const spoken = { ...row, session: "call" };
+    expect(nextStep(spoken, true, { mode: "live", max_age: day }, change)).toEqual({ kind: "unspoken", change });
+  });
+
+  it.each([
     ["due", head, { kind: "hold", code: "shadow" }],
     ["tried before", { ...head, attempts: 1 }, { kind: "hold", code: "shadow" }],
     ["not due", { ...head, due_in: 1 }, { kind: "wait" }],

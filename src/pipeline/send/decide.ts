@@ -18,6 +18,8 @@ type Deferred = SendOutcome & { readonly kind: "deferred" };
 export type NextStep =
   | { readonly kind: "start" }
   | { readonly kind: "wait" }
+  /** The call of the draft does not admit it: see `Admission.change`. */
+  | { readonly kind: "unspoken"; readonly change: DraftChange }
   | { readonly kind: "drop"; readonly code: string; readonly reason: string }
   /** It stays with an operator. */
   | { readonly kind: "hold"; readonly code: string; readonly reason: string };
@@ -27,13 +29,15 @@ export const shadowCode = "shadow";
 export const shadowReason = "the channel is in shadow mode: an operator decides";
 
 /** Decides about the head of a leased lane. The check for a suppression runs when the draft is due, so a
- *  reply in its delay is dropped when its address is suppressed before it is due. */
+ *  reply in its delay is dropped when its address is suppressed before it is due. `unspoken`: see `Admission.change`. */
 export function nextStep(
   head: Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> &
     Pick<HeadRow, "attempts" | "internal" | "released" | "session">,
   superseded: boolean,
   rules: Pick<ChannelRules, "mode" | "max_age">,
+  unspoken: DraftChange | null = null,
 ): NextStep {
+  if (unspoken !== null) return { kind: "unspoken", change: unspoken };
   if (head.state === "held" || head.state === "failed") return { kind: "wait" };
   if (head.state !== "queued") return { kind: "start" };
   // The lane was due for a previous draft, which was just dropped.

@@ -14,7 +14,7 @@ import { failpoints } from "../../ops/failpoints.ts";
 import { type Core, failpointBefore, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, returnLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, endRest, endSent, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
+import { changeDraft, type DraftChange, endRest, endSent, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
@@ -109,23 +109,33 @@ async function nextDraft(
   first: HeadRow | null,
   deps: SendDeps,
 ): Promise<Next> {
-  const { sessions, db } = deps;
   for (let head = first; head !== null; head = await headDraft(q, lease)) {
-    let waitsForDisk = false;
-    if (head.session !== null && (head.state !== "queued" || head.due_in <= 0)) {
-      const when = await sessions.admit(q, head, head.session);
-      if (when === "never") continue;
-      if (when === "later") return none;
-      waitsForDisk = when === "durable" && endsWithPower(db);
-    }
-    const isNew = head.state === "queued" && head.attempts === 0;
-    const superseded = isNew && line.rules.on_new_message === "drop" && (await isSuperseded(q, head));
-    const next = nextStep(head, superseded, line.rules);
-    if (next.kind === "start") return { draft: head, waitsForDisk };
+    const { admission, superseded } = await loadNext(q, line, head, deps);
+    const next = nextStep(head, superseded, line.rules, admission?.change);
+    if (next.kind === "start")
+      return { draft: head, waitsForDisk: admission?.waitsForDisk === true && endsWithPower(deps.db) };
     if (next.kind === "wait") return none;
-    await refuse(q, line, head, next, deps);
+    if (next.kind !== "unspoken") await refuse(q, line, head, next, deps);
+    else if (await leaveUnspoken(q, head, next.change)) return none;
   }
   return none;
+}
+
+/** Loads what decides about the head of a lane. `admission`: null for a draft that is in no call, or not due. */
+async function loadNext(q: Query, line: ChannelRuntime, head: HeadRow, { sessions }: SendDeps) {
+  const { session, state, due_in, attempts } = head;
+  const isQueued = state === "queued";
+  const admission = session !== null && (!isQueued || due_in <= 0) ? await sessions.admission(q, head, session) : null;
+  const isNew = isQueued && attempts === 0 && line.rules.on_new_message === "drop";
+  return { admission, superseded: isNew && (await isSuperseded(q, head)) };
+}
+
+/** Writes that a draft is not spoken now. Returns true when it stays the head of its lane. */
+async function leaveUnspoken(q: Query, draft: HeadRow, change: DraftChange): Promise<boolean> {
+  if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
+  await changeDraft(q, draft.id, change);
+  reportEnd(q, draft, change);
+  return change.open === 1;
 }
 
 /** Ends a draft that is not sent. Of the parts of a reply, those after a held one are held with it. */
