@@ -100,7 +100,7 @@ export interface PhoneDaemon {
 }
 
 const agentKey = "11111111-2222-4333-8444-555555555555";
-const account = "AC0123456789abcdef0123456789abcdef";
+export const account = "AC0123456789abcdef0123456789abcdef";
 export const ourNumber = "+12025550100";
 export const anna = "+12025550123";
 const publicUrl = "https://bridge.example.com";
