@@ -34,6 +34,7 @@ import { sendStage } from "./pipeline/send/stage.ts";
 import type { RunningAgent } from "./pipeline/settings.ts";
 import { copyBeforeMigration, stampOf } from "./store/backup.ts";
 import type { Core, Database } from "./store/driver.ts";
+import { aheadOfClock, hastenDue } from "./store/due.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { dropLease, endLeases } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
@@ -80,8 +81,9 @@ export async function openDatabase(
   clock: Clock,
   timing: Timing = standardTiming,
   log?: Log,
+  now = steadyNow(clock),
 ): Promise<Database> {
-  if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock), { timing: timing.sqlite });
+  if (store.kind === "sqlite") return openSqlite(store.file, now, { timing: timing.sqlite });
   // Loaded on demand to save memory: most daemons use SQLite.
   const { openPostgres } = await import("./store/postgres.ts");
   return openPostgres(store.url, { clock, timing: timing.postgres, log });
@@ -100,8 +102,17 @@ export async function openStore(
   const file = store.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
   let db: Database;
+  const most = timing.sqlite.clockStep;
+  const stepped = (ms: number) =>
+    void db
+      .tx((q) => hastenDue(q, ms))
+      .then(
+        () => log.warn({ step_ms: Math.round(ms) }, "clock went back: due times were moved with it"),
+        (error: unknown) =>
+          log.error({ step_ms: Math.round(ms), err: error }, "clock went back: moving the due times failed"),
+      );
   try {
-    db = await openDatabase(config, clock, timing, log);
+    db = await openDatabase(config, clock, timing, log, steadyNow(clock, { most, stepped }));
   } catch (error) {
     unlock();
     throw error;
@@ -116,6 +127,10 @@ export async function openStore(
         await endLeases(q);
         await loseSessions(q);
         if (await dropAfterPowerFailure(q)) log.info({}, "the machine was restarted: its calls have ended");
+        const ahead = await aheadOfClock(q);
+        if (ahead <= most) return;
+        await hastenDue(q, ahead);
+        log.warn({ step_ms: ahead }, "clock went back: due times were moved with it");
       });
     }
     const installation = await identifyInstallation(db, file);

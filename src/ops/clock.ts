@@ -46,19 +46,26 @@ export function pause(ms: number): void {
 }
 
 /** Clock for due times and leases of one process. It follows the system clock forward. After a backward
- *  step it continues at the monotonic rate, so that no wait is repeated. */
-export function steadyNow(clock: Pick<Clock, "now" | "monotonic">): () => number {
+ *  step it continues at the monotonic rate, so that no wait is repeated. It follows a step of more than `most` milliseconds,
+ *  and calls `stepped` with their number. */
+export function steadyNow(
+  clock: Pick<Clock, "now" | "monotonic">,
+  { most, stepped }: { readonly most: number; readonly stepped: (ms: number) => void } = neverBack,
+): () => number {
   let wall = clock.now();
   let monotonic = clock.monotonic();
   return () => {
     const steady = wall + (clock.monotonic() - monotonic);
     const now = clock.now();
-    if (now <= steady) return Math.floor(steady);
+    if (now <= steady && steady - now <= most) return Math.floor(steady);
+    if (now < steady) stepped(steady - now);
     wall = now;
     monotonic = clock.monotonic();
     return Math.floor(now);
   };
 }
+
+const neverBack = { most: Number.POSITIVE_INFINITY, stepped: () => undefined };
 
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 

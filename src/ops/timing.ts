@@ -39,6 +39,8 @@ const table = {
   sqlite: {
     /** Longest wait for the lock of another process, such as a command. */
     busy: 5 * second,
+    /** The store's clock follows a system clock that goes back by more than this; else it waits for it. */
+    clockStep: 10 * minute,
     /** A commit takes no further transactions after this time, because it blocks the thread. */
     commitBatch: 10,
     /** After waiting this long for a running sync, a commit waits for nothing else. */

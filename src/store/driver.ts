@@ -5,7 +5,7 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
-import type { Timing } from "../ops/timing.ts";
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import { type LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
@@ -284,6 +284,11 @@ export const fromListed = (table: string, column: string): string => `
   FROM json_array_elements_text(CAST($1 AS json)) AS listed (value) -- only: postgres
   CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE ${table}.${column} = listed.value OFFSET 0) AS ${table} -- only: postgres
 `;
+
+/** Returns the condition that `column` is a time of the last `ms` milliseconds, an SQL expression. A time in the future is
+ *  from a clock that went back, and would count until the clock is there again. */
+export const isRecent = (column: string, ms: string): string =>
+  `${column} > now_ms() - ${ms} AND ${column} <= now_ms() + ${standardTiming.sqlite.clockStep}`;
 
 /** Returns the condition that `column` is in the parameter $1 (`listOf`). */
 export const isListed = (column: string): string => `

@@ -1,5 +1,5 @@
 // Finds and claims due work: the channels that have some, and the due lanes of a channel with their heads. The scheduler
-// searches for what no commit has announced.
+// searches for what no commit has announced. Moves due times when the clock went back.
 
 import type { Clock } from "bridgehead/contract";
 import type { Query, Value, Work } from "./driver.ts";
@@ -288,4 +288,34 @@ export async function findDue(q: Query, node: string, everything: boolean): Prom
     const channels = [...(q.touched.get(work) ?? []), ...(found.get(work) ?? [])];
     if (channels.length > 0 || q.touched.has(work)) q.touched.set(work, new Set(channels));
   }
+}
+
+// A clock that was ahead and went back. What is due was scheduled by the wrong clock and would wait until the clock is there
+// again, which may take days. SQLite only: PostgreSQL has a clock of its own. The times at which something happened stay as
+// they are, since the clock may also be behind at a start, and data that looks old would be deleted.
+
+/** Returns the milliseconds by which the last writes of the store are ahead of the clock; zero or less when they are not. */
+export async function aheadOfClock(q: Query): Promise<number> {
+  const row = await q.one<{ ahead: number | null }>(
+    `SELECT MAX(written) - now_ms() AS ahead FROM (
+       SELECT received_at AS written FROM events WHERE id = (SELECT MAX(id) FROM events)
+       UNION ALL SELECT MAX(updated_at) FROM turns WHERE open = 1
+       UNION ALL SELECT MAX(updated_at) FROM drafts WHERE open = 1
+     ) AS last`,
+  );
+  return row?.ahead ?? 0;
+}
+
+/** Moves what is due in the future by `ms` milliseconds towards now: waiting work, pauses and rate limits. */
+export async function hastenDue(q: Query, ms: number): Promise<void> {
+  const columns = await q.all<{ owner: string; name: string }>(
+    `SELECT tables.name AS owner, columns.name AS name
+     FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
+     WHERE tables.type = 'table' AND tables.name <> 'leases'
+       AND columns.name IN ('due_at', 'until', 'penalty_until', 'reconcile_until')`,
+  );
+  for (const { owner, name } of columns)
+    await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, Math.ceil(ms));
+  await q.run("UPDATE rates SET arrival = arrival - $1 * 1000 WHERE arrival > now_ms() * 1000", Math.ceil(ms));
+  q.leases?.hasten(ms);
 }

@@ -326,6 +326,12 @@ export class LaneLeases {
     this.#channels.set(entry.channel, lanes.add(lane));
   }
 
+  /** Moves the ends of the leases that are in the future by `ms` milliseconds towards now: the clock went back. */
+  hasten(ms: number): void {
+    for (const [lane, entry] of this.#entries)
+      if (entry.until > this.#now()) this.#entries.set(lane, { ...entry, until: entry.until - ms });
+  }
+
   /** Ends all leases. */
   clear(): void {
     this.#entries.clear();

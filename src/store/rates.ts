@@ -72,7 +72,11 @@ async function lockBucket(q: Query, name: string, rate: Rate): Promise<Bucket> {
   // Requests that wait for the end of a penalty are counted from that end; otherwise all of them would be
   // sent at that moment.
   const ahead = rate.tolerance + rate.interval * smallestBurst + longestWait * 1000;
-  return { now, base: Math.max(Math.min(row.arrival, now + ahead), now, penalty), penalty };
+  const arrival = Math.min(row.arrival, now + ahead);
+  // Stored, so that the wait ends: a caller that does not wait as long changes nothing.
+  if (arrival < row.arrival || penalty < row.penalty_until * 1000)
+    await q.run("UPDATE rates SET arrival = $2, penalty_until = $3 WHERE name = $1", name, arrival, penalty / 1000);
+  return { now, base: Math.max(arrival, now, penalty), penalty };
 }
 
 /** Milliseconds until the request at this position (from 0) may be made. */

@@ -272,6 +272,23 @@ onEachDatabase((newDatabase) => {
       expect((await take()).waitMs).toBeLessThan(16 * 60_000);
     });
 
+    it("ends the wait of callers that do not wait as long as such a time lasts", async () => {
+      const db = await fresh(newDatabase);
+      const day = 86_400_000;
+      await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 0));
+      await db.tx((q) =>
+        q.run("UPDATE rates SET arrival = (now_ms() + $1) * 1000, penalty_until = now_ms() + $1", day),
+      );
+      expect((await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 1000))).taken).toBe(false);
+      const left = await db.read((q) =>
+        q.one<{ arrival: number; penalty: number }>(
+          "SELECT arrival / 1000 - now_ms() AS arrival, penalty_until - now_ms() AS penalty FROM rates WHERE name = 'r'",
+        ),
+      );
+      expect(left?.arrival).toBeLessThan(70_000);
+      expect(left?.penalty).toBeLessThan(16 * 60_000);
+    });
+
     it("is one rate for many that ask at once", async () => {
       const db = await fresh(newDatabase);
       const rate = rateOf(20, 600_000);

@@ -2,7 +2,7 @@
 // messages at once.
 
 import { type Cap } from "../../domain/guards.ts";
-import { type Core, type Query, type Value } from "../../store/driver.ts";
+import { type Core, isRecent, type Query, type Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import {
   addParticipants,
@@ -104,7 +104,7 @@ function addCounts(parts: Parts, name: "sender" | "conversation", keys: readonly
   for (const [at, { per }] of caps.entries()) {
     const window = parts.param(per);
     const counted = () => `(SELECT COUNT(*) FROM turns WHERE ${scopes[name]}
-      AND made_at > now_ms() - ${window} AND turns.kind = 'question')`;
+      AND ${isRecent("made_at", window)} AND turns.kind = 'question')`;
     parts.add(name, keys, () => [columns("given.value", noText, noText, counted(), `${at}`)]);
   }
 }

@@ -3,7 +3,7 @@
 
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
-import { ManyRows, type Query, touch, type Value } from "../driver.ts";
+import { isRecent, ManyRows, type Query, touch, type Value } from "../driver.ts";
 import { appendDue, appendedSeq, appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
@@ -88,7 +88,7 @@ export async function insertNotices(q: Query, notices: readonly (Notice & { read
 /** Counts the channel's own notices in the conversation within the last `withinMs`. */
 export async function countNotices(q: Query, conversation: string, withinMs: number): Promise<number> {
   const row = await q.one<{ count: number }>(
-    "SELECT COUNT(*) AS count FROM replies WHERE conversation = $1 AND kind = 'notice' AND created_at > now_ms() - $2",
+    `SELECT COUNT(*) AS count FROM replies WHERE conversation = $1 AND kind = 'notice' AND ${isRecent("created_at", "$2")}`,
     conversation,
     withinMs,
   );

@@ -3,7 +3,7 @@
 
 import { loopCode } from "../../domain/guards.ts";
 import { traceOf } from "../../ops/hops.ts";
-import { ManyRows, type Query } from "../driver.ts";
+import { isRecent, ManyRows, type Query } from "../driver.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
 
@@ -241,7 +241,7 @@ export async function countHeld(q: Query, channel: string, perMs: number, limit:
  *  conversation: in the last `perMs`, and after the end of the channel's last pause. */
 export async function loopingSenders(q: Query, channel: string, perMs: number): Promise<number> {
   const row = await q.one<{ count: number }>(
-    `SELECT COUNT(DISTINCT sender) AS count FROM events WHERE channel = $1 AND received_at > now_ms() - $2 AND body <> '{}'
+    `SELECT COUNT(DISTINCT sender) AS count FROM events WHERE channel = $1 AND ${isRecent("received_at", "$2")} AND body <> '{}'
        AND received_at >= ${pauseEnd("$1")} AND code IN ('${loopCode}', 'cap-sender', 'cap-conversation')`,
     channel,
     perMs,
@@ -304,7 +304,7 @@ export async function fairEvents(q: Query, channel: string, windowMs: number, li
   return q.all<EventRow>(
     `WITH served AS (
        SELECT queue, COUNT(*) AS turns FROM turns
-       WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question' GROUP BY queue
+       WHERE channel = $1 AND ${isRecent("made_at", "$2")} AND kind = 'question' GROUP BY queue
      ), waiting AS (
        SELECT ${eventColumns}, ROW_NUMBER() OVER (PARTITION BY preferred, queue ORDER BY id) AS place FROM events
        WHERE channel = $1 AND state = 'stored' AND ${underCap} AND ${dueOrCapped}

@@ -1,7 +1,7 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
 import { traceOf } from "../../ops/hops.ts";
-import { ManyRows, type Query, type Value } from "../driver.ts";
+import { isRecent, ManyRows, type Query, type Value } from "../driver.ts";
 import { appendToLane, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
@@ -254,7 +254,7 @@ export async function capUse(
   const row = await q.one<{ total: number; others: number | null; since: number | null }>(
     `SELECT COUNT(*) AS total, CAST(SUM(CASE WHEN preferred = 0 THEN 1 ELSE 0 END) AS BIGINT) AS others,
        now_ms() - MAX(CASE WHEN preferred = 0 THEN made_at END) AS since
-     FROM turns WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question'
+     FROM turns WHERE channel = $1 AND ${isRecent("made_at", "$2")} AND kind = 'question'
        ${sincePause ? `AND made_at >= ${pauseEnd("$1")}` : ""}`,
     channel,
     windowMs,
@@ -276,7 +276,7 @@ export async function roomIn(q: Query, channel: string, max: number, windowMs: n
     Math.max(0, max - 1),
     windowMs,
   );
-  return Math.max(1, row?.wait ?? windowMs);
+  return Math.max(1, Math.min(row?.wait ?? windowMs, windowMs));
 }
 
 const revived = (to: "waiting" | "unknown", where: string): string =>
