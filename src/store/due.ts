@@ -317,5 +317,5 @@ export async function hastenDue(q: Query, ms: number): Promise<void> {
   for (const { owner, name } of columns)
     await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, Math.ceil(ms));
   await q.run("UPDATE rates SET arrival = arrival - $1 * 1000 WHERE arrival > now_ms() * 1000", Math.ceil(ms));
-  q.leases?.hasten(ms);
+  q.leases?.hasten(q, ms);
 }

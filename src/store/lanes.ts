@@ -327,9 +327,9 @@ export class LaneLeases {
   }
 
   /** Moves the ends of the leases that are in the future by `ms` milliseconds towards now: the clock went back. */
-  hasten(ms: number): void {
+  hasten(q: Query, ms: number): void {
     for (const [lane, entry] of this.#entries)
-      if (entry.until > this.#now()) this.#entries.set(lane, { ...entry, until: entry.until - ms });
+      if (entry.until > this.#now()) this.#set(q, lane, { ...entry, until: entry.until - ms });
   }
 
   /** Ends all leases. */
