@@ -232,19 +232,18 @@ export const emailCases: Cases = {
       return f(mail, Buffer.from(text), { mode: "header", authservId: "mx.a" });
     },
   },
-  "adapters/email/parse/machine/absence.ts": {
-    absenceBySubject: (f, text) => {
-      const subjects = [text, `Re: out of office ${text}`, `automatic reply:${text}`];
-      return subjects.map((subject) => f({ ...personal(text), subject }, () => false));
-    },
-    firstValue: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
-    allValues: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
-    has: (f, text) => f({ headers: [{ name: text, value: text }] }, "x"),
-  },
   "adapters/email/parse/machine/classify.ts": {
     // Personal mails pass the checks for bounces and reach all others.
-    classify: (f, text) =>
-      [mailWith(text), personal(text), { ...personal(text), calendarMethod: "" }].map((mail) => f(mail, own)),
+    classify: (f, text) => {
+      const subjects = [text, `Re: out of office ${text}`, `automatic reply:${text}`];
+      return [
+        mailWith(text),
+        personal(text),
+        { ...personal(text), calendarMethod: "" },
+        { ...personal(text), headers: ["list-id", "precedence", "x-loop"].map((name) => ({ name, value: text })) },
+        ...subjects.map((subject) => ({ ...personal(text), subject })),
+      ].map((mail) => f(mail, own));
+    },
   },
   "adapters/email/parse/forwards.ts": {
     forwardedIn: (f, text) => f(text, text),

@@ -4,8 +4,22 @@
 
 import { isDaemon, isListed, lettersOf, localOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { absenceBySubject, allValues, firstValue, has } from "./absence.ts";
 import { type Bounce, guessedBounce, reportedBounce } from "./bounce.ts";
+import {
+  absenceStarts,
+  absenceStartsByLetter,
+  announcements,
+  answerPrefix,
+  autoReplyHeaders,
+  calendarAnswers,
+  listHeaders,
+  listNames,
+  noReply,
+  otherSigns,
+  programs,
+  responses,
+  tag,
+} from "./phrases.ts";
 
 /** The channel's own addresses and configuration. */
 export interface OwnIdentity {
@@ -37,16 +51,17 @@ type Refused = Extract<MachineFinding, { kind: "refused" }>;
 /** Returns a person's message, a refusal, or a delivery report about one of our messages. */
 export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
   const isExpected = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.automaticSenders);
+  const absence = isExpected ? null : absenceBySubject(mail, (id) => own.isOurs(id));
   return (
     ownMail(mail, own) ??
     (mail.report && reportedBounce(mail)) ??
     report(mail) ??
     unreportedBounce(mail, own) ??
     forged(mail) ??
-    (isExpected ? null : machine(mail, own)) ??
+    (isExpected ? null : machine(mail, own, absence)) ??
     unaddressed(mail, own) ??
     held(mail) ??
-    (isExpected ? null : maybeAutomatic(mail, own)) ?? { kind: "person" }
+    maybeAutomatic(absence) ?? { kind: "person" }
   );
 }
 
@@ -65,8 +80,7 @@ function held({ sealed }: Mail): MachineFinding | null {
   return sealed === null ? null : { kind: "held", ...sealed };
 }
 
-function maybeAutomatic(mail: Mail, own: OwnIdentity): MachineFinding | null {
-  const absence = absenceBySubject(mail, (id) => own.isOurs(id));
+function maybeAutomatic(absence: AbsenceFinding | null): MachineFinding | null {
   return absence?.kind === "held" ? { kind: "held", code: "maybe-automatic", reason: absence.reason } : null;
 }
 
@@ -115,14 +129,13 @@ function forged(mail: Mail): Refused | null {
   return refused("forged-from", `${mail.fromFields} From fields with ${mail.from.length} addresses`);
 }
 
-function machine(mail: Mail, own: OwnIdentity): Refused | null {
+function machine(mail: Mail, own: OwnIdentity, absence: AbsenceFinding | null): Refused | null {
   const automatic = automaticByHeader(mail);
   // Contact forms mark their messages as generated or bulk because a program sends them, but a person wrote the text.
   const isForm = own.rewritten?.via === "form";
   const generated =
     automatic !== null && (automatic.code === "bulk" || (isForm && automatic.code === "auto-generated"));
   if (automatic !== null && !generated) return refused(automatic.code, automatic.reason);
-  const absence = absenceBySubject(mail, (id) => own.isOurs(id));
   if (absence?.kind === "refused") return refused("auto-reply", absence.reason);
   const answer = calendarReply(mail);
   if (answer !== null) return refused("calendar-reply", answer);
@@ -139,29 +152,9 @@ function machine(mail: Mail, own: OwnIdentity): Refused | null {
 }
 
 function listMessage(mail: Mail): Refused | null {
-  // Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to messages by people.
-  const name = [
-    "list-id",
-    "list-unsubscribe",
-    "list-post",
-    "list-help",
-    "list-subscribe",
-    "list-owner",
-    "list-archive",
-    "mailing-list",
-    "x-mailing-list",
-    "x-mailinglist",
-    "x-list-unsubscribe",
-    "x-campaign",
-    "x-campaign-id",
-    "x-campaignid",
-    "x-csa-complaints",
-  ].find((header) => has(mail, header));
+  const name = listHeaders.find((header) => has(mail, header));
   return name === undefined ? null : refused("list", `the header ${name}`);
 }
-
-/** Headers that name the list itself. List-Unsubscribe also occurs on newsletters. */
-const listNames = new Set(["list-id", "list-post", "mailing-list", "x-mailing-list", "x-beenthere", "x-been-there"]);
 
 /** True when the headers name a list of `accept_lists` and no other list. A newsletter that arrives
  *  through an accepted list names another one. */
@@ -195,19 +188,6 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
   if (isProgram(from) || others.some(isDaemon)) return refused("machine", "the sender's address is a program's");
   return null;
 }
-
-/** Matches "do not answer" phrases in the local part, without dots, dashes and underscores. */
-const noReply =
-  /no(?:t)?reply|noreplies|noreplay|donotreply|dontreply|donotrespond|donotanswer|noanswer|noresponse|neverreply|unmonitored|nichtantworten|keineantwort|nichtbeantworten|nepasrepondre|pasdereponse|sansreponse|noresponder|norespondas|nocontestar|noreponder|nonrispondere|norispondere|nietbeantwoorden|nietantwoorden|geenantwoord|naoresponda|naoresponder|nieodpowiadaj|nieodpowiadac|svarainte|svarejinte|svarikke|ikkesvar|besvarikke|alavastaa|eivastausta|neodpovidat|neodpovidejte|neodpovedat|neotvechat|neotvechajte|yanitlamayin|cevaplamayin|neraspunde|nuraspunde|nevalaszoljon|nincsvalasz|neodgovaraj|neodgovarjaj/;
-
-/** Local parts that always belong to programs, without dashes and underscores. */
-const programs = new Set(
-  [
-    "mailerdaemon daemon postmaster maildaemon maildeliverysubsystem mailsystem listserv majordomo mailman",
-    "bounce bounces autoreply autoresponder autoresponse autoanswer automailer nobody wwwdata cron system",
-    "notification notifications notify alerts newsletter newsletters mailrobot robot bot nagios",
-  ].flatMap((line) => line.split(" ")),
-);
 
 /** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. */
 const isNoReply = (address: string): boolean => noReply.test(lettersOf(localOf(address)));
@@ -254,15 +234,7 @@ function automaticByHeader(mail: Mail): Automatic | null {
     const code = submitted === "auto-generated" || submitted === "auto-notified" ? "auto-generated" : "auto-reply";
     return { code, reason: `Auto-Submitted: ${submitted}` };
   }
-  for (const name of [
-    "x-autoreply",
-    "x-autorespond",
-    "x-autoresponder",
-    "x-auto-reply",
-    "x-mail-autoreply",
-    "x-vacation",
-    "x-autogenerated",
-  ]) {
+  for (const name of autoReplyHeaders) {
     if (allValues(mail, name).some((value) => value !== "no" && value !== "false"))
       return { code: "auto-reply", reason: `the header ${name}` };
   }
@@ -279,26 +251,6 @@ function automaticByHeader(mail: Mail): Automatic | null {
   return null;
 }
 
-const otherSigns: ReadonlyMap<string, RegExp> = new Map([
-  ["x-fc-machinegenerated", /^(?:true|yes)/],
-  ["x-post-messageclass", /autoresponder/],
-  ["x-ms-exchange-generated-message-source", /./],
-  ["x-autoreply-from", /./],
-  ["x-autorespond-from", /./],
-  ["x-cron-env", /./],
-  ["delivered-to", /^autoresponder/],
-  ["x-amazon-mail-relay-type", /notification/],
-  // iCloud's vacation response has no other header; other values occur on ordinary messages.
-  ["x-apple-action", /^\s*vacation\b/],
-]);
-
-/** Calendar methods that a program sends on a click. An invitation (REQUEST, PUBLISH) is a person's message. */
-const calendarAnswers = new Set(["reply", "counter", "declinecounter", "refresh", "cancel"]);
-
-/** How calendar programs begin the subject of a response to an invitation, by language; lower case. */
-const responses =
-  /^(?:accepted|tentative(?:ly accepted)?|declined|cancell?ed|new time proposed|updated invitation|zugesagt|mit vorbehalt|vorläufig zugesagt|abgelehnt|abgesagt|angenommen|accepté|acceptée|provisoire|refusé|décliné|annulé|aceptado|aceptada|provisional|rechazado|rechazada|cancelado|cancelada|accettato|provvisorio|rifiutato|annullato|geaccepteerd|voorlopig|geweigerd|afgewezen|geannuleerd|aceite|aceito|provisório|tentativa|recusado|recusada|zaakceptowano|wstępnie|odrzucono|odwołano|accepterat|accepterad|preliminärt|avböjt|avböjd|accepteret|foreløbig|afvist|godtatt|akseptert|avslått|hyväksytty|alustava|hylätty|přijato|nezávazně|odmítnuto|prijaté|принято|под вопросом|отклонено|прийнято|kabul edildi|geçici|reddedildi|elfogadva|feltételes|elutasítva|acceptat|respins|αποδοχή|απορρίφθηκε|承諾|承认|已接受|已拒绝|已暂定|已接受|已謝絕|辞退|仮の予定|수락|거절|미정|התקבל|נדחה|تم القبول|مرفوض)\s?(?::|：)/i;
-
 /** Returns why a message is a calendar program's response to an invitation, or null. */
 function calendarReply(mail: Mail): string | null {
   const method = mail.calendarMethod ?? "";
@@ -308,4 +260,83 @@ function calendarReply(mail: Mail): string | null {
     /calendarmessage/.test(firstValue(mail, "content-class")) ||
     mail.sealed?.code === "winmail";
   return isCalendar && responses.test(mail.subject.slice(0, 200)) ? "a calendar response by its subject" : null;
+}
+
+/** `held`: a human decides whether the message is automatic. */
+interface AbsenceFinding {
+  readonly kind: "refused" | "held";
+  readonly reason: string;
+}
+
+/** Finds the subject of an automatic response. People write such subjects too, also when they answer an old mail under a new
+ *  subject, so a message is refused only with another sign; it is held when its subject alone has the form of a program or
+ *  of an absence message. "Re: On vacation" repeats the subject of a customer or of a program; a human decides. */
+function absenceBySubject(mail: Mail, isOurs: (messageId: string) => boolean): AbsenceFinding | null {
+  const { subject, isAnswer } = bareSubject(mail.subject.slice(0, 1000).toLowerCase());
+  const rest = afterAbsence(subject);
+  if (rest === null) return null;
+  const cited = [...mail.inReplyTo, ...mail.references];
+  const suppress = firstValue(mail, "x-auto-response-suppress");
+  const isAnnounced = announcements.some((start) => subject.startsWith(start));
+  const repeats = answerPrefix.test(rest.replace(/^[\s:：–-]{1,5}/, ""));
+  const isForm = repeats || /^[\s.!]{0,5}$/.test(rest) || (isAnnounced && /^\s{0,3}[:：]/.test(rest));
+  const sign = [
+    suppress !== "" && suppress !== "none" && "X-Auto-Response-Suppress",
+    mail.returnPath === "" && "the null sender",
+    (has(mail, "x-loop") || has(mail, "x-ms-exchange-inbox-rules-loop")) && "a loop header",
+    has(mail, "x-auto-response-id") && "X-Auto-Response-Id",
+    !isAnswer && repeats && "the subject of the answered mail",
+    // A person who answers keeps the subject.
+    !isAnswer && isAnnounced && isForm && cited.length > 0 && "the answer to a mail under another subject",
+  ].find((one) => one !== false);
+  if (sign !== undefined) return { kind: "refused", reason: `an out-of-office subject and ${sign}` };
+  const mayBe = isAnswer ? isForm && cited.some(isOurs) : isForm || cited.length > 0;
+  return mayBe ? { kind: "held", reason: "an out-of-office subject" } : null;
+}
+
+/** Removes prefixes of answers and tags ("[EXT]"), in any order. A tag that names an automatic response begins the subject:
+ *  "[Auto-Reply] My parcel". */
+function bareSubject(text: string): { readonly subject: string; readonly isAnswer: boolean } {
+  // HCL Notes.
+  let subject = text.replace(/^auto: .{1,100}? is out of (?:the )?office.*/, "automatic reply");
+  let isAnswer = false;
+  for (let step = 0; step < 6; step += 1) {
+    const prefix = answerPrefix.exec(subject)?.[0];
+    const [whole = prefix, words = ""] = tag.exec(subject) ?? [];
+    if (whole === undefined) break;
+    isAnswer ||= prefix !== undefined;
+    subject = subject.slice(whole.length);
+    if (afterAbsence(words.trim()) === "") return { subject: `${words.trim()}: ${subject}`, isAnswer };
+  }
+  return { subject, isAnswer };
+}
+
+/** Returns the text after the phrase with which an out-of-office subject (lower case) begins; null for another subject. */
+function afterAbsence(subject: string): string | null {
+  for (const words of absenceStartsByLetter.get(subject.charAt(0)) ?? []) {
+    if (!subject.startsWith(words)) continue;
+    const rest = subject.slice(words.replace(/[:：]$/, "").length);
+    // "Afwezig" does not begin "Afwezigheidsverzekering". Other scripts write without spaces.
+    if (!/^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]/u.test(rest)) return rest;
+  }
+  return subject.endsWith(")") && absenceStarts.some((words) => subject.endsWith(`(${words})`)) ? "" : null;
+}
+
+type Headers = Pick<Mail, "headers">;
+
+/** Returns the first value of that header, lower case, without comments and parameters; "" when absent. */
+function firstValue(mail: Headers, name: string): string {
+  const value = mail.headers.find((header) => header.name === name)?.value;
+  return value === undefined ? "" : normalized(value);
+}
+
+/** Returns the values of all headers of that name, in the form of `firstValue`. */
+const allValues = (mail: Headers, name: string): string[] =>
+  mail.headers.filter((header) => header.name === name).map(({ value }) => normalized(value));
+
+const normalized = (value: string): string => (value.slice(0, 500).split(/[;(]/, 1)[0] ?? "").trim().toLowerCase();
+
+/** True when the message has a header of that name. */
+function has(mail: Headers, name: string): boolean {
+  return mail.headers.some((header) => header.name === name);
 }
