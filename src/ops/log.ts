@@ -77,18 +77,19 @@ export function createLog(options: LogOptions): RunningLog {
 
 type OutputStream = Pick<NodeJS.WriteStream, "emit"> & { readonly fd: number; readonly isTTY?: boolean };
 
-/** Standard error of a daemon. The lines of one turn of the event loop are written together: a message logs several at
- *  once, and a system call for each costs more than the line. A reader that stalls does not block the process: the rest
- *  waits in memory, up to a limit; lines above it are dropped and counted. Lines that wait when the process exits are
- *  written first. */
+/** Standard error of a daemon. Lines wait up to `Timing.upkeep.logFlush` and are written together: a message logs one line
+ *  per hop, and a system call costs more than the line. Warnings and errors are written at once, with what waits. A reader
+ *  that stalls does not block the process: the rest waits in memory, up to a limit; lines above it are dropped and counted.
+ *  Lines that wait when the process exits are written first; SIGKILL loses them. */
 export class LogOutput {
   readonly isTTY: boolean;
   readonly #stream: OutputStream;
   /** Longest wait for the reader at the exit, and the interval at which it is tried again, in milliseconds. */
   readonly #patience: number;
   readonly #interval: number;
-  /** Lines of this turn. */
+  /** Lines that wait for the next flush. */
   #lines = "";
+  #cancelFlush: () => void = () => undefined;
   /** What the reader has not taken, oldest first. */
   #rest: Buffer[] = [];
   #restBytes = 0;
@@ -109,13 +110,14 @@ export class LogOutput {
   }
 
   write(lines: string): void {
-    if (this.#lines === "") process.nextTick(() => this.flush());
+    if (this.#lines === "") this.#cancelFlush = after(standardTiming.upkeep.logFlush, () => this.flush());
     this.#lines += lines;
   }
 
   /** Writes what waits as far as the reader takes it. A kill of the process does not lose what was written. */
   flush(): void {
     const isStalled = this.#rest.length > 0;
+    this.#cancelFlush();
     if (this.#lines !== "") this.#keep(Buffer.from(this.#lines));
     this.#lines = "";
     if (!this.#writeRest() && !isStalled) this.#retry();

@@ -350,11 +350,11 @@ const table = {
     /** Longest export of traces, and the pause between two of them. */
     export: 10 * second,
     exportPause: 5 * second,
-    /** Interval of the status for systemd. */
+    /** Intervals of the status for systemd, and of the search for a requested log level. */
     status: 30 * second,
-    /** Interval at which the daemon looks for a requested log level. */
     logLevelCheck: 2 * second,
-    /** Longest wait for the log's reader at the exit. */
+    /** Longest wait of a line of the log for others to be written with; and for the log's reader at the exit. */
+    logFlush: 10,
     logReader: 2 * second,
     /** Interval of the retention, and the pause between two of its batches. */
     retention: hour,
