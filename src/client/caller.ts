@@ -5,7 +5,7 @@
 import type { Readable } from "node:stream";
 import type { Clock } from "bridgehead/contract";
 import type { Dispatcher, Pool } from "undici";
-import { after } from "../ops/clock.ts";
+import { after, systemClock } from "../ops/clock.ts";
 import { requestLines } from "../wire/operations/requests.ts";
 import { once } from "../wire/record.ts";
 import { OriginConnections } from "./connections.ts";
@@ -269,6 +269,9 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #chunks: Buffer[] = [];
   #bytes = 0;
   #tooLarge = false;
+  #deadline = { at: Infinity, reason: "" };
+  /** End of the timer, which may be before the deadline; both in monotonic milliseconds. */
+  #timerAt = Infinity;
   #lift: (() => void) | undefined;
   readonly #outgoing: Outgoing;
   readonly #complete: (result: Exchange) => void;
@@ -282,10 +285,21 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     return this.#finished;
   }
 
-  /** Sets a timeout of `ms` from now. Replaces the previous timeout. */
+  /** Sets a timeout of `ms` from now. Replaces the previous timeout. A timer that ends earlier stays and continues with the
+   *  rest, so most requests need a single one. */
   limit(ms: number, reason: string): void {
+    this.#deadline = { at: systemClock.monotonic() + ms, reason };
+    if (this.#deadline.at < this.#timerAt) this.#startTimer();
+  }
+
+  #startTimer(): void {
     this.#lift?.();
-    this.#lift = after(ms, () => this.stop(reason));
+    const { at, reason } = this.#deadline;
+    const left = at - systemClock.monotonic();
+    if (left <= 0) return this.stop(reason);
+    this.#timerAt = at;
+    // A timer may end up to a millisecond early.
+    this.#lift = after(Math.ceil(left), () => this.#startTimer());
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
