@@ -115,8 +115,10 @@ const smtp = z
       .int()
       .min(1)
       .max(20)
-      .prefault(5)
-      .describe("How many concurrent connections? Microsoft allows three, so at most three are opened there."),
+      .prefault(10)
+      .describe(
+        "How many concurrent connections? Fewer are used while the server refuses more. Microsoft allows three, so at most three are opened there.",
+      ),
     timeout: duration.prefault("2m").describe("How long do we wait for a response of the server (timeout)?"),
     ca,
   })

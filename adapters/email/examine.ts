@@ -9,8 +9,7 @@ import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields } from "./imap/header-fields.ts";
 import { lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
-import type { PooledConnection } from "./smtp/connection.ts";
-import type { SmtpPool } from "./smtp/send.ts";
+import type { PooledConnection, SmtpPool } from "./smtp/connection.ts";
 
 /** Returns the servers of the channel that use TLS. */
 export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {

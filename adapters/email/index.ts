@@ -24,9 +24,10 @@ import { sharedParser } from "./parse/parser.ts";
 import { probe } from "./probe.ts";
 import { mailbox, mailboxOf, providerOf } from "./providers.ts";
 import { compose, isLong } from "./smtp/compose.ts";
-import type { SmtpOptions } from "./smtp/connection.ts";
+import { type SmtpOptions, SmtpPool } from "./smtp/connection.ts";
 import { prepare } from "./smtp/long-markdown.ts";
-import { type EmailDraft, readDraft, SmtpPool, sender } from "./smtp/send.ts";
+import { type EmailDraft, readDraft, sender } from "./smtp/send.ts";
+import { brief } from "./status.ts";
 
 export default defineAdapter({
   name: "email",
@@ -47,7 +48,9 @@ export default defineAdapter({
       maxSource: settings.max_size,
       tokens: tokens(settings.imap.oauth2),
     };
-    const smtp = new SmtpPool(smtpOptions(settings, tokens));
+    const smtp = new SmtpPool(smtpOptions(settings, tokens), (connections, error) =>
+      channel.log.info({ connections, reason: brief(error) }, "smtp server accepts no more connections"),
+    );
     const canary = settings.canary && canaryOf(channel, settings.canary, self, { health: state, pool: smtp });
     const folder = new SentFolder({
       connection: imap,
@@ -175,7 +178,10 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
       attachmentLimit: config.attachments.max_sent_bytes,
       prepare: async (markdown, signal) => (isLong(markdown) ? prepare(channel.clock, markdown, signal) : null),
       compose: (reply) => compose(config, self, reply),
-      ...countedSends<EmailDraft>(pool.connections, (draft, attempt) => send(readDraft(draft), attempt)),
+      ...countedSends<EmailDraft>(
+        () => pool.connections,
+        (draft, attempt) => send(readDraft(draft), attempt),
+      ),
       recipients: (draft) => {
         const { to, cc } = readDraft(draft);
         return [...to, ...cc].map(({ address }) => address);

@@ -4,7 +4,7 @@ import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { isTokenFailure } from "./oauth.ts";
-import type { SmtpPool } from "./smtp/send.ts";
+import type { SmtpPool } from "./smtp/connection.ts";
 import { brief, oneLine, statusOf } from "./status.ts";
 
 type Side = "imap" | "smtp";

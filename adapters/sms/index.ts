@@ -26,7 +26,6 @@ export default defineAdapter({
     platform: "sms",
     defaults: {
       debounce: "3s",
-      concurrency: 64,
       caps: {
         sender: [
           { max: 30, per: "1m" },

@@ -162,7 +162,7 @@ export interface Outbound<Draft extends Json = Json> {
    *  or a rate limit: never negative, and lower by one for each running `send` from its call on. The core
    *  claims no more drafts than that. It reads the value again when a `send` has ended, and at least once
    *  a second. Called inside transactions: cheap, no I/O, never throws. Absent: only the configured
-   *  `concurrency` limits the channel. `countedSends` implements it for a fixed limit. */
+   *  `concurrency` limits the channel. `countedSends` implements it for a limit. */
   capacity?(): number;
   /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */
   reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding>;

@@ -15,10 +15,10 @@ export function defineAdapter<const C extends z.ZodType, D extends Json>(
 }
 
 /** Returns `send` together with a `capacity` that counts its running calls. `limit` is the number of drafts
- *  that can be sent at once: connections of a pool, slots of a window. Calls beyond it are not rejected;
- *  the pool makes them wait. */
+ *  that can be sent at once: connections of a pool, slots of a window; a function when the number changes. Calls
+ *  beyond it are not rejected; the pool makes them wait. */
 export function countedSends<Draft extends Json>(
-  limit: number,
+  limit: number | (() => number),
   send: Outbound<Draft>["send"],
 ): { readonly send: Outbound<Draft>["send"]; capacity(): number } {
   let running = 0;
@@ -31,7 +31,7 @@ export function countedSends<Draft extends Json>(
         running -= 1;
       }
     },
-    capacity: () => Math.max(0, limit - running),
+    capacity: () => Math.max(0, (typeof limit === "number" ? limit : limit()) - running),
   };
 }
 

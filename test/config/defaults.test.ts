@@ -95,7 +95,7 @@ describe("an adapter's defaults", () => {
       properties?.["concurrency"]?.default,
       properties?.["caps"]?.properties?.["channel"]?.default,
     ]);
-    const plain = ["0s", 32, [{ max: 60, per: "15m" }]];
+    const plain = ["0s", 64, [{ max: 60, per: "15m" }]];
     expect(shown).toEqual([["3s", 500, []], plain, plain]);
   });
 });

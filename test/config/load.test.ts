@@ -45,7 +45,7 @@ describe("a good file", () => {
       on_permanent_failure: "continue",
       on_new_message: "send",
       debounce: 0,
-      concurrency: 32,
+      concurrency: 64,
     });
     expect(read.http).toEqual({
       listen: { host: "127.0.0.1", port: 8025 },

@@ -1,10 +1,13 @@
-// Opens one SMTP connection: connects, starts TLS and logs in.
+// SMTP connections. They are opened on demand (connect, TLS, login), reused for one message after the other, and closed
+// when idle.
 
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import XOAuth2 from "nodemailer/lib/xoauth2";
+import PQueue from "p-queue";
 import type { EmailConfig } from "../config.ts";
 import { privateCa } from "../imap/connection.ts";
 import type { TokenSource } from "../oauth.ts";
+import type { SmtpFailure } from "../status.ts";
 
 export interface SmtpOptions {
   readonly smtp: EmailConfig["smtp"];
@@ -27,8 +30,150 @@ export interface PooledConnection {
   readonly sent: number;
 }
 
+/** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed attempt. */
+const idleLimit = 20_000;
+/** Same value as nodemailer's pool: some servers limit the messages per connection. */
+const messageLimit = 100;
+
+/** In ms. After this time without a refused connection the configured number of connections is tried again. */
+const refusalMemory = 10 * 60_000;
+
+/** Result of a request whose connection the server refused while others were open. */
+const noSlot = Symbol("no slot");
+
+/** The connections to one server. Opens none until the first request. Uses fewer than configured while the server refuses
+ *  more: servers count the connections of an account, also those of other programs. */
+export class SmtpPool {
+  /** True when the last attempt was logged in. The health of the channel then states that. */
+  working = false;
+  readonly #options: SmtpOptions;
+  readonly #queue: PQueue;
+  /** The newest is last. A connection leaves the list when it is reused, or when its time expires. */
+  readonly #idle: { readonly pooled: PooledConnection; readonly expiry: NodeJS.Timeout }[] = [];
+  /** Number of connections in use or being opened. */
+  #busy = 0;
+  /** Ends the time for which a refused connection is remembered. */
+  #refused: NodeJS.Timeout | undefined;
+  readonly #onRefusal: (connections: number, error: unknown) => void;
+  readonly #memoryMs: number;
+  #closed = false;
+
+  /** `onRefusal` is called when the server refuses a connection, with the number that are used from then on. */
+  constructor(
+    options: SmtpOptions,
+    onRefusal: (connections: number, error: unknown) => void,
+    memoryMs = refusalMemory,
+  ) {
+    this.#options = options;
+    this.#onRefusal = onRefusal;
+    this.#memoryMs = memoryMs;
+    this.#queue = new PQueue({ concurrency: options.smtp.connections });
+  }
+
+  /** Maximum number of connections that the server accepts now, as far as it is known. */
+  get connections(): number {
+    return this.#queue.concurrency;
+  }
+
+  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection for later work
+   *  when `work` resolves, and closes it when `work` rejects. Rejects with the error of `work`, of nodemailer or of the
+   *  token endpoint, or with the signal's reason. `fresh` uses no idle connection, unless the server refuses a new one. */
+  async use<T>(signal: AbortSignal, work: (pooled: PooledConnection) => Promise<T>, fresh = false): Promise<T> {
+    let result = await this.#inSlot(signal, work, fresh);
+    while (result === noSlot) result = await this.#inSlot(signal, work, false);
+    return result;
+  }
+
+  #inSlot<T>(
+    signal: AbortSignal,
+    work: (pooled: PooledConnection) => Promise<T>,
+    fresh: boolean,
+  ): Promise<T | typeof noSlot> {
+    // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
+    const waiting = new AbortController();
+    const leave = () => waiting.abort(signal.reason);
+    const run = async () => {
+      signal.removeEventListener("abort", leave);
+      this.#busy += 1;
+      try {
+        const pooled = (fresh ? null : this.#reuse()) ?? (await this.#open(signal));
+        return pooled === null ? noSlot : await this.#carry(pooled, work);
+      } finally {
+        this.#busy -= 1;
+      }
+    };
+    if (signal.aborted) leave();
+    else if (this.#queue.size === 0 && this.#queue.pending < this.connections) return this.#queue.add(run);
+    else signal.addEventListener("abort", leave, { once: true });
+    return this.#queue.add(run, { signal: waiting.signal });
+  }
+
+  async #carry<T>(pooled: PooledConnection, work: (pooled: PooledConnection) => Promise<T>): Promise<T> {
+    try {
+      const result = await work(pooled);
+      this.#release(pooled);
+      return result;
+    } catch (error) {
+      pooled.connection.close();
+      throw error;
+    }
+  }
+
+  /** Returns null when the server temporarily refuses a connection while others are open or being opened: from now on no
+   *  more than these are opened. Nothing was sent, so the request waits for one of them. */
+  async #open(signal: AbortSignal): Promise<PooledConnection | null> {
+    try {
+      return await openSmtp(this.#options, signal);
+    } catch (error) {
+      const others = this.#busy - 1 + this.#idle.length;
+      const { responseCode = 0 } = error as SmtpFailure;
+      if (others === 0 || signal.aborted || responseCode < 400 || responseCode >= 500) throw error;
+      const accepted = Math.min(this.connections, others);
+      if (accepted < this.connections) this.#onRefusal(accepted, error);
+      this.#queue.concurrency = accepted;
+      clearTimeout(this.#refused);
+      const restore = () => void (this.#queue.concurrency = this.#options.smtp.connections);
+      // oxlint-disable-next-line no-restricted-globals
+      this.#refused = setTimeout(restore, this.#memoryMs).unref();
+      return null;
+    }
+  }
+
+  /** Closes the idle connections; a connection in use is closed when its work ends. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#refused);
+    for (let one = this.#reuse(); one !== null; one = this.#reuse()) one.connection.quit();
+  }
+
+  #reuse(): PooledConnection | null {
+    for (let entry = this.#idle.pop(); entry !== undefined; entry = this.#idle.pop()) {
+      clearTimeout(entry.expiry);
+      if (!entry.pooled.connection.destroyed) return { ...entry.pooled, used: true };
+    }
+    return null;
+  }
+
+  /** Keeps the connection, unless it has carried enough messages or is no longer needed. */
+  #release(pooled: PooledConnection): void {
+    const { connection } = pooled;
+    const sent = pooled.sent + 1;
+    if (this.#closed || sent >= messageLimit || connection.destroyed) return connection.close();
+    const tooLong = () => {
+      this.#idle.splice(this.#idle.indexOf(entry), 1);
+      if (connection.destroyed) connection.close();
+      else connection.quit();
+    };
+    // Every message frees a connection. An AbortSignal.timeout stays for its whole time; this timer is cancelled.
+    // oxlint-disable-next-line no-restricted-globals
+    const expiry = setTimeout(tooLong, idleLimit).unref();
+    const entry = { pooled: { ...pooled, sent }, expiry };
+    this.#idle.push(entry);
+  }
+}
+
 /** Rejects with the error of nodemailer or of the token endpoint. */
-export async function openSmtp({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
+async function openSmtp({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
   const ca = await privateCa(smtp.ca);
   const connection = new SMTPConnection({
     host: smtp.host,

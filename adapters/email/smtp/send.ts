@@ -1,6 +1,5 @@
-// Performs one attempt to send a stored draft: encodes its message (RFC 5322) and sends it over a pool of SMTP
-// connections. A draft always yields the same bytes, so every attempt and the copy in Sent are identical. Connections are
-// opened on demand, reused for one message after the other, and closed when idle.
+// Performs one attempt to send a stored draft: encodes its message (RFC 5322) and sends it over an SMTP connection of the
+// pool. A draft always yields the same bytes, so every attempt and the copy in Sent are identical.
 
 import { Readable } from "node:stream";
 import { type Attempt, externalId, fileRef, type Health, type SendOutcome } from "bridgehead/contract";
@@ -8,11 +7,10 @@ import { encode as base64, wrap as wrapBase64 } from "nodemailer/lib/base64";
 import MailComposer from "nodemailer/lib/mail-composer";
 import type MimeNode from "nodemailer/lib/mime-node";
 import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
-import PQueue from "p-queue";
 import * as z from "zod";
 import { isTokenFailure } from "../oauth.ts";
 import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
-import { openSmtp, type PooledConnection, type SmtpOptions } from "./connection.ts";
+import type { PooledConnection, SmtpPool } from "./connection.ts";
 
 export interface SenderOptions {
   readonly pool: SmtpPool;
@@ -172,86 +170,6 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
 
 function bracketed(id: string): string {
   return id.startsWith("<") ? id : `<${id}>`;
-}
-
-/** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed attempt. */
-const idleLimit = 20_000;
-/** Same value as nodemailer's pool: some servers limit the messages per connection. */
-const messageLimit = 100;
-
-/** The connections to one server. Opens none until the first request. */
-export class SmtpPool {
-  /** Maximum number of connections. */
-  readonly connections: number;
-  /** True when the last attempt was logged in. The health of the channel then states that. */
-  working = false;
-  readonly #options: SmtpOptions;
-  readonly #queue: PQueue;
-  /** The newest is last. A connection leaves the list when it is reused, or when its time expires. */
-  readonly #idle: { readonly pooled: PooledConnection; readonly expiry: NodeJS.Timeout }[] = [];
-  #closed = false;
-
-  constructor(options: SmtpOptions) {
-    this.#options = options;
-    this.connections = options.smtp.connections;
-    this.#queue = new PQueue({ concurrency: this.connections });
-  }
-
-  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection for later work
-   *  when `work` resolves, and closes it when `work` rejects. Rejects with the error of `work`, of nodemailer or of the
-   *  token endpoint, or with the signal's reason. `fresh` never uses an idle connection. */
-  use<T>(signal: AbortSignal, work: (pooled: PooledConnection) => Promise<T>, fresh = false): Promise<T> {
-    // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
-    const waiting = new AbortController();
-    const leave = () => waiting.abort(signal.reason);
-    const run = async () => {
-      signal.removeEventListener("abort", leave);
-      const pooled = (fresh ? null : this.#reuse()) ?? (await openSmtp(this.#options, signal));
-      try {
-        const result = await work(pooled);
-        this.#release(pooled);
-        return result;
-      } catch (error) {
-        pooled.connection.close();
-        throw error;
-      }
-    };
-    if (signal.aborted) leave();
-    else if (this.#queue.size === 0 && this.#queue.pending < this.connections) return this.#queue.add(run);
-    else signal.addEventListener("abort", leave, { once: true });
-    return this.#queue.add(run, { signal: waiting.signal });
-  }
-
-  /** Closes the idle connections; a connection in use is closed when its work ends. */
-  close(): void {
-    this.#closed = true;
-    for (let one = this.#reuse(); one !== null; one = this.#reuse()) one.connection.quit();
-  }
-
-  #reuse(): PooledConnection | null {
-    for (let entry = this.#idle.pop(); entry !== undefined; entry = this.#idle.pop()) {
-      clearTimeout(entry.expiry);
-      if (!entry.pooled.connection.destroyed) return { ...entry.pooled, used: true };
-    }
-    return null;
-  }
-
-  /** Keeps the connection, unless it has carried enough messages or is no longer needed. */
-  #release(pooled: PooledConnection): void {
-    const { connection } = pooled;
-    const sent = pooled.sent + 1;
-    if (this.#closed || sent >= messageLimit || connection.destroyed) return connection.close();
-    const tooLong = () => {
-      this.#idle.splice(this.#idle.indexOf(entry), 1);
-      if (connection.destroyed) connection.close();
-      else connection.quit();
-    };
-    // Every message frees a connection. An AbortSignal.timeout stays for its whole time; this timer is cancelled.
-    // oxlint-disable-next-line no-restricted-globals
-    const expiry = setTimeout(tooLong, idleLimit).unref();
-    const entry = { pooled: { ...pooled, sent }, expiry };
-    this.#idle.push(entry);
-  }
 }
 
 /** A value of a header, without line breaks and control characters, which could begin another header. `compose` removes

@@ -144,7 +144,7 @@ export const coreChannel = z.object({
     .int()
     .min(1)
     .max(1024)
-    .default(32)
+    .default(64)
     .describe(
       "How many conversations of this channel are processed concurrently? Sending also waits for a free connection.",
     ),

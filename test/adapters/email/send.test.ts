@@ -3,6 +3,7 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type SendOutcome, sendKey } from "bridgehead/contract";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { SmtpPool } from "../../../adapters/email/smtp/connection.ts";
 import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../support/email/adapter.ts";
 import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { certificate, freePort, startTcpProxy } from "../../support/machine/network.ts";
@@ -192,6 +193,54 @@ it("uses a line again, and a new one when the idle one has died in silence", asy
   expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(21);
   await proxy.close();
   await own.close();
+});
+
+describe("a server that accepts fewer connections than configured", () => {
+  const login = { login: false } as Settings["smtp"];
+  const sendAll = (port: number, count: number) => {
+    const { adapter } = adapterFor(settingsFor(1, port, { smtp: login }));
+    const { outbound } = adapter;
+    if (!outbound) throw new Error("nothing to send with");
+    const outcomes = Array.from({ length: count }, (_, n) => {
+      const key = sendKey(`many${n}`);
+      return outbound.send(outbound.compose(replyTo({ key }))[0] as never, attempt(key));
+    });
+    return { outcomes: Promise.all(outcomes), capacity: () => outbound.capacity?.() };
+  };
+
+  it("gets all messages over those that it accepts, and the capacity follows", async () => {
+    const own = await startSmtpPeer({ maxClients: 2 });
+    const { outcomes, capacity } = sendAll(own.port, 30);
+    expect((await outcomes).map((outcome) => outcome.kind)).toEqual(Array(30).fill("sent"));
+    expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(30);
+    expect(own.accepted).toHaveLength(30);
+    expect(capacity()).toBe(2);
+    await own.close();
+  });
+
+  it("defers all messages, and closes nothing for good, when it accepts none", async () => {
+    const own = await startSmtpPeer();
+    own.fail("connect", reply(421, "4.7.0 too many connections"));
+    const { outcomes } = sendAll(own.port, 12);
+    expect(new Set((await outcomes).map((outcome) => JSON.stringify(outcome)))).toHaveLength(1);
+    expect((await outcomes)[0]).toMatchObject({ kind: "deferred", scope: "channel", cause: "unreachable" });
+    own.heal();
+    expect((await sendAll(own.port, 12).outcomes).map((outcome) => outcome.kind)).toEqual(Array(12).fill("sent"));
+    await own.close();
+  });
+
+  it("is asked for more again after a while", async () => {
+    const own = await startSmtpPeer({ maxClients: 1 });
+    const { smtp } = settingsFor(1, own.port, { smtp: login });
+    const refusals: number[] = [];
+    const pool = new SmtpPool({ smtp, login: null }, (connections) => void refusals.push(connections), 300);
+    const both = Array.from({ length: 2 }, () => pool.use(new AbortController().signal, async () => pool.connections));
+    expect(await Promise.all(both)).toContain(1);
+    expect(refusals).toEqual([1]);
+    await expect.poll(() => pool.connections).toBe(smtp.connections);
+    pool.close();
+    await own.close();
+  });
 });
 
 it("gives no connection to a send that was aborted while it waited", async () => {

@@ -58,6 +58,8 @@ export interface SmtpPeerOptions {
   readonly arrive?: (mail: ReceivedMail) => Promise<void> | void;
   /** Does not offer SMTPUTF8 (RFC 6531). */
   readonly withoutUtf8?: boolean;
+  /** Further connections are answered with 421. */
+  readonly maxClients?: number;
   /** Text of the answer after the dot, in place of `OK`: `2.0.0 Ok <id@server>`. */
   readonly confirmation?: () => string;
 }
@@ -102,6 +104,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     ...(options.tls ? { key: options.tls.certificate.key, cert: options.tls.certificate.cert } : {}),
     secure: options.tls?.mode === "implicit",
     logger: false,
+    ...(options.maxClients === undefined ? {} : { maxClients: options.maxClients }),
     closeTimeout: 100,
     disableReverseLookup: true,
     authOptional: options.users === undefined && options.token === undefined,
