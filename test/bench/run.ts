@@ -220,8 +220,7 @@ else {
   const { lost, duplicated } = await bench(wanted, values.quick);
   const figures = sections.flatMap((section) => section.figures);
   const { processors, syncMs } = machine;
-  const { conversations } = parallel;
-  const limits = limitsOf({ ...measuredCosts, figures, processors, syncMs, conversations });
+  const limits = limitsOf({ ...measuredCosts, figures, processors, syncMs, ...parallel });
   if (limits !== null) {
     printSection("limits: what keeps each goal from being met", false);
     printTable(limits);

@@ -22,8 +22,9 @@ export interface Run extends Costs {
   readonly processors: number;
   /** Time of one fdatasync, in milliseconds. */
   readonly syncMs: number;
-  /** Conversations at a time in a burst. */
+  /** Conversations at a time in a burst, and SMTP connections. */
   readonly conversations: number;
+  readonly connections: number;
 }
 
 /** A value in the unit of the figure, and how it results. */
@@ -40,10 +41,10 @@ type Limit = (figure: Figure, run: Run) => Best | null;
 const limits: readonly (readonly [name: RegExp, limit: Limit])[] = [
   [/^email burst of .*parallelism$/, rateOf("email burst")],
   [/^memory, peak/, asBaseline],
-  [/^single email, median/, singleEmail],
+  [/^single email, median/, single("single email")],
   [/^CPU per email/, steadyCpu],
   [/^SMS burst of/, rateOf("SMS burst")],
-  [/^single SMS, .*median$/, singleSms],
+  [/^single SMS, .*median$/, single("single SMS")],
   [/^voice, 500 .*p99$/, voiceTurn],
   [/^commits per email, single$/, singleCommits],
   [/^commits per email, burst/, burstCommits],
@@ -140,23 +141,16 @@ const syncOf = ({ syncs, disk }: Waits, { syncMs }: Run): number =>
 const serialSyncs = (daemon: Waits, run: Run): string =>
   `${daemon.syncs} x ${us(syncOf(daemon, run) * 1000)} of fdatasync`;
 
-function singleEmail({ baseline }: Figure, run: Run): Best | null {
-  const waits = run.waits.get("single email");
-  if (waits === undefined || baseline === null) return null;
-  const { daemon } = waits;
-  return {
-    measured: baseline + daemon.syncs * syncOf(daemon, run) + daemon.sqlite / 1000,
-    because: `Daemon: ${waitsText(daemon)} Baseline, ${serialSyncs(daemon, run)}, and SQLite`,
-  };
-}
-
-function singleSms({ baseline }: Figure, run: Run): Best | null {
-  const waits = run.waits.get("single SMS");
-  if (waits === undefined || baseline === null) return null;
-  const { daemon } = waits;
-  return {
-    measured: baseline + daemon.syncs * syncOf(daemon, run),
-    because: `Daemon: ${waitsText(daemon)} Baseline and ${serialSyncs(daemon, run)}`,
+/** A message that waits for the disk. */
+function single(message: Exclude<SingleMessage, "voice turn">): Limit {
+  return ({ baseline }, run) => {
+    const waits = run.waits.get(message);
+    if (waits === undefined || baseline === null) return null;
+    const { daemon } = waits;
+    return {
+      measured: baseline + daemon.syncs * syncOf(daemon, run) + daemon.sqlite / 1000,
+      because: `Daemon: ${waitsText(daemon)} Baseline, ${serialSyncs(daemon, run)}, and SQLite`,
+    };
   };
 }
 
@@ -187,12 +181,15 @@ function singleCommits(_figure: Figure, run: Run): Best | null {
   };
 }
 
+/** An SMTP connection carries one email at a time, and two commits are between one and the next: the record of its attempt
+ *  and its outcome. */
 function burstCommits(_figure: Figure, run: Run): Best | null {
   const needed = neededCommits(run);
   if (needed === null) return null;
+  const { conversations, connections } = run;
   return {
-    measured: needed / run.conversations,
-    because: `${needed} commits in sequence, each shared by all ${run.conversations} conversations at a time`,
+    measured: Math.max(needed / conversations, 2 / connections),
+    because: `${needed} commits in sequence, each shared by at most ${conversations} conversations at a time; two of them are made while an email occupies one of ${connections} SMTP connections`,
   };
 }
 
