@@ -353,8 +353,11 @@ export class App {
 
   async #close(): Promise<void> {
     await this.#agents.close();
-    await this.db.close();
-    this.#unlock();
+    try {
+      await this.db.close();
+    } finally {
+      this.#unlock();
+    }
   }
 }
 

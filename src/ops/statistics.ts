@@ -146,8 +146,10 @@ export function reportCommit({ hops, commitMs, syncMs }: CommitReport, log: Log,
   statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
   if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
   for (const hop of hops) counts[hop.name]?.(hop, statistics);
-  const lines = hops.map((hop) => ({ line: hopLines[hop.name], fields: fieldsOf(hop) }));
-  for (const { line, fields } of lines) if (line !== null) log[line[0]](fields, line[1]);
+  for (const hop of hops) {
+    const line = hopLines[hop.name];
+    if (line !== null) log[line[0]](fieldsOf(hop), line[1]);
+  }
 }
 
 type Count = (hop: Hop, statistics: Statistics) => void;

@@ -36,8 +36,7 @@ interface Done {
 
 /** Event loop turns for which a commit waits for further transactions. */
 const gatherTurns = 8;
-/** Event loop turns after which work that a commit started has recorded its attempt: the HTTP client checks an idle
- *  connection for one turn. */
+/** Event loop turns after which work that a commit started has recorded its attempt. The HTTP client needs one. */
 const idleTurns = 2;
 /** Event loop turns for which a sync waits at most for a commit that is under way. */
 const followTurns = 16;
@@ -162,12 +161,17 @@ export class Commits {
     while (this.#flushing || this.#waiting.length > 0) await this.#startFlush();
   }
 
-  /** Closes the connection too. */
+  /** Closes the connection too. Rejects when the log cannot be copied (a full disk); the next start copies it. */
   async close(): Promise<void> {
     await this.durable().catch(() => undefined);
-    await this.#wal?.close(this.#failure === null);
-    this.#db.close();
-    this.#wal?.release();
+    try {
+      await this.#wal?.close(this.#failure === null);
+    } catch (error) {
+      throw damaged(this.#file, (error as Error).message, error);
+    } finally {
+      this.#db.close();
+      this.#wal?.release();
+    }
   }
 
   /** Call when a statement of the running transaction has changed the file. */
