@@ -13,7 +13,7 @@ describe("the block of an e-mail channel", () => {
   it("needs no more than servers and a login", () => {
     expect(config.parse({ imap, smtp })).toMatchObject({
       imap: { port: 993, tls: "implicit", mailbox: "INBOX", idle: 240_000, poll: 60_000 },
-      smtp: { port: 465, tls: "implicit", connections: 5, timeout: 120_000 },
+      smtp: { port: 465, tls: "implicit", connections: 10, timeout: 120_000 },
       reply: "sender",
       mark: { with: "keyword", keyword: "$Bridgehead" },
       sent_folder: "auto",

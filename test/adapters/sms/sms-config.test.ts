@@ -82,7 +82,7 @@ describe("the definition", () => {
   });
 
   it("has the core's defaults of a conversation by text", () => {
-    expect(sms.traits.defaults).toMatchObject({ debounce: "3s", concurrency: 64 });
+    expect(sms.traits.defaults).toMatchObject({ debounce: "3s" });
     expect([sms.traits.conversations, sms.traits.platform]).toEqual(["person", "sms"]);
   });
 
