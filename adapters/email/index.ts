@@ -48,8 +48,8 @@ export default defineAdapter({
       maxSource: settings.max_size,
       tokens: tokens(settings.imap.oauth2),
     };
-    const smtp = new SmtpPool(smtpOptions(settings, tokens), (connections, error) =>
-      channel.log.info({ connections, reason: brief(error) }, "smtp server accepts no more connections"),
+    const smtp = new SmtpPool(smtpOptions(settings, tokens), (error) =>
+      channel.log.info({ reason: brief(error) }, "smtp server accepts no more connections"),
     );
     const canary = settings.canary && canaryOf(channel, settings.canary, self, { health: state, pool: smtp });
     const folder = new SentFolder({

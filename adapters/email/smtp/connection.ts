@@ -54,16 +54,13 @@ export class SmtpPool {
   #busy = 0;
   /** Ends the time for which a refused connection is remembered. */
   #refused: NodeJS.Timeout | undefined;
-  readonly #onRefusal: (connections: number, error: unknown) => void;
+  readonly #onRefusal: (error: unknown) => void;
   readonly #memoryMs: number;
   #closed = false;
 
-  /** `onRefusal` is called when the server refuses a connection, with the number that are used from then on. */
-  constructor(
-    options: SmtpOptions,
-    onRefusal: (connections: number, error: unknown) => void,
-    memoryMs = refusalMemory,
-  ) {
+  /** `onRefusal` is called when the server refuses a connection while others are open, and once until it has been asked for
+   *  more again. */
+  constructor(options: SmtpOptions, onRefusal: (error: unknown) => void, memoryMs = refusalMemory) {
     this.#options = options;
     this.#onRefusal = onRefusal;
     this.#memoryMs = memoryMs;
@@ -128,11 +125,13 @@ export class SmtpPool {
       const others = this.#busy - 1 + this.#idle.length;
       const { responseCode = 0 } = error as SmtpFailure;
       if (others === 0 || signal.aborted || responseCode < 400 || responseCode >= 500) throw error;
-      const accepted = Math.min(this.connections, others);
-      if (accepted < this.connections) this.#onRefusal(accepted, error);
-      this.#queue.concurrency = accepted;
+      this.#queue.concurrency = Math.min(this.connections, others);
+      if (this.#refused === undefined) this.#onRefusal(error);
       clearTimeout(this.#refused);
-      const restore = () => void (this.#queue.concurrency = this.#options.smtp.connections);
+      const restore = () => {
+        this.#queue.concurrency = this.#options.smtp.connections;
+        this.#refused = undefined;
+      };
       // oxlint-disable-next-line no-restricted-globals
       this.#refused = setTimeout(restore, this.#memoryMs).unref();
       return null;
