@@ -1,6 +1,7 @@
 // The Debian package and its unit under a real systemd, in a virtual machine without a network. A drop-in extends
 // TimeoutStartSec= and WatchdogSec=, because an emulated processor needs a minute and a half to start the daemon, and
-// several times as long on a busy machine, and tries what the sandbox has to prevent. Everything else is the shipped unit. An emulated machine has no TPM, for LoadCredentialEncrypted=.
+// several times as long on a busy machine, and tries what the sandbox has to prevent. Everything else is the shipped unit.
+// An emulated machine has no TPM, for LoadCredentialEncrypted=.
 
 import { type ChildProcessWithoutNullStreams, execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
@@ -420,6 +421,10 @@ describeReal("the service under systemd", missing, () => {
   it("is started again by the watchdog when it hangs", { timeout: patience }, async () => {
     const pid = await show("MainPID");
     expect(Number(pid)).toBeGreaterThan(1);
+    // The drop-in replaces the limit that is shipped.
+    expect(await machine.must("grep ^WatchdogSec= /usr/lib/systemd/system/bridgehead.service")).toBe(
+      "WatchdogSec=60\n",
+    );
     await machine.must(`kill -STOP ${pid}`);
     await until(`systemctl show --property=NRestarts bridgehead | grep -qx NRestarts=1 && ${is("active")}`);
     expect(await journal()).toContain("Watchdog timeout (limit 3min)!");
