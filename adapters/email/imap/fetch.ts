@@ -29,6 +29,7 @@ import {
   type Mark,
   type ReadProgress,
   sources,
+  unmarked,
 } from "./mailbox.ts";
 import { readPartly } from "./oversized.ts";
 import type { Traces } from "./traces.ts";
@@ -139,16 +140,27 @@ export class MailFetcher {
   }
 
   async #notKnown(listed: readonly Listed[]): Promise<Listed[]> {
-    const { core, progress } = this.#options;
+    const { config, core, own, progress } = this.#options;
     if (listed.length === 0) return [];
     const known = await core.known(listed.map((one) => this.#idOf(one.uid)));
     const isKnown = (one: Listed) => known.has(this.#idOf(one.uid));
-    if (known.size > 0) progress.finish(listed.filter(isKnown).map((one) => one.uid));
+    const stored = listed.filter(isKnown);
+    const uids = stored.map((one) => one.uid);
+    if (uids.length > 0) progress.finish(uids);
+    await this.#mark(unmarked(stored, config.mark.keyword, own), uids);
     return listed.filter((one) => !isKnown(one));
   }
 
+  /** `marked`: the messages that have their marks after that. After the end of a connection this is unknown, and the next
+   *  one marks them (`markRest`). */
+  async #mark(uids: readonly number[], marked: readonly number[]): Promise<void> {
+    const { client, mark, own, progress } = this.#options;
+    await mark(client, uids, own);
+    if (client.usable) progress.confirmMarks(marked);
+  }
+
   async #take(batches: readonly Batch[], cursorAfter: CursorAfter): Promise<number> {
-    const { core, client, mark, own, signal } = this.#options;
+    const { core, signal } = this.#options;
     let pending = 0;
     let marks: Promise<void> = Promise.resolve();
     // Fetches two batches ahead: while one is committed, one is parsed and one is downloaded.
@@ -160,21 +172,24 @@ export class MailFetcher {
     };
     const rest = [...batches];
     for (const batch of rest.splice(0, 2)) start(batch);
-    for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
-      const ready = await next;
-      const following = rest.shift();
-      if (following) start(following);
-      signal.throwIfAborted();
-      const done = ready.filter((one) => one.kind === "events");
-      pending += ready.length - done.length;
-      const uids = done.map((one) => one.uid);
-      if (done.length === 0) continue;
-      const events: InboundEvent[] = done.flatMap((one) => one.events);
-      await core.accept(events, cursorAfter(uids));
-      // Marks are set after the commit and do not delay the next batch.
-      marks = marks.then(() => mark(client, uids, own));
+    try {
+      for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
+        const ready = await next;
+        const following = rest.shift();
+        if (following) start(following);
+        signal.throwIfAborted();
+        const done = ready.filter((one) => one.kind === "events");
+        pending += ready.length - done.length;
+        const uids = done.map((one) => one.uid);
+        if (done.length === 0) continue;
+        const events: InboundEvent[] = done.flatMap((one) => one.events);
+        await core.accept(events, cursorAfter(uids));
+        // Marks are set after the commit and do not delay the next batch.
+        marks = marks.then(() => this.#mark(uids, uids));
+      }
+    } finally {
+      await marks;
     }
-    await marks;
     return pending;
   }
 

@@ -132,6 +132,26 @@ async function flag(
   return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
 }
 
+/** Marks the messages that were committed before a connection or the process ended, and whose marks are unknown. Without
+ *  it they look as if nobody had handled them, and a person would answer them again. Only at the start of a connection. */
+export async function markRest(
+  client: ImapFlow,
+  mark: Mark,
+  { uid, marked = uid }: Position,
+  { mark: { with: how, keyword } }: Pick<EmailConfig, "mark">,
+  own: string,
+): Promise<void> {
+  if (how === "none" || marked >= uid) return;
+  const uids = Array.from({ length: uid - marked }, (_, at) => marked + 1 + at);
+  await mark(client, unmarked(await listOnly(client, uids), keyword, own), own);
+}
+
+/** Returns the UIDs of the messages without the channel's own keyword: a person may have made the others unread. */
+export function unmarked(mails: readonly Listed[], keyword: string, own: string): number[] {
+  const mark = keywordOf(keyword, own).toLowerCase();
+  return mails.filter(({ keywords }) => !keywords.some((one) => one.toLowerCase() === mark)).map(({ uid }) => uid);
+}
+
 /** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is not moved. */
 async function move(client: ImapFlow, uids: readonly number[], settings: EmailConfig["mark"]): Promise<boolean> {
   if (!client.capabilities.has("MOVE") && !client.capabilities.has("UIDPLUS")) return false;
@@ -256,6 +276,8 @@ export class ReadProgress {
   #position: Position;
   /** Settled UIDs above the position, with a gap below them. */
   readonly #done = new Set<number>();
+  /** Settled UIDs whose marks are not confirmed. */
+  readonly #unmarked = new Set<number>();
   /** The latest listing: UIDs and arrival times above the position, in order. */
   #listing: readonly Listed[] = [];
 
@@ -282,7 +304,10 @@ export class ReadProgress {
   /** Records these UIDs as settled and returns the cursor to commit in the same transaction. */
   finish(uids: readonly number[]): Cursor {
     let { uid: reached, at } = this.#position;
-    for (const uid of uids) if (uid > reached) this.#done.add(uid);
+    for (const uid of uids) {
+      if (uid > reached) this.#done.add(uid);
+      this.#unmarked.add(uid);
+    }
     let passed = 0;
     for (const one of this.#listing) {
       if (one.uid > reached && !this.#done.delete(one.uid)) break;
@@ -291,8 +316,14 @@ export class ReadProgress {
       passed += 1;
     }
     this.#listing = this.#listing.slice(passed);
-    this.#position = { ...this.#position, uid: reached, at };
+    const marked = Math.min(reached, ...Array.from(this.#unmarked, (uid) => uid - 1));
+    this.#position = { ...this.#position, uid: reached, marked, at };
     return writePosition(this.#position);
+  }
+
+  /** Call when the marks of these messages are set, or were refused. */
+  confirmMarks(uids: readonly number[]): void {
+    for (const uid of uids) this.#unmarked.delete(uid);
   }
 }
 
@@ -302,6 +333,8 @@ const schema = z.object({
   uidValidity: z.string(),
   /** Every message with a UID up to this one has been accepted. */
   uid: z.int().min(0),
+  /** Every message with a UID up to this one has been marked as well. Default: `uid`. */
+  marked: z.int().min(0).optional(),
   /** Epoch ms of the newest arrival time among the accepted messages. A rescan begins some time before it. */
   at: z.number(),
   /** Epoch ms: messages that arrived earlier predate the first start and are never read. */

@@ -10,6 +10,7 @@ import { type FetchOptions, MailFetcher } from "./fetch.ts";
 import {
   Announcements,
   lastUid,
+  markRest,
   openMailbox,
   type Position,
   ReadProgress,
@@ -30,7 +31,7 @@ export interface ReaderOptions
   readonly idleLimit: number;
 }
 
-/** In ms: how long an aborted run waits for a commit in progress. */
+/** In ms: how long an aborted run waits for a commit in progress, and for the marks that follow it. */
 const grace = 500;
 /** In ms: delay before the first retry of a message that could not be read. The delay doubles with each retry. */
 const lookAgain = 2_000;
@@ -100,7 +101,6 @@ export class MailboxReader {
     try {
       const first = await Promise.race([reading, connection.closed.then((error) => ({ error })), aborted]);
       if (first === "aborted") {
-        client.close();
         await Promise.race([reading.catch(() => {}), channel.clock.sleep(grace)]);
         return cursor;
       }
@@ -117,7 +117,7 @@ export class MailboxReader {
 
   /** Opens the mailbox and runs the loop. Resolves with the last committed cursor. */
   async #readOn(session: OpenedMailbox): Promise<Cursor | null> {
-    const { channel, config } = this.#options;
+    const { channel, config, mark } = this.#options;
     const { client, signal, read, watchdog } = session;
     const identity = await channel.identity();
     const box = await client.mailboxOpen(config.imap.mailbox);
@@ -136,6 +136,7 @@ export class MailboxReader {
         return accepted;
       },
     };
+    await markRest(client, mark, origin.position, config, identity.mark);
     const progress = new ReadProgress(origin.position);
     const own = { core, client, prefix, progress, own: identity.mark, attempts: this.#attempts };
     const fetcher = new MailFetcher({ ...this.#options, ...own, read, signal, traces });

@@ -145,6 +145,47 @@ describeReal("reading a mailbox", missing, () => {
     await expect.poll(async () => (await dovecot.list(box))[0]?.flags).toContain("$Bridgehead");
   });
 
+  it("ends with marks on what is committed", async () => {
+    const { channel, box, supervised } = open();
+    await ready(channel);
+    channel.hold();
+    await dovecot.deliver(box, mail(1));
+    await channel.until("accept", (c) =>
+      c.calls.some(({ state, events }) => state === "pending" && events.length === 1),
+    );
+    const stopped = supervised.stop();
+    channel.release();
+    await stopped;
+    expect((await dovecot.list(box))[0]?.flags).toContain("$Bridgehead");
+  });
+
+  it("marks what was committed when its connection had ended, unless it is marked", async () => {
+    const settings = { mark: { with: "flag" as const } };
+    const { channel, box, supervised } = open(settings);
+    await ready(channel);
+    const flags = async () => (await dovecot.list(box)).map((one) => one.flags.filter((flag) => flag !== "\\Recent"));
+    const marks = ["\\Seen", "$Bridgehead-testmark00"];
+    await dovecot.deliver(box, mail(1));
+    await expect.poll(flags).toEqual([marks]);
+    channel.hold();
+    await dovecot.deliver(box, mail(2));
+    await channel.until("accept", (c) =>
+      c.calls.some(({ state, events }) => state === "pending" && events.length === 1),
+    );
+    await supervised.stop();
+    channel.release();
+    await channel.until("commit", (c) => c.calls.every(({ state }) => state === "committed"));
+    expect(await flags()).toEqual([marks, []]);
+    const person = await dovecot.connect(box);
+    await person.mailboxOpen("INBOX");
+    await person.messageFlagsRemove("1", ["\\Seen"], { uid: true });
+    await person.logout();
+    const after = boxes.open(settings, {}, channel, box);
+    await expect.poll(flags).toEqual([marks.slice(1), marks]);
+    await after.supervised.stop();
+    expect(subjects(channel)).toEqual(["Mail 1", "Mail 2"]);
+  });
+
   it("neither marks nor moves on when accept rejects, and brings the mail again", async () => {
     const { channel, box, supervised } = open();
     await ready(channel);

@@ -34,6 +34,18 @@ describe("progress", () => {
     expect(readPosition(steps.finish([])).uid).toBe(12);
   });
 
+  it("notes from where on marks are missing", () => {
+    const steps = new ReadProgress(start);
+    steps.open(listed(11, 12, 13, 14));
+    expect(readPosition(steps.finish([11, 12]))).toMatchObject({ uid: 12, marked: 10 });
+    steps.confirmMarks([12]);
+    expect(readPosition(steps.finish([13]))).toMatchObject({ uid: 13, marked: 10 });
+    steps.confirmMarks([11, 13]);
+    expect(readPosition(steps.finish([14]))).toMatchObject({ uid: 14, marked: 13 });
+    steps.confirmMarks([14]);
+    expect(readPosition(steps.finish([]))).toMatchObject({ uid: 14, marked: 14 });
+  });
+
   it("never passes an open mail, and misses none", () => {
     const plan = fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 1, maxLength: 60 });
     fc.assert(

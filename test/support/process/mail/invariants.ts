@@ -19,6 +19,7 @@ export type Invariant =
   | "phantom" // the store says sent, the relay has nothing, or the other way round
   | "bounce" // a bounce that was not matched to its draft
   | "copied-twice" // two copies in Sent
+  | "unmarked" // a mail that was read and looks as if nobody had
   | "damaged" // the database file
   | "unsettled"; // something is neither done nor held
 
@@ -56,6 +57,7 @@ export async function violations(setup: MailSetup, allowed: Allowed): Promise<Vi
   checkDrafts(setup, drafts, allowed, say);
   await checkPlatform(setup, say);
   await checkSent(setup, say);
+  await checkMarks(setup, say);
   return found;
 }
 
@@ -204,6 +206,13 @@ async function checkSent({ servers, options }: MailSetup, say: Say): Promise<voi
   const copies = await servers.dovecot.list(options.user, "Sent");
   const ids = copies.map((copy) => header(copy.raw, "message-id"));
   if (new Set(ids).size < ids.length) say("copied-twice", `${ids.length} copies of ${new Set(ids).size} mails`);
+}
+
+async function checkMarks({ servers, options }: MailSetup, say: Say): Promise<void> {
+  if (options.mark === "none") return;
+  for (const { uid, flags } of await servers.dovecot.list(options.user))
+    if (options.move || !flags.some((flag) => flag.startsWith("$Bridgehead-")))
+      say("unmarked", `message ${uid} in the inbox has the flags ${flags.join(" ")}`);
 }
 
 // Reads the store of a daemon under test from outside, on both databases.
