@@ -147,8 +147,9 @@ export interface Outbound<Draft extends Json = Json> {
   /** Renders the agent's Markdown when that is too slow for `compose`, for instance in a worker thread.
    *  The core calls it outside any transaction before it stores the answer, and stores the result with
    *  the answer. `compose` receives the result as `Reply.rendered`. It must return within a few seconds
-   *  after the signal aborts. If it returns null or throws, `compose` is called without a rendering. */
-  prepare?(markdown: string, signal: AbortSignal): Promise<Json | null>;
+   *  after the signal aborts. If it returns null (at once for a text that `compose` renders) or throws, `compose` is
+   *  called without a rendering. */
+  prepare?(markdown: string, signal: AbortSignal): Promise<Json | null> | null;
   /** Converts one reply to the drafts to send, one for each part. The adapter renders the reply's Markdown and splits
    *  it at the provider's message limit, in the provider's units. Pure: called inside a transaction, and the drafts are
    *  stored before any is sent. It must run in linear time and take a few milliseconds at most for any text. When it

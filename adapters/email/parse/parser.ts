@@ -33,6 +33,8 @@ interface ParseTask extends Omit<ParseJob, "id"> {
 /** Limits on messages sent to the worker in advance, so that it never waits for the main thread. */
 const maxAhead = 32;
 const maxAheadBytes = 32_000_000;
+/** How often the timeouts are checked in the time of one. */
+const looks = 4;
 /** In ms: extra time for DNS beyond the message's own timeout; the worker itself limits DNS. */
 const authMilliseconds = 15_000;
 /** In ms: extra time for the start of a thread on a busy machine, which is not charged to the message. */
@@ -61,7 +63,8 @@ export class Parser {
   #worker: Worker | null = null;
   #idleSince = 0;
   #closed = false;
-  #wake = new AbortController();
+  /** Aborted at the end of the worker. */
+  #ended = new AbortController();
 
   constructor({ clock, maxMilliseconds = 5000, maxHeapMb = 256, idleMilliseconds = 300_000 }: ParserOptions) {
     this.#limits = { clock, maxMilliseconds, maxHeapMb, idleMilliseconds };
@@ -135,7 +138,6 @@ export class Parser {
   #give(task: ParseTask): void {
     const fresh = this.#worker === null;
     if (fresh) this.#start();
-    const idle = this.#working.size === 0;
     const id = ++this.#lastId;
     this.#working.set(id, task);
     this.#aheadBytes += task.raw.byteLength;
@@ -144,7 +146,6 @@ export class Parser {
     const { context, request } = task;
     this.#outbox.push({ id, raw: new Uint8Array(task.raw), context, request });
     if (this.#outbox.length === 1) queueMicrotask(() => this.#flush());
-    if (idle) this.#wake.abort(null);
   }
 
   /** Sends all messages of one event-loop turn as one batch. */
@@ -177,16 +178,13 @@ export class Parser {
     });
     worker.on("exit", () => this.#broken(worker, "malformed", "the parser ended unexpectedly"));
     this.#worker = worker;
+    this.#ended = new AbortController();
     void this.#watch(worker);
   }
 
   #take(worker: Worker, answer: ParseResponse): void {
     if (worker !== this.#worker) return;
-    if (answer.kind === "ready") {
-      this.#startNextClock();
-      this.#wake.abort(null);
-      return;
-    }
+    if (answer.kind === "ready") return this.#startNextClock();
     const task = this.#working.get(answer.id);
     if (task === undefined) return;
     if (answer.kind === "checking") {
@@ -221,8 +219,8 @@ export class Parser {
       const now = clock.monotonic();
       const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + idleMilliseconds;
       if (due > now) {
-        this.#wake = new AbortController();
-        await clock.sleep(due - now, this.#wake.signal);
+        // Messages that arrive meanwhile do not end the wait: a timer for each would cost more than these looks.
+        await clock.sleep(Math.min(due - now, maxMilliseconds / looks), this.#ended.signal);
       } else if (this.#working.size > 0) {
         this.#broken(worker, "too-slow", `reading it took longer than ${maxMilliseconds} ms`);
       } else {
@@ -265,7 +263,7 @@ export class Parser {
   async #end(): Promise<void> {
     const worker = this.#worker;
     this.#worker = null;
-    this.#wake.abort(null);
+    this.#ended.abort(null);
     await worker?.terminate();
   }
 }

@@ -180,10 +180,10 @@ async function prepared(
   if (text === null || !outbound?.prepare) return null;
   const done = scopeUnder(signal);
   try {
-    const rendered = await Promise.race([
-      outbound.prepare(text, done.signal),
-      clock.sleep(timing.compose.prepare, done.signal).then(() => null),
-    ]);
+    const rendering = outbound.prepare(text, done.signal);
+    if (rendering === null) return null;
+    const late = clock.sleep(timing.compose.prepare, done.signal).then(() => null);
+    const rendered = await Promise.race([rendering, late]);
     return rendered === null ? null : JSON.stringify(rendered);
   } catch (error) {
     log.warn({ channel, err: error }, "rendering an answer failed");

@@ -43,6 +43,7 @@ export function askStage(deps: AskDeps): Stage {
       if (!line || whyNotAsk(line) !== null) return { claimed: [], room: most };
       // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
       const left = clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - waiting.calls;
+      const atOnce = rate.room(0);
       const room = Math.min(most, left);
       if (room <= 0) return { claimed: [], room };
       const claimed: Claimed[] = [];
@@ -65,7 +66,7 @@ export function askStage(deps: AskDeps): Stage {
         const asking = { ...deps, ...head, line, lease, leaseDeadline: deadline, isCreated, attempt };
         const requests = callsOf(asking);
         if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking);
-        else if (rate.room(0) - waiting.calls >= requests) await recordEarly(q, asking, deps);
+        else if (atOnce - waiting.calls >= requests) await recordEarly(q, asking, deps);
         const free = count(q, waiting, requests);
         const begin = () => {
           free();
