@@ -1,5 +1,8 @@
 // CPU time per email at a steady rate. Both subjects run all the time and take turns in short windows; in its own window
 // all CPU time of a subject counts, with all its threads and the kernel's work for it.
+//
+// V8 optimizes a function after it has run some hundred times, so the first emails cost more. A daemon runs for weeks: the
+// goal applies to its later emails, and the first ones are printed beside them.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { atMost, printFigure, printTally } from "../report.ts";
@@ -9,42 +12,52 @@ import type { MailServers, Replies } from "./servers.ts";
 
 const perSecond = 20;
 const windowSeconds = 5;
+/** Between the windows of the first emails and those of the later ones. */
+const warmupWindows = 12;
 const goalMs = 5;
+
+const names = ["baseline", "daemon"] as const;
+type Name = (typeof names)[number];
 
 interface Window extends Tally {
   readonly cpu: number;
   readonly mails: number;
 }
 
-/** `windows` of five seconds for each subject. */
+/** `windows` of five seconds for each subject, after its start and after the warm-up. */
 export async function steady(servers: MailServers, main: string, windows: number): Promise<Tally> {
   const around = { baseline: servers.surroundings(), daemon: servers.surroundings() };
-  const bare = await startBare(around.baseline);
-  const daemon = await startDaemon(around.daemon, { main });
-  const subjects = { baseline: bare, daemon };
-  const counted: { [name in keyof typeof subjects]: Window[] } = { baseline: [], daemon: [] };
-  const all: { [name in keyof typeof subjects]: Window[] } = { baseline: [], daemon: [] };
+  const subjects = { baseline: await startBare(around.baseline), daemon: await startDaemon(around.daemon, { main }) };
+  const all: { readonly [name in Name]: Window[] } = { baseline: [], daemon: [] };
+  const pass = async (count: number) => {
+    for (let n = 0; n < count; n += 1)
+      for (const name of names) {
+        const run = `steady-${name}-${all[name].length}`;
+        all[name].push(await window(servers, subjects[name], around[name].users[0] ?? "", run));
+      }
+  };
+  const print = (label: string, isGoal: boolean) => {
+    const [baseline, measured] = [perMail(all.baseline.slice(-windows)), perMail(all.daemon.slice(-windows))];
+    const goal = isGoal ? atMost(measured, goalMs, `${goalMs} ms`) : null;
+    printFigure({
+      name: `CPU per email at ${perSecond}/s${label}`,
+      baseline,
+      measured,
+      unit: "ms",
+      compare: "ratio",
+      goal,
+    });
+  };
   try {
     // The first window of each is not counted: code is read from disk and compiled.
-    for (let n = 0; n <= windows; n += 1) {
-      for (const name of ["baseline", "daemon"] as const) {
-        const measured = await window(servers, subjects[name], around[name].users[0] ?? "", `steady-${name}-${n}`);
-        all[name].push(measured);
-        if (n > 0) counted[name].push(measured);
-      }
-    }
+    await pass(1 + windows);
+    const mailsOf = (count: number) => count * windowSeconds * perSecond;
+    print(`, emails ${mailsOf(1) + 1} to ${mailsOf(1 + windows)}`, false);
+    await pass(warmupWindows + windows);
+    print("", true);
   } finally {
-    await Promise.all([bare.stop(), daemon.stop()]);
+    await Promise.all(names.map((name) => subjects[name].stop()));
   }
-  const [baseline, measured] = [perMail(counted.baseline), perMail(counted.daemon)];
-  printFigure({
-    name: `CPU per email at ${perSecond}/s`,
-    baseline,
-    measured,
-    unit: "ms",
-    compare: "ratio",
-    goal: atMost(measured, goalMs, `${goalMs} ms`),
-  });
   const tally = sum(all.daemon);
   printTally(`emails at ${perSecond}/s`, sum(all.baseline), tally);
   return tally;
