@@ -210,7 +210,7 @@ export const defects: Defects<Invariant> = {
     plant: writingLater((later) => ({
       "src/store/tables/drafts.ts": {
         insertReply: (real) => (_q, reply) => {
-          later(50, (q) => real(q, reply));
+          later(2000, (q) => real(q, reply));
           return Promise.resolve();
         },
       },
@@ -225,7 +225,7 @@ export const defects: Defects<Invariant> = {
         // Nothing but a bounce fails a draft there.
         changeDraft: (real) => (q, id, change, from) => {
           if (change.state !== "failed") return real(q, id, change, from);
-          later(50, (another) => real(another, id, change));
+          later(2000, (another) => real(another, id, change));
           return Promise.resolve(true);
         },
       },
