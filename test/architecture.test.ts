@@ -149,6 +149,8 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["names", "src/mail-helper.ts", "", "src/mail-helper.ts: names nothing"],
   ["names", "src/common/a.ts", "", "src/common/a.ts: names nothing"],
   ["names", "src/database.ts", "", null],
+  ["longLived", "src/a.ts", "this.#wake = () => x.abort();", "src/a.ts: this.#wake = () => assign a named function"],
+  ["longLived", "src/a.ts", "const wake = () => x.abort();\nthis.#wake = wake;", null],
   ["vocabulary", "src/a.ts", "const whoWasTold = 1;", "src/a.ts: whoWasTold: use the standard term of src/README.md"],
   ["vocabulary", "src/a.ts", "f({ verdict: 1 })", "src/a.ts: verdict: use the standard term of src/README.md"],
   ["vocabulary", "src/a.ts", "// settled\nconst said = `told: x`;", null],

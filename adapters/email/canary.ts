@@ -68,7 +68,8 @@ export class Canary {
         return retry;
       });
       const woken = new AbortController();
-      this.#wake = () => woken.abort(null);
+      const wake = () => woken.abort(null);
+      this.#wake = wake;
       await this.#clock.sleep(pause, AbortSignal.any([signal, woken.signal]));
     }
   }

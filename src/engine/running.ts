@@ -4,6 +4,7 @@
 import type { Clock } from "bridgehead/contract";
 import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
+import { Bag } from "./bag.ts";
 import type { Claimed } from "./stage.ts";
 
 /** Reason of the abort at a shutdown. The work is retried by the next process. */
@@ -22,7 +23,7 @@ interface RunningWork {
 }
 
 export class Running {
-  readonly #works = new Set<RunningWork>();
+  readonly #works = new Bag<RunningWork>();
   #stopChecks: (() => void) | null = null;
   readonly #checkMs: number;
 
@@ -46,10 +47,10 @@ export class Running {
       done: promise,
       deadline: systemClock.monotonic() + claimed.left(),
     };
-    this.#works.add(entry);
+    const leave = this.#works.add(entry);
     this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
     const end = () => {
-      this.#works.delete(entry);
+      leave();
       scope.end();
       if (this.#works.size === 0) {
         this.#stopChecks?.();
@@ -62,22 +63,22 @@ export class Running {
 
   /** Aborts the work with that key. Its transition still runs. */
   cancel(key: string): void {
-    for (const { claimed, scope } of this.#works) if (claimed.key === key) scope.abort(cancelled);
+    for (const { claimed, scope } of this.#works.members()) if (claimed.key === key) scope.abort(cancelled);
   }
 
   shutDown(): void {
-    for (const { scope } of this.#works) scope.abort(shutdown);
+    for (const { scope } of this.#works.members()) scope.abort(shutdown);
   }
 
   /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
   async ended(channel?: string): Promise<void> {
-    const works = [...this.#works].filter(({ claimed }) => channel === undefined || claimed.channel === channel);
+    const works = this.#works.members().filter(({ claimed }) => channel === undefined || claimed.channel === channel);
     await Promise.all(works.map(({ done }) => done));
   }
 
   #checkDeadlines(): void {
     const now = systemClock.monotonic();
-    for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
+    for (const { scope, deadline } of this.#works.members()) if (deadline <= now) scope.abort(overdue);
   }
 }
 

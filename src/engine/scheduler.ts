@@ -7,6 +7,7 @@ import type { CommitPace, Core, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
+import { Bag } from "./bag.ts";
 import { Running, SweepTimer } from "./running.ts";
 import {
   type Claimed,
@@ -31,7 +32,7 @@ export class Scheduler {
   readonly #timing: Timing["scheduler"];
   readonly #timer: SweepTimer;
   /** The running commits. */
-  readonly #commits = new Set<Promise<void>>();
+  readonly #commits = new Bag<Promise<void>>();
   #isDraining = false;
   /** True while sweeps fail. */
   #isFailing = false;
@@ -131,7 +132,7 @@ export class Scheduler {
   async #ended(): Promise<void> {
     while (this.#running.size + this.#commits.size > 0) {
       await this.#running.ended();
-      await Promise.all(this.#commits);
+      await Promise.all(this.#commits.members());
     }
   }
 
@@ -159,7 +160,7 @@ export class Scheduler {
     };
     this.#queued += 1;
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    this.#commits.add(ended);
+    const leave = this.#commits.add(ended);
     try {
       const result = await this.#options.db.tx(
         async (q) => {
@@ -187,7 +188,7 @@ export class Scheduler {
       if (waking) this.wake();
       throw error;
     } finally {
-      this.#commits.delete(ended);
+      leave();
       end();
     }
   }

@@ -81,7 +81,8 @@ export class RunningAgent {
     const { settingsRetry, settingsPause } = timing.agents;
     while (!signal.aborted) {
       const refused = new AbortController();
-      this.#wake = () => refused.abort();
+      const wake = () => refused.abort();
+      this.#wake = wake;
       await this.refresh(signal).catch((error: unknown) =>
         log.error({ agent: this.name, err: error }, "refreshing an agent's settings failed"),
       );

@@ -90,11 +90,12 @@ class PostgresDatabase implements Database {
     this.#pool = pool;
     this.#listener = listener;
     this.#timing = timing;
-    this.#connect = () =>
+    const connect = () =>
       pool.connect().catch((error: unknown) => {
         refused.note(error);
         throw error;
       });
+    this.#connect = connect;
     this.#joint = new JointTransactions(this.#connect, timing, (work, options) => this.#apart(work, options));
   }
 

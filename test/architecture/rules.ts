@@ -261,6 +261,17 @@ export const fullFolders: Rule = (files) => {
     .map(([folder, count]) => `${folder}: ${count} files, at most ${mostFiles}`);
 };
 
+/** V8 allocates a function that is written as the value of an assignment to a member among the old objects: all that it
+ *  refers to stays until the next mark-compact, also what a message needed for milliseconds. */
+const longLived: Rule = (files) =>
+  files
+    .filter(isCode)
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\bthis\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^()]*\)|\w+) =>/g)].map(
+        ([start]) => `${path}: ${start} assign a named function`,
+      ),
+    );
+
 /** Words of a private vocabulary, for which src/README.md has standard terms. Texts and comments may contain them. */
 const privateWords =
   /^(?:verdicts?|settle[sd]?|settling|told|tells?|crowd|desk|nobody|somebody|whoever|heeds?|wording|talked|untaken|unserved|rouse|nudge|squeeze)$/i;
@@ -281,6 +292,7 @@ const vocabulary: Rule = (files) =>
   });
 
 export const rules = {
+  longLived,
   vocabulary,
   directions,
   packageHomes,

@@ -226,6 +226,8 @@ export async function lastUid(client: ImapFlow): Promise<number> {
   return (await list(client, 1)).at(-1)?.uid ?? 0;
 }
 
+const asleep = () => {};
+
 /** The new messages that the server announces on one connection. Listens until the signal aborts, which also wakes the
  *  loop. */
 export class Announcements {
@@ -234,7 +236,7 @@ export class Announcements {
   readonly #idles: boolean;
   #count = 0;
   #changed = false;
-  #wake: () => void = () => {};
+  #wake: () => void = asleep;
 
   constructor(client: ImapFlow, signal: AbortSignal) {
     this.#client = client;
@@ -259,9 +261,10 @@ export class Announcements {
       // imapflow ends IDLE when the next command is sent.
       if (this.#idles) this.#client.idle().catch(() => {});
       const timer = new AbortController();
-      this.#wake = () => timer.abort(null);
+      const wake = () => timer.abort(null);
+      this.#wake = wake;
       await clock.sleep(ms, timer.signal);
-      this.#wake = () => {};
+      this.#wake = asleep;
     }
     const count = this.#count;
     this.#count = 0;

@@ -60,14 +60,17 @@ interface Builder {
   parse(raw: Uint8Array | ArrayBufferLike): Promise<unknown>;
 }
 
+const collectNothing = () => Promise.resolve();
+const buildNothing = () => {};
+
 /** Reads the tree. Throws an error when the message exceeds the limits. */
 export async function readTree(raw: Uint8Array): Promise<MimePart> {
   const builder = new PostalMime(limits) as unknown as Builder;
   const { root } = builder;
   if (root === undefined) throw new Error("the MIME parser built no tree");
   // Only the tree is used; these two would build postal-mime's own output.
-  builder.collectNode = () => Promise.resolve();
-  builder.buildMessage = () => {};
+  builder.collectNode = collectNothing;
+  builder.buildMessage = buildNothing;
   // All nodes share the prototype of the first.
   const shared = Object.getPrototypeOf(root) as Node;
   if (shared.setupContentDecoder !== setUp) {

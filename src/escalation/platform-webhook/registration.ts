@@ -52,7 +52,8 @@ export class WebhookRegistrations {
     while (!signal.aborted) {
       this.#isWoken = false;
       const woken = new AbortController();
-      this.#wake = () => woken.abort();
+      const wake = () => woken.abort();
+      this.#wake = wake;
       const result = await this.#round(signal).catch((error: unknown) => {
         log.error({ err: error }, "platform webhook registration failed");
         return "failed" as const;

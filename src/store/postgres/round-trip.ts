@@ -121,7 +121,8 @@ class RoundTrip implements Submittable {
     this.#sent = sent;
     this.#prepared = prepared;
     this.query_timeout = timeoutMs;
-    this.callback = (error) => done({ error, results: this.#results });
+    const callback = (error?: unknown) => done({ error, results: this.#results });
+    this.callback = callback;
   }
 
   submit(connection: Connection): void {

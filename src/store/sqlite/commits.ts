@@ -74,7 +74,8 @@ export class Commits {
   /** True in the retry with savepoints. A savepoint costs a copy of every page written after it, and rollbacks are
    *  rare. */
   #saving = false;
-  #beginAgain: () => Promise<never> = () => Promise.reject(new Error("no transaction is under way"));
+  /** Ends the batch, which runs again. The work that called it never continues. */
+  #beginAgain: () => void = () => undefined;
   /** Number of transactions in the last commit. */
   #lastBatchSize = 1;
   /** Ends the wait for a sync. */
@@ -203,7 +204,10 @@ export class Commits {
       if (this.#saving) release.run();
       return result;
     } catch (error) {
-      if (!this.#saving) return this.#beginAgain();
+      if (!this.#saving) {
+        this.#beginAgain();
+        return new Promise<never>(() => undefined);
+      }
       this.#undoTo(before);
       this.#afterwards.length = afterwards;
       this.#hops.length = hops;
@@ -307,18 +311,17 @@ export class Commits {
     this.#afterwards = [];
     this.#hops = [];
     this.#hasWritten = false;
-    const again = Promise.withResolvers<null>();
-    this.#beginAgain = () => {
-      again.resolve(null);
-      return new Promise<never>(() => undefined);
-    };
     try {
       this.#statements.begin.run();
       const results: Done[] = [];
       const end = systemClock.monotonic() + this.#limits.commitBatch;
       for (const one of batch) {
         if (results.length > 0 && systemClock.monotonic() > end) break;
-        const result = await Promise.race([again.promise, this.#runOne(one, batch.length === 1)]);
+        const { promise, resolve, reject } = Promise.withResolvers<Done | null>();
+        const giveUp = () => resolve(null);
+        this.#beginAgain = giveUp;
+        this.#runOne(one, batch.length === 1).then(resolve, reject);
+        const result = await promise;
         if (result === null) return null;
         results.push(result);
       }
@@ -380,12 +383,8 @@ export class Commits {
   /** Waits until a sync is needed by others than patient transactions, for a limited time. */
   #untilUrgent(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const stop = after(this.#limits.syncShare, resolve);
-    this.#startShared = () => {
-      stop();
-      resolve();
-    };
-    return promise;
+    this.#startShared = resolve;
+    return promise.finally(after(this.#limits.syncShare, resolve));
   }
 
   /** Marks the store as unusable. */
