@@ -117,6 +117,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/platform/conversations/escalations.ts#watch",
     "src/platform/files/reading.ts",
     "src/platform/files/text-of.ts",
+    "adapters/email/imap/mailbox.ts#markRest",
     "adapters/email/imap/mailbox.ts#rowsOf",
     "adapters/email/imap/mailbox.ts#withKeyword",
     "adapters/email/parse/auth/dkim.ts#judgeSignatures",

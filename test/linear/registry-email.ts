@@ -358,6 +358,7 @@ export const emailCases: Cases = {
   },
   "adapters/email/imap/mailbox.ts": {
     keywordOf: (f, text) => f(text, text),
+    unmarked: (f, text) => f([{ uid: 1, size: 1, arrived: null, keywords: [text] }], text, text),
   },
   "adapters/email/imap/header-fields.ts": {
     envelopes: (f, text) => {
