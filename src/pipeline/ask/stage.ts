@@ -43,9 +43,9 @@ export function askStage(deps: AskDeps): Stage {
       if (!line || whyNotAsk(line) !== null) return { claimed: [], room: most };
       // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
       const left = clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - waiting.calls;
-      const atOnce = rate.room(0);
       const room = Math.min(most, left);
       if (room <= 0) return { claimed: [], room };
+      const atOnce = rate.room(0);
       const claimed: Claimed[] = [];
       const before = waiting.calls;
       let useDrawn: () => void = () => undefined;
