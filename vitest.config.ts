@@ -2,6 +2,7 @@ import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
 const long = "test/**/*.long.test.ts";
+const connections = "./test/support/connections.ts";
 
 export default defineConfig({
   resolve: { conditions: ["source"] },
@@ -19,10 +20,10 @@ export default defineConfig({
           exclude: [long],
           // Loading the same modules again for each file took a fifth of the CPU time.
           isolate: false,
-          setupFiles: ["./test/support/leftovers.ts"],
+          setupFiles: [connections, "./test/support/leftovers.ts"],
         },
       },
-      { extends: true, test: { name: "long", include: [long] } },
+      { extends: true, test: { name: "long", include: [long], setupFiles: [connections] } },
     ],
     globalSetup: ["./test/support/run.ts"],
     reporters: ["default", "./test/support/closing-line.ts"],

@@ -3,7 +3,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { connect } from "node:net";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { type Dovecot, startDovecot } from "./support/email/dovecot.ts";
@@ -50,6 +51,19 @@ it("cuts and swallows lines", async () => {
   await closed;
   await proxy.close();
   await peer.close();
+});
+
+it("asks a server with fetch on a connection of its own each time", async () => {
+  const ports = new Set<number | undefined>();
+  const server = createServer((request, response) => {
+    ports.add(request.socket.remotePort);
+    response.end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  for (let n = 0; n < 3; n += 1) await (await fetch(`http://127.0.0.1:${port}/`)).text();
+  expect(ports.size).toBe(3);
 });
 
 it("gives processes of several runs ports of their own", async () => {
