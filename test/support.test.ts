@@ -3,15 +3,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { createServer } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { connect } from "node:net";
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { type Dovecot, startDovecot } from "./support/email/dovecot.ts";
 import { startSmtpPeer } from "./support/email/smtp-server.ts";
 import { longest } from "./support/longest-first.ts";
 import { describeReal, need } from "./support/machine/debian.ts";
-import { startTcpProxy } from "./support/machine/network.ts";
+import { json, startFaultServer, startTcpProxy } from "./support/machine/network.ts";
 
 const mail = { from: "a@example.org", to: "b@example.org", subject: "hi", text: "hello" };
 
@@ -54,16 +53,11 @@ it("cuts and swallows lines", async () => {
 });
 
 it("asks a server with fetch on a connection of its own each time", async () => {
-  const ports = new Set<number | undefined>();
-  const server = createServer((request, response) => {
-    ports.add(request.socket.remotePort);
-    response.end();
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
-  for (let n = 0; n < 3; n += 1) await (await fetch(`http://127.0.0.1:${port}/`)).text();
-  expect(ports.size).toBe(3);
+  const server = await startFaultServer();
+  server.script(json({}));
+  for (let n = 0; n < 3; n += 1) await (await fetch(server.url)).json();
+  expect(server.connections()).toBe(3);
+  await server.close();
 });
 
 it("gives processes of several runs ports of their own", async () => {

@@ -235,9 +235,7 @@ const longMail = 20_000;
 function parseApart(bytes: Uint8Array): Promise<Email> {
   const { promise, resolve, reject } = Promise.withResolvers<Email>();
   const code = `const { parentPort, workerData } = require("node:worker_threads");
-    const loaded = require(workerData.path);
-    const PostalMime = loaded.default ?? loaded;
-    PostalMime.parse(workerData.bytes).then((mail) => parentPort.postMessage(mail));`;
+    require(workerData.path).parse(workerData.bytes).then((mail) => parentPort.postMessage(mail));`;
   const path = createRequire(import.meta.url).resolve("postal-mime");
   const worker = new Worker(code, { eval: true, workerData: { path, bytes } });
   worker.once("message", resolve).once("error", reject);
