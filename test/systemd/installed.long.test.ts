@@ -1,18 +1,15 @@
-// The Debian package and its unit under a real systemd, in a virtual machine without a network. A drop-in extends
-// TimeoutStartSec= and WatchdogSec=, because an emulated processor needs a minute and a half to start the daemon, and
-// several times as long on a busy machine, and tries what the sandbox has to prevent. Everything else is the shipped unit.
-// An emulated machine has no TPM, for LoadCredentialEncrypted=.
+// The Debian package and its unit under a real systemd, the first process of a container without a network. A drop-in tries
+// what the sandbox has to prevent. Everything else is the shipped unit. A container has no TPM, for LoadCredentialEncrypted=.
 
-import { type ChildProcessWithoutNullStreams, execFile, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import {
-  chmodSync,
   copyFileSync,
   cpSync,
-  createWriteStream,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -21,47 +18,60 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
-// A small Debian in QEMU with systemd as its first process: built from packages of the archive without mounting anything,
-// and started with its root folder as the kernel's initramfs. A root shell on its second serial port takes the commands.
+// A small Debian, built from packages of the archive. It shares the kernel with the machine, and can change nothing there.
 
 const run = promisify(execFile);
 const shell = (command: string, cwd: string) =>
   run("bash", ["-e", "-o", "pipefail", "-c", command], { cwd, maxBuffer: 2 ** 24 });
 
-/** Why a virtual machine cannot be made here; null when it can. */
-async function noVirtualMachine(): Promise<string | null> {
-  if (process.arch !== "x64") return "the virtual machine is an amd64 one";
-  if (process.getuid?.() !== 0) return "root is needed";
-  const qemu = await need("qemu-system-x86", "/usr/bin/qemu-system-x86_64");
-  return qemu ?? (await need("cpio", "/usr/bin/cpio")) ?? (await need("binutils", "/usr/bin/strip"));
+/** The cgroup of the container, below that of this process. It has no controllers, which systemd does not need. */
+const cgroup = join(
+  "/mnt",
+  /^0::(.*)$/m.exec(readFileSync("/proc/self/cgroup", "utf8"))?.[1] ?? "/",
+  `bridgehead-${process.pid}`,
+);
+const mountCgroups = "mount -t cgroup2 cgroup2 /mnt";
+
+/** Executes a script in that cgroup, with namespaces of its own. */
+function contained(script: string, ...args: string[]): [command: string, args: string[]] {
+  const enter = `${mountCgroups}
+mkdir -p '${cgroup}'
+echo $$ > '${cgroup}/cgroup.procs'
+umount /mnt
+exec unshare --cgroup bash -ec "$@"`;
+  const namespaces = "--pid --fork --kill-child --mount --uts --ipc --net --propagation private".split(" ");
+  return ["unshare", [...namespaces, "bash", "-ec", enter, "bash", script, ...args]];
 }
 
-/** What the machine consists of, apart from the essential packages. The kernel's dependencies build an initramfs: they are
- *  downloaded with it and left out, as is what serves devices and apt. */
+/** Call when its processes have ended. */
+async function removeCgroup(): Promise<void> {
+  const remove = `${mountCgroups}\nfind '${cgroup}' -depth -type d -exec rmdir {} +`;
+  await run("unshare", ["--mount", "--propagation", "private", "bash", "-ec", remove]);
+}
+
+/** Why a container cannot be made here; null when it can. */
+async function noContainer(): Promise<string | null> {
+  if (process.getuid?.() !== 0) return "root is needed";
+  try {
+    await run(...contained(mountCgroups));
+    await removeCgroup();
+  } catch (error) {
+    const reason = `a container with cgroups cannot be made here: ${(error as { stderr?: string }).stderr ?? error}`;
+    if (process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1") throw new Error(reason, { cause: error });
+    return reason.replaceAll("\n", " ");
+  }
+  return need("binutils", "/usr/bin/strip");
+}
+
+/** What the container consists of, apart from the essential packages. */
 const packages = ["?essential", "systemd-sysv", "debconf", "init-system-helpers", "libstdc++6"];
-const kernelPackage = "linux-image-cloud-amd64";
-const leftOut =
-  /^(linux-|initramfs|klibc|libklibc|perl-modules|perl_|usrmerge|libfile-find|libnumber|libtext|udev_|apt_|gpgv|libapt-|debian-archive|busybox)/;
 /** Known to dpkg as installed: what the package of Bridgehead depends on. */
 const known = ["debconf", "init-system-helpers", "libc6", "libgcc-s1", "libstdc++6", "systemd"];
-
-const rootShell = `#!/bin/bash
-DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 NO_COLOR=1 SYSTEMD_PAGER= SYSTEMD_COLORS=0
-stty -F /dev/ttyS1 raw -echo
-exec </dev/ttyS1 >/dev/ttyS1 2>&1
-echo "--- 0"
-while IFS= read -r line; do
-  bash -c "$(base64 -d <<<"$line")" </dev/null
-  echo "--- $?"
-done
-`;
-const rootShellUnit = "[Service]\nType=idle\nExecStart=/usr/sbin/root-shell\nKillMode=process\n";
 
 /** Makes the root folder in `folder`, with the package unpacked but not configured. */
 async function buildRoot(folder: string, packageFile: string): Promise<string> {
@@ -74,18 +84,14 @@ async function buildRoot(folder: string, packageFile: string): Promise<string> {
   writeFileSync(join(folder, "status"), "");
   const options = [`Dir::State::status=${folder}/status`, `Dir::Cache::archives=${archives}`, "Debug::NoLocking=1"];
   const download = ["install", "--yes", "--quiet=2", "--no-install-recommends", "--download-only"];
-  const get = () => run("apt-get", [...download, ...options.flatMap((one) => ["-o", one]), ...packages, kernelPackage]);
+  const get = () => run("apt-get", [...download, ...options.flatMap((one) => ["-o", one]), ...packages]);
   await get().catch(async () => {
     await run("apt-get", ["update", "-qq"]);
     await get();
   });
   const files = readdirSync(archives).filter((name) => name.endsWith(".deb"));
-  const unpack = (name: string, into: string) =>
-    `dpkg-deb --fsys-tarfile '${archives}/${name}' | tar -x --keep-directory-symlink -C '${into}'`;
-  for (const name of files.filter((one) => !leftOut.test(one))) await shell(unpack(name, root), folder);
-  const kernel = files.find((name) => /^linux-image-\d/.test(name)) ?? "";
-  mkdirSync(join(folder, "kernel"));
-  await shell(`${unpack(kernel, join(folder, "kernel"))} ./boot`, folder);
+  for (const name of files)
+    await shell(`dpkg-deb --fsys-tarfile '${archives}/${name}' | tar -x --keep-directory-symlink -C '${root}'`, folder);
 
   for (const name of known) {
     const file = files.find((one) => one.startsWith(`${name}_`)) ?? "";
@@ -93,23 +99,16 @@ async function buildRoot(folder: string, packageFile: string): Promise<string> {
     const entry = stdout.replace("\n", "\nStatus: install ok installed\n");
     writeFileSync(join(root, "var/lib/dpkg/status"), `${entry}\n`, { flag: "a" });
   }
+  rmSync(archives, { recursive: true });
   // What the packages' own scripts would do.
   for (const name of ["passwd", "group"])
     copyFileSync(join(root, `usr/share/base-passwd/${name}.master`), join(root, "etc", name));
   copyFileSync(join(root, "usr/share/libc-bin/nsswitch.conf"), join(root, "etc/nsswitch.conf"));
-  for (const name of ["doc", "man", "locale", "zoneinfo", "info"])
-    rmSync(join(root, "usr/share", name), { recursive: true, force: true });
   writeFileSync(join(root, "etc/machine-id"), "");
-  writeFileSync(join(root, "usr/sbin/root-shell"), rootShell);
-  chmodSync(join(root, "usr/sbin/root-shell"), 0o755);
   const units = join(root, "etc/systemd/system");
-  writeFileSync(join(units, "root-shell.service"), rootShellUnit);
-  mkdirSync(join(units, "multi-user.target.wants"), { recursive: true });
-  symlinkSync("../root-shell.service", join(units, "multi-user.target.wants/root-shell.service"));
   symlinkSync("/lib/systemd/system/multi-user.target", join(units, "default.target"));
-  for (const name of ["getty.target", "serial-getty@.service"]) symlinkSync("/dev/null", join(units, name));
-  symlinkSync("/usr/lib/systemd/systemd", join(root, "init"));
-  // Unpacked here, because an emulated processor takes a minute for it. The package has no script that runs before.
+  for (const name of ["getty.target", "console-getty.service"]) symlinkSync("/dev/null", join(units, name));
+  // The package has no script that runs before it is unpacked.
   mkdirSync(join(root, "var/lib/dpkg/updates"), { recursive: true });
   mkdirSync(join(root, "var/lib/dpkg/info"), { recursive: true });
   const args = [`--root=${root}`, `--log=${folder}/log`, "--force-unsafe-io", "--unpack", packageFile];
@@ -118,55 +117,67 @@ async function buildRoot(folder: string, packageFile: string): Promise<string> {
   return root;
 }
 
-/** A running machine. */
-class VirtualMachine {
-  readonly #process: ChildProcessWithoutNullStreams;
-  readonly #lines: AsyncIterator<string>;
-  readonly #console: string;
+/** Makes the first argument the root folder, with the devices that a program expects, and starts systemd. */
+const firstProcess = `mount --bind "$0" "$0"
+cd "$0"
+mount -t proc proc proc
+mount --bind proc/sys proc/sys
+mount -o remount,bind,ro proc/sys
+mount -t sysfs -o ro sysfs sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs dev
+for name in null zero full random urandom tty; do
+  touch dev/$name
+  mount --bind /dev/$name dev/$name
+done
+ln -s /proc/self/fd dev/fd
+mkdir dev/pts dev/shm
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+touch dev/probe
+pivot_root . .
+umount -l .
+mount --make-rshared /
+exec setpriv --bounding-set=-sys_module,-sys_time,-syslog \
+  env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin container=test /usr/lib/systemd/systemd`;
 
-  private constructor(folder: string, kernel: string) {
-    this.#console = join(folder, "console");
-    // Under load the kernel measures a wrong frequency of the TSC, and its clock would run several times too fast.
-    // This test has the most work of its lane on one thread. With the priority of the others it would end last, and alone.
-    this.#process = spawn(
-      "nice",
-      [
-        ..."-n -5 qemu-system-x86_64".split(" "),
-        ..."-nodefaults -no-user-config -display none -no-reboot -machine q35 -smp 2 -m 2048".split(" "),
-        ..."-accel tcg,thread=multi,tb-size=1024 -cpu max".split(" "),
-        "-kernel",
-        kernel,
-        "-initrd",
-        join(folder, "root.cpio"),
-        "-append",
-        "console=ttyS0 panic=-1 mitigations=off tsc=unstable clocksource=hpet",
-        "-serial",
-        `file:${this.#console}`,
-        "-serial",
-        "stdio",
-      ],
-      { stdio: "pipe" },
-    );
-    this.#process.stderr.pipe(createWriteStream(join(folder, "qemu")));
-    this.#lines = createInterface({ input: this.#process.stdout })[Symbol.asyncIterator]();
+/** A running container. */
+class Container {
+  readonly #process: ChildProcess;
+  /** Systemd's process; 0 before it exists. */
+  #pid = 0;
+
+  private constructor(root: string, log: string) {
+    const [command, args] = contained(firstProcess, root);
+    const output = openSync(log, "a");
+    this.#process = spawn(command, args, { stdio: ["ignore", output, output] });
   }
 
   /** Resolves when systemd has started everything. */
-  static async boot(folder: string): Promise<VirtualMachine> {
-    await shell("cd root && find . -print0 | cpio --null -o -H newc --quiet > ../root.cpio", folder);
-    const boot = join(folder, "kernel/boot");
-    const kernel = readdirSync(boot).find((name) => name.startsWith("vmlinuz")) ?? "";
-    const machine = new VirtualMachine(folder, join(boot, kernel));
-    await machine.#answer();
-    // It is in the machine's memory now, and the tests' files may be in memory, too.
-    for (const name of ["root", "root.cpio", "archives"]) rmSync(join(folder, name), { recursive: true });
-    return machine;
+  static async boot(root: string, log: string): Promise<Container> {
+    const container = new Container(root, log);
+    const { pid } = container.#process;
+    const children = () => readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+    const isReady = async () => {
+      container.#pid = Number(children());
+      return /^(running|degraded)/.test((await container.run("systemctl is-system-running --wait")).out);
+    };
+    while (!(await isReady())) {
+      if (container.#process.exitCode !== null) throw new Error(`the container ended: ${readFileSync(log, "utf8")}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    return container;
   }
 
-  /** Executes a command in the machine's root shell. Standard output and standard error are one stream. */
+  /** Executes a command as root. Standard output and standard error are one stream. */
   async run(command: string): Promise<{ readonly out: string; readonly code: number }> {
-    this.#process.stdin.write(`${Buffer.from(command).toString("base64")}\n`);
-    return this.#answer();
+    const bash = ["/bin/bash", "-c", `exec 2>&1\n${command}`];
+    const environment = "DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 NO_COLOR=1 SYSTEMD_PAGER= SYSTEMD_COLORS=0";
+    const inside = ["--target", `${this.#pid}`, "--all", "env", "-i", `PATH=${process.env["PATH"]}:/usr/sbin:/sbin`];
+    return run("nsenter", [...inside, ...environment.split(" "), ...bash], { maxBuffer: 2 ** 26 }).then(
+      ({ stdout }) => ({ out: stdout, code: 0 }),
+      (error: { stdout: string; code: number }) => ({ out: error.stdout, code: error.code }),
+    );
   }
 
   /** Runs the command, and returns its output. Rejects when it fails. */
@@ -181,30 +192,19 @@ class VirtualMachine {
     await this.must(`base64 -d <<<'${Buffer.from(text).toString("base64")}' > '${path}'`);
   }
 
+  /** Ends all its processes. */
   async off(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const ended = once(this.#process, "exit");
-    this.#process.kill("SIGKILL");
+    // With the first process of a namespace the others are killed.
+    if (this.#pid > 0) process.kill(this.#pid, "SIGKILL");
     await ended;
-  }
-
-  async #answer(): Promise<{ out: string; code: number }> {
-    let out = "";
-    for (;;) {
-      const { value, done } = await this.#lines.next();
-      if (done === true)
-        throw new Error(`the machine ended:\n${out}\n${readFileSync(this.#console, "utf8").slice(-4000)}`);
-      const [, code] = /^--- (\d+)$/.exec(value) ?? [];
-      if (code !== undefined) return { out, code: Number(code) };
-      out += `${value}\n`;
-    }
+    await removeCgroup();
   }
 }
 
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
-/** For one step in a machine without hardware support, on a computer with other work. */
-const patience = 1_800_000;
-const missing = await noVirtualMachine();
+const missing = await noContainer();
 
 const configFile = "/etc/bridgehead/bridgehead.yaml";
 const token = "0123456789abcdef0123456789abcdef";
@@ -251,14 +251,12 @@ const attempts = [
   "unshare --user true",
   "mount -t tmpfs none /srv",
   "hostname probe",
-  "test -e /dev/ttyS0",
+  "test -e /dev/probe",
   "test -e /proc/cmdline",
   "test -d /proc/1",
 ];
 const probe = attempts.map((one) => `${one} >/dev/null 2>&1 && echo "possible: ${one}"`).join("\n");
 const dropIn = `[Service]
-TimeoutStartSec=1500
-WatchdogSec=180
 ExecStartPre=-/bin/bash /usr/local/lib/probe
 `;
 
@@ -290,15 +288,12 @@ function textMessage(): string {
 
 describeReal("the service under systemd", missing, () => {
   const scratch = mkdtempSync(join(tmpdir(), "bridgehead-systemd-"));
-  let machine: VirtualMachine;
-  const began = Date.now();
+  let container: Container;
   const show = async (property: string): Promise<string> =>
-    (await machine.must(`systemctl show --property=${property} --value bridgehead`)).trim();
-  const journal = (args = "") => machine.must(`journalctl --unit bridgehead --output cat ${args}`);
-  /** Waits in the machine, so that a slow serial line costs nothing. Most conditions take half a second of the emulated
-   *  processor, which the daemon needs. */
+    (await container.must(`systemctl show --property=${property} --value bridgehead`)).trim();
+  const journal = (args = "") => container.must(`journalctl --unit bridgehead --output cat ${args}`);
   const until = (condition: string) =>
-    machine.must(`until ${condition} > /dev/null; do [ $SECONDS -lt 1500 ] || exit 1; sleep 2; done`);
+    container.must(`until ${condition} > /dev/null; do [ $SECONDS -lt 170 ] || exit 1; sleep 0.2; done`);
   const is = (state: string) => `systemctl show --property=ActiveState bridgehead | grep -qx ActiveState=${state}`;
 
   beforeAll(async () => {
@@ -306,61 +301,58 @@ describeReal("the service under systemd", missing, () => {
     const folder = await buildRoot(scratch, join(scratch, `bridgehead-${version}.deb`));
     // As an npm package has them: for the service of an installation without the Debian package.
     cpSync(join(root, "systemd"), join(folder, "usr/lib/bridgehead/systemd"), { recursive: true });
-    machine = await VirtualMachine.boot(scratch);
-  }, patience);
+    container = await Container.boot(folder, join(scratch, "console"));
+  });
   afterAll(async () => {
-    await machine?.off();
+    await container?.off();
     rmSync(scratch, { recursive: true, force: true });
-    process.stderr.write(`systemd: tested in ${Math.round((Date.now() - began) / 1000)} s\n`);
   });
 
-  it("is installed by dpkg, and neither enabled nor started", { timeout: patience }, async () => {
-    expect(await machine.must("dpkg --configure bridgehead")).toContain(`create ${configFile}`);
+  it("is installed by dpkg, and neither enabled nor started", async () => {
+    expect(await container.must("dpkg --configure bridgehead")).toContain(`create ${configFile}`);
     expect(await show("ActiveState")).toBe("inactive");
     expect(await show("UnitFileState")).toBe("disabled");
     expect(
-      await machine.must("stat -c '%U:%G %a %n' /etc/bridgehead /etc/bridgehead/secrets /var/lib/bridgehead"),
+      await container.must("stat -c '%U:%G %a %n' /etc/bridgehead /etc/bridgehead/secrets /var/lib/bridgehead"),
     ).toBe(
       "root:bridgehead 750 /etc/bridgehead\nroot:root 700 /etc/bridgehead/secrets\nbridgehead:bridgehead 700 /var/lib/bridgehead\n",
     );
-    await machine.must("mkdir -p /usr/local/lib");
-    await machine.write("/usr/local/lib/probe", `${probe}\necho "attempted as $(id -un)"\n`);
-    await machine.must("mkdir -p /run/systemd/system/bridgehead.service.d");
-    await machine.write("/run/systemd/system/bridgehead.service.d/test.conf", dropIn);
+    await container.must("mkdir -p /usr/local/lib");
+    await container.write("/usr/local/lib/probe", `${probe}\necho "attempted as $(id -un)"\n`);
+    await container.must("mkdir -p /run/systemd/system/bridgehead.service.d");
+    await container.write("/run/systemd/system/bridgehead.service.d/test.conf", dropIn);
   });
 
-  it("ends with 78 for a configuration that is wrong, and is not started again", {
-    timeout: patience,
-  }, async () => {
+  it("ends with 78 for a configuration that is wrong, and is not started again", async () => {
     // The secret does not exist yet. The package's unit is hidden, so that the command writes one.
-    await machine.write(configFile, config(["texts"]));
-    await machine.must(`chmod 600 ${configFile}`);
-    await machine.must("mv /usr/lib/systemd/system/bridgehead.service /root");
-    const { out, code } = await machine.run("bridgehead service install");
+    await container.write(configFile, config(["texts"]));
+    await container.must(`chmod 600 ${configFile}`);
+    await container.must("mv /usr/lib/systemd/system/bridgehead.service /root");
+    const { out, code } = await container.run("bridgehead service install");
     expect(out).toMatch(/did not start[^]*needs the credential token, which is not in \/run\/credentials/);
     expect(code).toBe(1);
     expect(await show("ExecMainStatus")).toBe("78");
     expect(await show("ActiveState")).toBe("failed");
     expect(await show("NRestarts")).toBe("0");
-    expect(await machine.must("grep ^Exec /etc/systemd/system/bridgehead.service")).toMatch(
+    expect(await container.must("grep ^Exec /etc/systemd/system/bridgehead.service")).toMatch(
       /^ExecStart="\/usr\/lib\/bridgehead\/bin\/node" "\/usr\/lib\/bridgehead\/bin\/bridgehead.cjs" run --config /,
     );
     expect(await journal("--priority err")).toContain("needs the credential token");
 
-    expect(await machine.must("bridgehead service uninstall")).toMatch(/removed [^]*kept: /);
+    expect(await container.must("bridgehead service uninstall")).toMatch(/removed [^]*kept: /);
     const left = "find /etc/systemd /etc/sysusers.d /etc/tmpfiles.d -name 'bridgehead*'";
-    expect(await machine.must(left)).toBe("");
-    await machine.must("mv /root/bridgehead.service /usr/lib/systemd/system/ && systemctl daemon-reload");
+    expect(await container.must(left)).toBe("");
+    await container.must("mv /root/bridgehead.service /usr/lib/systemd/system/ && systemctl daemon-reload");
   });
 
-  it("is active after READY=1, with credentials that only root can read", { timeout: patience }, async () => {
-    await machine.write("/root/peer.mjs", peer);
-    await machine.must("systemd-run --unit peer /usr/lib/bridgehead/bin/node /root/peer.mjs");
-    await machine.must(`umask 077; echo ${token} > /etc/bridgehead/secrets/token`);
-    await machine.must("bridgehead service install > /root/installed 2>&1 &");
+  it("is active after READY=1, with credentials that only root can read", async () => {
+    await container.write("/root/peer.mjs", peer);
+    await container.must("systemd-run --unit peer /usr/lib/bridgehead/bin/node /root/peer.mjs");
+    await container.must(`umask 077; echo ${token} > /etc/bridgehead/secrets/token`);
+    await container.must("bridgehead service install > /root/installed 2>&1 &");
     await until('test "$(journalctl --unit bridgehead --grep "listening for http" --output cat)"');
     await until("grep -E 'ready:|did not start' /root/installed");
-    expect(await machine.must("cat /root/installed")).toMatch(/ready: [01]\/1 channels ready, 0 waiting/);
+    expect(await container.must("cat /root/installed")).toMatch(/ready: [01]\/1 channels ready, 0 waiting/);
     const listening = JSON.parse(await journal('--grep "listening for http" --output json')) as Record<string, string>;
     // Not when the process was started: the port is opened before the store and the channels.
     expect(Number(await show("ActiveEnterTimestampMonotonic"))).toBeGreaterThan(
@@ -368,46 +360,46 @@ describeReal("the service under systemd", missing, () => {
     );
     expect(await show("UnitFileState")).toBe("enabled");
     await until('systemctl status bridgehead | grep "Status: \\"1/1 channels ready, 0 waiting\\""');
-    const status = await machine.run("bridgehead service status");
+    const status = await container.run("bridgehead service status");
     expect(status).toMatchObject({
       code: 0,
       out: expect.stringMatching(/active \(running\)[^]*"message":"ready"/),
     });
   });
 
-  it("runs in its sandbox", { timeout: patience }, async () => {
+  it("runs in its sandbox", async () => {
     const pid = await show("MainPID");
-    expect(await machine.must(`grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/${pid}/status`)).toMatch(
+    expect(await container.must(`grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/${pid}/status`)).toMatch(
       /^Uid:(\t[1-9]\d*){4}\nCapEff:\t0+\nCapBnd:\t0+\nNoNewPrivs:\t1\nSeccomp:\t2\n$/,
     );
     // The same attempts outside of the unit are the control.
-    expect(await machine.must("bash /usr/local/lib/probe")).toBe(
+    expect(await container.must("bash /usr/local/lib/probe")).toBe(
       `${attempts.map((one) => `possible: ${one}\n`).join("")}attempted as root\n`,
     );
     const attempted = await journal("--grep '^(possible|attempted)'");
     expect(attempted).toMatch(/^(attempted as bridgehead\n)+$/);
     expect(
-      await machine.must(
+      await container.must(
         "find /var/lib/bridgehead /var/cache/bridgehead -type f ! -user bridgehead -o -perm /077 -type f",
       ),
     ).toBe("");
     // Without BPF in the kernel IPAddressDeny= has no effect, and systemd says so.
-    expect((await machine.run("journalctl --grep 'firewalling'")).out).not.toContain("bridgehead");
+    expect((await container.run("journalctl --grep 'firewalling'")).out).not.toContain("bridgehead");
   });
 
-  it("applies a reload, and refuses one that is wrong", { timeout: patience }, async () => {
+  it("applies a reload, and refuses one that is wrong", async () => {
     const pid = await show("MainPID");
-    await machine.write(configFile, config(["texts"]).replace("auth_tokens", "auth_tokenz"));
-    expect((await machine.run("systemctl reload bridgehead")).code).not.toBe(0);
+    await container.write(configFile, config(["texts"]).replace("auth_tokens", "auth_tokenz"));
+    expect((await container.run("systemctl reload bridgehead")).code).not.toBe(0);
     expect(await journal("--priority err")).toContain("auth_tokenz");
-    await machine.write(configFile, config(["texts", "more"]));
-    await machine.must("systemctl reload bridgehead");
+    await container.write(configFile, config(["texts", "more"]));
+    await container.must("systemctl reload bridgehead");
     await until('systemctl status bridgehead | grep -q "Status: \\"2/2 channels ready"');
     expect(await show("MainPID")).toBe(pid);
   });
 
-  it("writes to the journal with priorities", { timeout: patience }, async () => {
-    const lines = (await machine.must("journalctl --output json _SYSTEMD_UNIT=bridgehead.service"))
+  it("writes to the journal with priorities", async () => {
+    const lines = (await container.must("journalctl --output json _SYSTEMD_UNIT=bridgehead.service"))
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line) as { readonly PRIORITY: string; readonly MESSAGE: string })
@@ -420,35 +412,31 @@ describeReal("the service under systemd", missing, () => {
     }
   });
 
-  it("is started again by the watchdog when it hangs", { timeout: patience }, async () => {
+  it("is started again by the watchdog when it hangs", async () => {
     const pid = await show("MainPID");
     expect(Number(pid)).toBeGreaterThan(1);
-    // The drop-in replaces the limit that is shipped.
-    expect(await machine.must("grep ^WatchdogSec= /usr/lib/systemd/system/bridgehead.service")).toBe(
-      "WatchdogSec=60\n",
-    );
-    await machine.must(`kill -STOP ${pid}`);
+    await container.must(`kill -STOP ${pid}`);
     await until(`systemctl show --property=NRestarts bridgehead | grep -qx NRestarts=1 && ${is("active")}`);
-    expect(await journal()).toContain("Watchdog timeout (limit 3min)!");
+    expect(await journal()).toContain("Watchdog timeout (limit 1min)!");
     expect(await show("MainPID")).not.toBe(pid);
   });
 
-  it("finishes running work when it is stopped, and exits with 0", { timeout: patience }, async () => {
-    await machine.write("/root/text", textMessage());
+  it("finishes running work when it is stopped, and exits with 0", async () => {
+    await container.write("/root/text", textMessage());
     const accepted = "exec 3<>/dev/tcp/127.0.0.1/8025; cat /root/text >&3; head -1 <&3";
-    expect(await machine.must(accepted)).toContain("200");
+    expect(await container.must(accepted)).toContain("200");
     await until('test "$(journalctl --unit peer --grep "POST /v1/" --output cat)"');
     // One command, because the daemon has 20 seconds.
     const deactivating = `until ${is("deactivating")} || [ $SECONDS -gt 60 ]; do sleep 0.1; done`;
-    await machine.must(`systemctl --no-block stop bridgehead; ${deactivating}; touch /run/answer`);
+    await container.must(`systemctl --no-block stop bridgehead; ${deactivating}; touch /run/answer`);
     await until(is("inactive"));
     expect([await show("Result"), await show("ExecMainStatus")]).toEqual(["success", "0"]);
     expect(await journal()).toMatch(/"message":"question answered"[^]*"message":"stopped"/);
   });
 
-  it("is stopped and disabled when its package is removed", { timeout: patience }, async () => {
-    await machine.must("dpkg --remove bridgehead");
+  it("is stopped and disabled when its package is removed", async () => {
+    await container.must("dpkg --remove bridgehead");
     expect(await show("LoadState")).not.toBe("loaded");
-    await machine.must("test -e /var/lib/bridgehead/bridgehead.db");
+    await container.must("test -e /var/lib/bridgehead/bridgehead.db");
   });
 });
