@@ -70,8 +70,8 @@ const commandInside = /(?<![\p{L}\p{N}])#[^\p{L}\p{N}]{0,10}(?:resume|close|note
 const ourExplanation = "In a line of its own:";
 /** Characters that are invisible, or only modify others. */
 const invisible = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Co}\p{Cn}\p{Cc}\u2800]/gu;
-/** Line breaks of every kind. */
-const lineBreak = /\r\n?|[\n\v\f\u0085\u2028\u2029]/u;
+/** Line breaks of every kind except "\n". */
+const lineBreak = /\r\n?|[\v\f\u0085\u2028\u2029]/gu;
 
 /** All characters that NFKC maps to a number sign or that look like one, and the HTML entity. */
 const signs = /[#\ufe5f\uff03♯⌗&]/u;
@@ -136,9 +136,14 @@ export function readInstructions(body: string, names: readonly string[] = [], se
 function commands(body: string): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
   const words: string[] = [];
   let [resume, close] = [false, false];
-  const lines = body.split(lineBreak).flatMap((line) => namedCommand.exec(typed(line))?.slice(1) ?? [line]);
+  const lines: string[] = [];
+  for (const line of body.replace(lineBreak, "\n").split("\n")) {
+    const [, number, rest = ""] = (signs.test(line) && namedCommand.exec(typed(line))) || [];
+    if (number === undefined) lines.push(line);
+    else lines.push(number, rest);
+  }
   for (const [at, line] of lines.entries()) {
-    const [, name, more = ""] = command.exec(typed(line)) ?? [];
+    const [, name, more = ""] = (signs.test(line) && command.exec(typed(line))) || [];
     if (name === undefined) {
       words.push(line);
       continue;
@@ -217,7 +222,10 @@ const farewell = new RegExp(
  *  writer's `names`. Returns an empty string when there is no other text. */
 export function withoutSignOff(text: string, names: readonly string[]): string {
   const lines = text.split("\n");
-  const filled = [...lines.keys()].filter((at) => lines[at]?.trim() !== "");
+  // One more than are examined: the line before the first of them matters.
+  const filled: number[] = [];
+  for (let at = lines.length - 1; at >= 0 && filled.length <= most; at--)
+    if (lines[at]?.trim() !== "") filled.unshift(at);
   const shown = filled.map((at) => composed(lines[at]?.trim() ?? ""));
   const called = names.map(wordsOf).filter((words) => words.length > 0);
   // A name inside a paragraph is part of the text.
