@@ -7,8 +7,7 @@ import type { CommitPace, Core, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
-import { Bag } from "./bag.ts";
-import { Running, SweepTimer } from "./running.ts";
+import { Bag, Running, SweepTimer } from "./running.ts";
 import {
   type Claimed,
   type ClaimResult,

@@ -94,8 +94,9 @@ export class Wal {
     else if (size > this.#size) this.#logged = Math.floor((size - headerBytes) / frameBytes);
     this.#size = size;
     this.isFull = this.#logged >= this.#waitAt;
-    if (this.#logged < this.#checkpointAt || this.#checkpointer.isRunning) return;
-    const startAt = this.#checkpointAt + (this.#checkpointer.isStarted ? 0 : this.#pages);
+    const { running, worker } = this.#checkpointer;
+    if (this.#logged < this.#checkpointAt || running !== null) return;
+    const startAt = this.#checkpointAt + (worker === null ? this.#pages : 0);
     if (this.#logged >= startAt) void this.#checkpoint();
   }
 
