@@ -94,7 +94,7 @@ export class Daemon {
       restart: "never",
     });
     tasks.start("alarm", (signal) => logAlarm({ ...alarmed(app), clock, log, timing }, signal));
-    tasks.start("status", (signal) => this.#reportStatus(signal));
+    if (notifier.isUsed) tasks.start("status", (signal) => this.#reportStatus(signal));
     tasks.start("log-level", (signal) => this.#logLevels.follow(app.db, timing.upkeep, signal));
     const { heartbeat } = this.#config;
     if (heartbeat !== null) {

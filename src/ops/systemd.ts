@@ -37,6 +37,8 @@ export function createNotifier(
   };
   const oneLine = (text: string): string => `STATUS=${text.replace(/\s+/g, " ")}`;
   return {
+    /** True when systemd receives the notifications. */
+    isUsed: socket !== undefined && socket !== "",
     /** Reports that the startup is complete; `systemctl status` shows `status`. */
     ready: (status: string) => notify("READY=1", oneLine(status)),
     status: (text: string) => notify(oneLine(text)),

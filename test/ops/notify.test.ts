@@ -20,6 +20,7 @@ chmodSync(command, 0o755);
 describe("the notifier", () => {
   it("notifies systemd through its own command, one call per state", async () => {
     const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, undefined, command);
+    expect(notifier.isUsed).toBe(true);
     await notifier.extend(1500);
     await notifier.ready("3/4 channels ready,\n12 waiting");
     await notifier.status("4/4");
@@ -40,6 +41,7 @@ describe("the notifier", () => {
     const notifier = createNotifier({ WATCHDOG_USEC: "1000000" }, log, undefined, join(folder, "absent"));
     await notifier.ready("x");
     expect(notifier.watchdogMs).toBeNull();
+    expect(notifier.isUsed).toBe(false);
     expect(said).toEqual([]);
   });
 
