@@ -99,10 +99,11 @@ class Nodes {
     this.#random = random;
   }
 
-  /** Resolves when the first one is ready. */
+  /** Resolves when all are ready; where they are killed, when the first one is. */
   async start(): Promise<void> {
-    for (let n = 0; n < this.#options.nodes; n++) this.#loops.push(this.#live(n));
-    await eventually(() => expect(this.#running.size).toBeGreaterThan(0));
+    const { nodes, kills } = this.#options;
+    for (let n = 0; n < nodes; n++) this.#loops.push(this.#live(n));
+    await eventually(() => expect(this.#running.size).toBeGreaterThanOrEqual(kills === 0 ? nodes : 1));
   }
 
   /** The URLs of those that run. */
