@@ -10,7 +10,10 @@
 //   transitions  consecutive entries of the main thread in different files, per message, less those without work. The
 //                worker that parses emails is a pure function of the bytes; its transitions are printed for information.
 //   returns      transitions from file A to file B that are directly followed by one back to A (A-B-A).
+//   joined       both counts if the executed files of a folder were joined as far as the limit of lines per file allows:
+//                what a division into fewer files could reach without moving code to another folder.
 
+import { readFileSync } from "node:fs";
 import type { Built } from "./built.ts";
 import { clock, noTally, sleep, sum, type Tally } from "./clock.ts";
 import { type Instrumented, instrument } from "./instrument.ts";
@@ -41,6 +44,8 @@ interface Route {
 }
 
 const idleMs = 8000;
+/** Lines of a source file, as the architecture test has it. */
+const mostLines = 400;
 const goals = { files: 45, transitions: 180, returns: 30 };
 const responder = `escalation:
   responders:
@@ -186,10 +191,40 @@ function print({ name, goals, isMail }: Route, paths: readonly PathCounts[], fil
   figure("transitions between files", main?.transitions ?? 0, goals?.transitions);
   figure("immediate returns (A-B-A)", main?.returns ?? 0, goals?.returns);
   if (isMail) figure("transitions in the parser's worker", workers?.transitions ?? 0, undefined);
+  if (goals !== undefined) {
+    const group = joined(executed);
+    const groupOf = (file: number) => group.get(files[file] ?? "") ?? files[file];
+    const between = (main?.pairs ?? []).filter(([from, to]) => groupOf(from) !== groupOf(to));
+    figure("files executed, joined", new Set(group.values()).size, undefined);
+    figure(
+      "transitions between joined files",
+      between.reduce((all, [, , times]) => all + times, 0),
+      undefined,
+    );
+  }
   if (process.env["BENCH_FILES"]) {
     process.stdout.write(`${executed.join("\n")}\n\n`);
     printPairs(main?.pairs ?? [], files);
   }
+}
+
+/** Joins files of the same folder: the longest first, each with the first files that leave room for it. Returns the name of
+ *  the joint file for each file. */
+function joined(files: readonly string[]): ReadonlyMap<string, string> {
+  const source = (file: string) => new URL(`../../${file.replace(/\.js$/, ".ts")}`, import.meta.url);
+  const lines = (file: string) => readFileSync(source(file), "utf8").trimEnd().split("\n").length;
+  const joint: { readonly name: string; readonly folder: string; lines: number }[] = [];
+  const sized = files.map((file) => ({ file, folder: file.slice(0, file.lastIndexOf("/")), lines: lines(file) }));
+  return new Map(
+    sized
+      .sort((a, b) => b.lines - a.lines)
+      .map(({ file, folder, lines }) => {
+        let into = joint.find((one) => one.folder === folder && one.lines + lines <= mostLines);
+        if (into === undefined) joint.push((into = { name: file, folder, lines: 0 }));
+        into.lines += lines;
+        return [file, into.name];
+      }),
+  );
 }
 
 /** Prints the most frequent transitions between two files, in both directions, per message. */

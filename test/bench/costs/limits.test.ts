@@ -66,6 +66,16 @@ const row = (figure: Figure, others: Partial<Run> = {}) => limitsOf(run([figure]
 
 const burst = ratio("SMS burst of 2000, 64 customers waiting", 3000, 750, atLeast(0.25, 0.5, "x 0.5"));
 
+/** A figure without a goal. */
+const plain = (name: string, measured: number): Figure => ({
+  name,
+  baseline: null,
+  measured,
+  unit: "",
+  compare: "none",
+  goal: null,
+});
+
 describe("the limits of the benchmark's goals", () => {
   test("add SQLite to the main thread of the baseline in a burst", () => {
     expect(row(burst)).toEqual([
@@ -115,19 +125,11 @@ describe("the limits of the benchmark's goals", () => {
   });
 
   test("divide the processors' time by the CPU time of an email on PostgreSQL", () => {
-    const cost = (what: string, measured: number): Figure => ({
-      name: `  ${what}`,
-      baseline: null,
-      measured,
-      unit: "ms",
-      compare: "none",
-      goal: null,
-    });
     const figures = [
       ratio("1 node, 500 emails, agent 0 ms", 400, 160, atLeast(0.4, 0.5, "x 0.5")),
-      cost("CPU of the nodes per email", 6),
-      cost("CPU of PostgreSQL per email", 3.5),
-      cost("CPU of mail server and platform per email", 0.5),
+      plain("  CPU of the nodes per email", 6),
+      plain("  CPU of PostgreSQL per email", 3.5),
+      plain("  CPU of mail server and platform per email", 0.5),
     ];
     expect(limitsOf(run(figures))?.rows.map((cells) => cells.slice(3, 5))).toEqual([["x 0.50", "yes"]]);
   });
@@ -141,6 +143,13 @@ describe("the limits of the benchmark's goals", () => {
 
   test("state that a count of files has no physical limit", () => {
     expect(row(count("email: files executed", 67, 45))?.slice(3, 5)).toEqual(["-", "yes"]);
+    const joined = [
+      plain("email: files executed, joined", 47),
+      plain("email: transitions between joined files", 198.4),
+    ];
+    const table = limitsOf(run([count("email: files executed", 67, 45), ...joined]));
+    expect(table?.rows).toHaveLength(1);
+    expect(table?.rows[0]?.at(-1)).toContain("47 files, 198 transitions");
   });
 
   test("are only those of goals whose costs the run has measured", () => {
