@@ -5,7 +5,8 @@ import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { customer, dora, emil, startEscalationDaemon } from "../support/daemon/escalation-daemon.ts";
 
-/** Milliseconds of CPU time. Nothing here takes 50; the rest is for garbage collection and compilation. */
+/** Milliseconds of CPU time. The functions have a limit of 50 for each text (`test/linear`); one turn executes several of
+ *  them, while the code is compiled and garbage is collected. */
 const mostWorkMs = 1000;
 
 /** Measures the most CPU time of this thread between two turns of the event loop, in which other processes do not count. */
