@@ -16,7 +16,7 @@ export interface PathCounts {
   readonly transitions: number;
   /** Transitions from A to B directly followed by one back to A. */
   readonly returns: number;
-  /** Transitions per pair of files. Only with BENCH_FILES. */
+  /** Transitions per pair of files. */
   readonly pairs: readonly (readonly [from: number, to: number, count: number])[];
 }
 
@@ -48,7 +48,7 @@ if (isMainThread && process.send) {
   });
 
   // Workers that are created later share the arrays.
-  const length = pairsPlace + (process.env["BENCH_FILES"] ? mostFiles ** 2 : 0);
+  const length = pairsPlace + mostFiles ** 2;
   const shared = [0, 1].map(() => new Int32Array(new SharedArrayBuffer(4 * length)));
   setEnvironmentData(sharedName, shared);
   const resetShared = () => {
