@@ -61,7 +61,7 @@ async function noContainer(): Promise<string | null> {
     await run(...contained(mountCgroups));
     await removeCgroup();
   } catch (error) {
-    const reason = `a container with cgroups cannot be made here: ${(error as { stderr?: string }).stderr ?? error}`;
+    const reason = `a container with cgroups cannot be made here: ${(error as { stderr?: string }).stderr ?? String(error)}`;
     if (process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1") throw new Error(reason, { cause: error });
     return reason.replaceAll("\n", " ");
   }
