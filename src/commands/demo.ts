@@ -10,7 +10,7 @@ import { type App, startApp } from "../app.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { type Config, loadConfig } from "../config/index.ts";
 import { playgroundPage } from "../console/pages/playground.ts";
-import { startConsole } from "../console/server.ts";
+import { startConsole } from "../console/start.ts";
 import { createLoginLink } from "../console/session.ts";
 import { startListener } from "../http/listener.ts";
 import { newToken, systemClock } from "../ops/clock.ts";

@@ -9,7 +9,7 @@ import { loadAdapter } from "../channels/loader.ts";
 import { reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/page.ts";
-import type { WebConsole } from "../console/server.ts";
+import { startConsole, type WebConsole } from "../console/start.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
@@ -166,7 +166,6 @@ export function defineSocketGauge(metrics: Metrics, listener: Listener): void {
 async function serveConsole(app: App, config: Config, log: Log, timing: Timing): Promise<WebConsole | null> {
   const { enabled, listen, public_url: publicUrl } = config.console;
   if (!enabled) return null;
-  const { startConsole } = await import("../console/server.ts");
   const context = consoleContext(app, config, log, timing);
   try {
     const started = await startConsole({ context, listen, publicUrl });

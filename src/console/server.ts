@@ -1,14 +1,12 @@
-// The web console on a port of its own: checks every request (host, session, origin, CSRF token) before a page sees it, and
-// serves login, assets and live updates. Pages are in pages/.
+// The routes of the web console: checks every request (host, session, origin, CSRF token) before a page sees it, and serves
+// login, assets and live updates. Pages are in pages/.
 
-import type { Server } from "node:http";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import { isLoopback } from "../config/schema/values.ts";
-import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
 import { assets } from "./assets/assets.ts";
 import {
   type ConsoleContext,
@@ -28,17 +26,7 @@ import { messagePage } from "./pages/message.ts";
 import { overviewPage } from "./pages/overview.ts";
 import { heldPage, refusedPage, waitingPage } from "./pages/worklists.ts";
 import { checkSession, endSession, isCsrfToken, renewSession, useLoginLink } from "./session.ts";
-
-export interface ConsoleOptions {
-  readonly context: ConsoleContext;
-  readonly listen: ListenAddress;
-  /** URL under which a reverse proxy serves the console; absent without one. */
-  readonly publicUrl?: string | undefined;
-  /** Pages in addition to the standard ones. */
-  readonly pages?: readonly ConsolePage[];
-}
-
-export type WebConsole = Awaited<ReturnType<typeof startConsole>>;
+import type { ConsoleOptions } from "./start.ts";
 
 /** The pages in the order of the navigation. */
 const standardPages: readonly ConsolePage[] = [
@@ -51,37 +39,11 @@ const standardPages: readonly ConsolePage[] = [
   { path: "/escalations", label: "Escalations", create: escalationsPage },
 ];
 
-/** Resolves when the port is bound. Rejects, with the configuration key, when it is not free. */
-export async function startConsole(options: ConsoleOptions) {
-  const { context } = options;
-  const app = createConsole(options);
-  const server = limitedServer(app, context.timing.http);
-  await bound(server, options.listen, "console.listen");
-  const address = urlOf(server);
-  return {
-    /** The public URL, or `address`. */
-    url: options.publicUrl ?? address,
-    /** URL of the listener. */
-    address,
-    /** The routes, for tests. */
-    app,
-    /** Ends all connections, including live updates. */
-    close: () => closeServer(server),
-  };
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
-}
-
 /** Largest form in bytes. */
 const mostBytes = 2 ** 20;
 
-/** Creates the routes without a listener. */
-function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
+/** Creates the routes. */
+export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
   const pages = [...standardPages, ...more];
   const app = new Hono<ConsoleEnv>();
   const publicAddress = publicUrl === undefined ? null : new URL(publicUrl);

@@ -3,7 +3,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { consoleContext } from "../../src/commands/run.ts";
-import { startConsole } from "../../src/console/server.ts";
+import { startConsole } from "../../src/console/start.ts";
 import { createLoginLink } from "../../src/console/session.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { startMailDaemon } from "../support/daemon/mail-daemon.ts";

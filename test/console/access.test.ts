@@ -77,9 +77,9 @@ it("sends a Secure cookie with the __Host- prefix behind a proxy with TLS, and a
   const fixture = await openConsole(db, { publicUrl });
   const path = `/login/${await db.tx((q) => createLoginLink(q, fixture.timing.console))}`;
   const headers = { host: "console.example.com", origin: publicUrl, "sec-fetch-site": "same-origin" };
-  const response = await fixture.web.app.request(path, { method: "POST", headers });
+  const response = await (await fixture.web.routes()).request(path, { method: "POST", headers });
   expect(response.headers.getSetCookie()[0]).toMatch(/^__Host-bridgehead=.*; HttpOnly; Secure; SameSite=Strict$/);
-  const other = await fixture.web.app.request("/", { headers: { host: "other.example.com" } });
+  const other = await (await fixture.web.routes()).request("/", { headers: { host: "other.example.com" } });
   expect(other.status).toBe(403);
 });
 
@@ -97,7 +97,7 @@ it("sets the security headers on every response", async () => {
 /** Every action of the console, found in its routes; parameters are given a value. */
 async function actions(): Promise<readonly string[]> {
   const fixture = await openConsole(await newStore());
-  const paths = fixture.web.app.routes
+  const paths = (await fixture.web.routes()).routes
     .filter(({ method }) => !["GET", "ALL"].includes(method))
     .map(({ method, path }) => `${method} ${path.replace(/:\w+(\{[^}]*\})?/g, "1")}`);
   return [...new Set(paths)].filter((one) => !one.startsWith("POST /login/"));
@@ -151,12 +151,12 @@ it("refuses every action without a session, from a foreign origin, with a wrong 
         kind: "messages",
         back: "/",
       });
-      const response = await fixture.web.app.request(path, { method, headers, body });
+      const response = await (await fixture.web.routes()).request(path, { method, headers, body });
       expect([401, 403], `${one} ${what}: ${response.status}`).toContain(response.status);
     }
   expect(await dump()).toBe(before);
   const body = new URLSearchParams({ csrf, action: "release", id: "1", kind: "messages", back: "/refused" });
-  const accepted = await fixture.web.app.request("/refused/act", { method: "POST", headers: good, body });
+  const accepted = await (await fixture.web.routes()).request("/refused/act", { method: "POST", headers: good, body });
   expect([accepted.status, accepted.headers.get("location")]).toEqual([303, "/refused"]);
   expect(await dump()).not.toBe(before);
 });
@@ -171,7 +171,7 @@ it("refuses pages, and reveals nothing, without a session", async () => {
     expect(await response.text(), path).not.toContain("example.org");
   }
   // fetch sets the Host header itself.
-  const rebound = await fixture.web.app.request("/", {
+  const rebound = await (await fixture.web.routes()).request("/", {
     headers: { host: "evil.example", cookie: await fixture.login() },
   });
   expect(rebound.status).toBe(403);

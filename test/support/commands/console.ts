@@ -3,7 +3,7 @@
 import { onTestFinished } from "vitest";
 import type { ChannelReport } from "../../../src/channels/readiness.ts";
 import type { ConsoleContext, StoreState } from "../../../src/console/page.ts";
-import { startConsole, type WebConsole } from "../../../src/console/server.ts";
+import { startConsole, type WebConsole } from "../../../src/console/start.ts";
 import { createLoginLink } from "../../../src/console/session.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type Timing, type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
