@@ -249,10 +249,10 @@ const behaviour: Rule = (files) =>
 
 const mostFiles = 15;
 
-/** Returns the folders of src and adapters with more files than a reader can survey. */
+/** Returns the folders of src, adapters and test with more files than a reader can survey. */
 export const fullFolders: Rule = (files) => {
   const counts = new Map<string, number>();
-  for (const { path } of files.filter(isCode)) {
+  for (const { path } of files) {
     const folder = path.slice(0, path.lastIndexOf("/"));
     counts.set(folder, (counts.get(folder) ?? 0) + 1);
   }

@@ -3,8 +3,8 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { consoleContext } from "../../src/commands/run.ts";
-import { startConsole } from "../../src/console/start.ts";
 import { createLoginLink } from "../../src/console/session.ts";
+import { startConsole } from "../../src/console/start.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";

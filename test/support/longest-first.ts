@@ -7,27 +7,27 @@ import { BaseSequencer, type TestSequencer, type TestSpecification, type Vitest 
  *  run many processes at once. */
 export const longest: readonly string[] = [
   "systemd/installed",
-  "store/power-cut",
+  "store/sqlite/power-cut",
   "linear/linear",
   "packed/packed",
   "packed/deb",
   "process/random",
-  "process/escalations",
+  "process/escalation/escalations",
   "process/matrix",
   "process/postgres-matrix",
   "process/defects",
-  "process/texts",
+  "process/texts/texts",
 ];
 
 /** Files of the short lane that start many processes. */
 const longestOfShort: readonly string[] = [
   "process/matrix",
-  "process/escalations",
-  "process/texts",
+  "process/escalation/escalations",
+  "process/texts/texts",
   "process/calls",
-  "process/escalation-unknown",
-  "platform/files",
-  "commands/start",
+  "process/escalation/unknown",
+  "platform/files/files",
+  "commands/running/start",
 ];
 
 const files = [...longest.map((name) => `${name}.long`), ...longestOfShort];

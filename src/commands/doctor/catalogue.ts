@@ -1,5 +1,5 @@
 // The findings of `bridgehead doctor`: their ids, which are stable, and their severity. docs/doctor.md has a section for
-// each, which test/commands/doctor-docs.test.ts compares.
+// each, which test/commands/doctor/catalogue.test.ts compares.
 
 import { fileURLToPath } from "node:url";
 

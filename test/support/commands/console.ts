@@ -3,8 +3,8 @@
 import { onTestFinished } from "vitest";
 import type { ChannelReport } from "../../../src/channels/readiness.ts";
 import type { ConsoleContext, StoreState } from "../../../src/console/page.ts";
-import { startConsole, type WebConsole } from "../../../src/console/start.ts";
 import { createLoginLink } from "../../../src/console/session.ts";
+import { startConsole, type WebConsole } from "../../../src/console/start.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type Timing, type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";

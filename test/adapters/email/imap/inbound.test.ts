@@ -1,0 +1,294 @@
+// Reading a real Dovecot: nothing lost, nothing twice, nothing acknowledged before it is committed.
+
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { recordingChannel } from "bridgehead/contract/testing";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import {
+  arrived,
+  before,
+  type Mailboxes,
+  mail,
+  ready,
+  startMailboxes,
+  subjects,
+} from "../../../support/email/adapter.ts";
+import { type MailStore, sharedDovecot } from "../../../support/email/dovecot.ts";
+import { describeReal, need } from "../../../support/machine/debian.ts";
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+describeReal("reading a mailbox", missing, () => {
+  let boxes: Mailboxes;
+  let dovecot: MailStore;
+  beforeAll(async () => {
+    boxes = await startMailboxes(40, sharedDovecot);
+    dovecot = boxes.dovecot;
+  });
+  afterEach(() => boxes.stopAll());
+  afterAll(() => boxes?.dispose());
+  const open = (...how: Parameters<Mailboxes["open"]>) => boxes.open(...how);
+
+  it("brings a new mail, as it was written", async () => {
+    const { channel, box } = open();
+    await ready(channel);
+    await dovecot.deliver(
+      box,
+      mail(1, {
+        "In-Reply-To": "<a@b.c>",
+        References: "<r@b.c> <a@b.c>",
+        "Reply-To": "r@example.net",
+        Cc: "bob@example.net, support@example.com",
+        "x-bridgehead-hops": "0",
+        "X-Bridgehead-Hops": "2",
+      }),
+    );
+    await arrived(channel, 1);
+    const [message] = channel.messages;
+    expect(message).toMatchObject({
+      kind: "message",
+      cited: "<1@example.net>",
+      from: { address: "ann@example.net", name: "Ann" },
+      to: [{ address: "support@example.com" }],
+      replyTo: { address: "r@example.net" },
+      cc: [{ address: "bob@example.net" }],
+      thread: { answers: ["<a@b.c>", "<r@b.c>"] },
+      subject: "Mail 1",
+      hops: 2,
+    });
+    expect(message?.text.trim()).toBe("Question 1");
+    expect(message?.id).toMatch(/^INBOX\/\d+\/1$/);
+    expect(Buffer.from(message?.raw ?? []).toString()).toContain("Question 1");
+    expect(Math.abs((message?.sentAt.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
+    expect(channel.statuses.map((status) => status.state)).toEqual(["connecting", "ready"]);
+  });
+
+  it("removes an unmarked quote only from answers to our own mails", async () => {
+    const { channel, box } = open();
+    await ready(channel);
+    const quote = (more = "") =>
+      `On Fri, May 3, 2024 at 10:00 AM Support <support@example.com> wrote:\nWhich lamp?${more}`;
+    const answer = (id: string) => ({ "In-Reply-To": id, References: `<q@example.net> ${id}` });
+    const bodies: readonly [Readonly<Record<string, string>>, string][] = [
+      [answer("<01hzx7key.bridgehead@example.com>"), `The blue one.\n\n${quote()}`],
+      // A relay has replaced our Message-ID; our marker tells whose mail is quoted.
+      [answer("<AM6PR0@eurprd.outlook.example>"), `The blue one.\n\n${quote("\n[ref:bh-k3j5h2k1jh]")}`],
+      [answer("<another@example.net>"), `The blue one.\n\n${quote()}`],
+      [{}, `The blue one.\n\n${quote()}`],
+    ];
+    for (const [at, [headers, body]] of bodies.entries()) await dovecot.deliver(box, mail(at, headers, body));
+    await arrived(channel, bodies.length);
+    const kept = channel.messages.map((message) => message.text.trim());
+    expect(kept).toEqual(["The blue one.", "The blue one.", bodies[2]?.[1], bodies[3]?.[1]]);
+    expect(channel.messages.map((message) => message.fullText?.trim())).toEqual([
+      bodies[0]?.[1],
+      bodies[1]?.[1],
+      undefined,
+      undefined,
+    ]);
+  });
+
+  it("answers no old mail on the first start unless it is configured", async () => {
+    const user = boxes.fresh();
+    for (let n = 0; n < 3; n++) await dovecot.deliver(user, mail(n));
+    const first = boxes.open({}, {}, undefined, user);
+    await ready(first.channel);
+    await dovecot.deliver(first.box, mail("new"));
+    await arrived(first.channel, 1);
+    expect(subjects(first.channel)).toEqual(["Mail new"]);
+    const told = boxes.open({ first_start: { history: "1h" } }, {}, undefined, user);
+    await arrived(told.channel, 4);
+    expect(subjects(told.channel)).toEqual(["Mail 0", "Mail 1", "Mail 2", "Mail new"]);
+  });
+
+  it("catches up, oldest first, after it was stopped", async () => {
+    const before = open();
+    await ready(before.channel);
+    await dovecot.deliver(before.box, mail("a"));
+    await arrived(before.channel, 1);
+    expect(await before.supervised.stop()).toBeLessThan(1000);
+    for (const n of ["b", "c", "d"]) await dovecot.deliver(before.box, mail(n));
+    const after = boxes.open({}, {}, before.channel, before.box);
+    await arrived(after.channel, 4);
+    expect(subjects(after.channel)).toEqual(["Mail a", "Mail b", "Mail c", "Mail d"]);
+    expect(after.channel.calls.filter((call) => call.events.length > 0).length).toBeLessThanOrEqual(2);
+  });
+
+  it("delivers nothing twice after a UIDVALIDITY change", async () => {
+    const { channel, box } = open({}, {}, before());
+    await ready(channel);
+    for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
+    await arrived(channel, 3);
+    await dovecot.changeUidValidity(box);
+    await dovecot.deliver(box, mail(4));
+    await arrived(channel, 4);
+    await dovecot.deliver(box, mail(5));
+    await arrived(channel, 5);
+    expect(subjects(channel)).toEqual([1, 2, 3, 4, 5].map((n) => `Mail ${n}`));
+    expect(channel.cursor).not.toContain('"uid":0');
+  });
+
+  it("never looks at what was there before the first start, even then", async () => {
+    const user = boxes.fresh();
+    await dovecot.deliver(user, mail("old"), "INBOX", new Date(Date.now() - 60_000));
+    const since = new Date(Date.now() - 30_000);
+    const { channel, box, supervised } = boxes.open({}, {}, recordingChannel({ since }), user);
+    await ready(channel);
+    await supervised.stop();
+    await dovecot.changeUidValidity(box);
+    const again = boxes.open({}, {}, channel, box);
+    await dovecot.deliver(box, mail("new"));
+    await arrived(again.channel, 1);
+    expect(subjects(channel)).toEqual(["Mail new"]);
+  });
+
+  it("marks only what is committed", async () => {
+    const { channel, box } = open();
+    await ready(channel);
+    channel.hold();
+    await dovecot.deliver(box, mail(1));
+    await channel.until("accept", (c) => c.calls.some((call) => call.events.length === 1));
+    expect((await dovecot.list(box))[0]?.flags).not.toContain("$Bridgehead");
+    channel.release();
+    await arrived(channel, 1);
+    await expect.poll(async () => (await dovecot.list(box))[0]?.flags).toContain("$Bridgehead");
+  });
+
+  it("ends with marks on what is committed", async () => {
+    const { channel, box, supervised } = open();
+    await ready(channel);
+    channel.hold();
+    await dovecot.deliver(box, mail(1));
+    await channel.until("accept", (c) =>
+      c.calls.some(({ state, events }) => state === "pending" && events.length === 1),
+    );
+    const stopped = supervised.stop();
+    channel.release();
+    await stopped;
+    expect((await dovecot.list(box))[0]?.flags).toContain("$Bridgehead");
+  });
+
+  it("marks what was committed when its connection had ended, unless it is marked", async () => {
+    const settings = { mark: { with: "flag" as const } };
+    const { channel, box, supervised } = open(settings);
+    await ready(channel);
+    const flags = async () => (await dovecot.list(box)).map((one) => one.flags.filter((flag) => flag !== "\\Recent"));
+    const marks = ["\\Seen", "$Bridgehead-testmark00"];
+    await dovecot.deliver(box, mail(1));
+    await expect.poll(flags).toEqual([marks]);
+    channel.hold();
+    await dovecot.deliver(box, mail(2));
+    await channel.until("accept", (c) =>
+      c.calls.some(({ state, events }) => state === "pending" && events.length === 1),
+    );
+    await supervised.stop();
+    channel.release();
+    await channel.until("commit", (c) => c.calls.every(({ state }) => state === "committed"));
+    expect(await flags()).toEqual([marks, []]);
+    const person = await dovecot.connect(box);
+    await person.mailboxOpen("INBOX");
+    await person.messageFlagsRemove("1", ["\\Seen"], { uid: true });
+    await person.logout();
+    const after = boxes.open(settings, {}, channel, box);
+    await expect.poll(flags).toEqual([marks.slice(1), marks]);
+    await after.supervised.stop();
+    expect(subjects(channel)).toEqual(["Mail 1", "Mail 2"]);
+  });
+
+  it("neither marks nor moves on when accept rejects, and brings the mail again", async () => {
+    const { channel, box, supervised } = open();
+    await ready(channel);
+    const cursor = channel.cursor;
+    channel.reject(2);
+    await dovecot.deliver(box, mail(1));
+    await channel.until("rejected", (c) => c.calls.filter((call) => call.state === "rejected").length === 2);
+    expect(channel.cursor).toBe(cursor);
+    expect((await dovecot.list(box))[0]?.flags).not.toContain("$Bridgehead");
+    await arrived(channel, 1);
+    expect(supervised.errors.length).toBe(2);
+    const ids = channel.calls.flatMap((call) => call.events.map((event) => event.id));
+    expect(new Set(ids).size).toBe(1);
+  });
+
+  it.each(["flag", "none", "move"] as const)("marks by %s", async (way) => {
+    const { channel, box } = open({ mark: { with: way, folder: "Sent" } });
+    await ready(channel);
+    await dovecot.deliver(box, mail(1));
+    await arrived(channel, 1);
+    const [inbox, moved] = {
+      flag: [["\\Seen", "$Bridgehead-testmark00"], []],
+      none: [[], []],
+      move: [null, [[]]],
+    }[way] as [string[] | null, string[][]];
+    const flags = (mails: readonly { flags: readonly string[] }[]) =>
+      mails.map((one) => one.flags.filter((flag) => flag !== "\\Recent"));
+    await expect.poll(async () => flags(await dovecot.list(box))).toEqual(inbox === null ? [] : [inbox]);
+    expect(flags(await dovecot.list(box, "Sent"))).toEqual(moved);
+    await dovecot.deliver(box, mail(2));
+    await arrived(channel, 2);
+  });
+
+  it("logs once that marking failed, and continues", async () => {
+    const { channel, box } = open({ mark: { with: "move", folder: "Nowhere" } });
+    await ready(channel);
+    for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
+    await arrived(channel, 3);
+    await dovecot.deliver(box, mail(4));
+    await arrived(channel, 4);
+    expect(channel.logged.filter((line) => line.message === "marking handled mail failed")).toHaveLength(1);
+  });
+
+  it("publishes a point before and after marks", async () => {
+    const phases: string[] = [];
+    const listen = (message: unknown) => void phases.push((message as { phase: string }).phase);
+    subscribe("bridgehead:email.mark", listen);
+    const { channel, box } = open();
+    await ready(channel);
+    await dovecot.deliver(box, mail(1));
+    await expect.poll(() => phases).toEqual(["before", "after"]);
+    unsubscribe("bridgehead:email.mark", listen);
+    expect(channel.messages).toHaveLength(1);
+  });
+
+  it("accepts a burst of 500 in order, with few commits", async () => {
+    const { channel, box, supervised } = open();
+    await ready(channel);
+    await supervised.stop();
+    for (let n = 0; n < 500; n++) await dovecot.deliver(box, mail(n));
+    const after = boxes.open({}, {}, channel, box);
+    await arrived(after.channel, 500);
+    expect(subjects(channel)).toEqual(Array.from({ length: 500 }, (_, n) => `Mail ${n}`));
+    expect(channel.calls.length).toBeLessThan(40);
+    expect(after.supervised.errors).toEqual([]);
+    await expect
+      .poll(async () => (await dovecot.list(box)).every((one) => one.flags.includes("$Bridgehead")))
+      .toBe(true);
+  });
+
+  it("loses none of those that arrive while it reads", async () => {
+    const { channel, box } = open();
+    await ready(channel);
+    for (let n = 0; n < 120; n++) await dovecot.deliver(box, mail(n));
+    await arrived(channel, 120);
+    expect(subjects(channel)).toEqual(Array.from({ length: 120 }, (_, n) => `Mail ${n}`));
+  });
+
+  it("polls for mail that the server did not announce", async () => {
+    const { channel, box } = open({}, { poll: "1s" });
+    await ready(channel);
+    const client = await dovecot.connect(box);
+    await client.append("INBOX", Buffer.from(mail(1).replaceAll("\n", "\r\n")));
+    await client.logout();
+    await arrived(channel, 1);
+  });
+
+  it("ends within a second", async () => {
+    const { channel, supervised } = open();
+    await ready(channel);
+    expect(await supervised.stop()).toBeLessThan(1000);
+    const slow = recordingChannel();
+    slow.hold();
+    const held = open({}, {}, slow);
+    await held.channel.until("accept", (c) => c.calls.length > 0);
+    expect(await held.supervised.stop()).toBeLessThan(1000);
+  });
+});

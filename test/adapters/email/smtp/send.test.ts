@@ -1,0 +1,366 @@
+// Every way a delivery can end, against a real SMTP server: certain or not, and whom it concerns.
+
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { type SendOutcome, sendKey } from "bridgehead/contract";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { SmtpPool } from "../../../../adapters/email/smtp/connection.ts";
+import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../../support/email/adapter.ts";
+import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../../support/email/smtp-server.ts";
+import { certificate, freePort, startTcpProxy } from "../../../support/machine/network.ts";
+
+let peer: SmtpPeer;
+beforeAll(async () => {
+  peer = await startSmtpPeer({ users: { support: "secret" } });
+});
+afterEach(() => peer.heal());
+afterAll(() => peer.close());
+
+/** Sends one reply over a fresh adapter. */
+async function send(smtp: Partial<Settings["smtp"]> = {}, port = peer.port, signal?: AbortSignal) {
+  const { adapter, channel } = adapterFor(settingsFor(1, port, { smtp: smtp as Settings["smtp"] }));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  if (!adapter.outbound || draft === undefined) throw new Error("nothing to send");
+  const tried = attempt(undefined, undefined, signal);
+  const outcome = await adapter.outbound.send(draft, tried);
+  return { outcome, crossed: tried.crossed, channel, draft };
+}
+
+it("hands a mail over once, with the crossing called", async () => {
+  const before = peer.accepted.length;
+  const { outcome, crossed } = await send();
+  expect(outcome).toEqual({
+    kind: "sent",
+    id: "<01hzx7key.bridgehead@example.com>",
+    detail: "250 2.0.0 OK queued",
+  });
+  expect(crossed).toBe(true);
+  const [mail] = peer.accepted.slice(before);
+  expect(peer.accepted.length).toBe(before + 1);
+  expect([mail?.from, mail?.to, mail?.user]).toEqual(["support@example.com", ["ann@example.net"], "support"]);
+  expect(mail?.raw).toContain("It is here.");
+});
+
+const reply = (code: number, text: string): Fault => ({ kind: "reply", code, text });
+const reset: Fault = { kind: "reset" };
+const silence: Fault = { kind: "silence" };
+const deferred = { kind: "deferred" };
+const paused = { kind: "deferred", scope: "channel" };
+const table: readonly (readonly [Stage, Fault, object])[] = [
+  ["connect", reply(421, "4.3.2 busy"), deferred],
+  ["connect", reply(554, "5.7.1 no service here"), deferred],
+  ["connect", reset, deferred],
+  ["connect", silence, deferred],
+  ["ehlo", reply(550, "5.7.1 bad name"), deferred],
+  ["ehlo", reset, deferred],
+  ["auth", reply(535, "5.7.8 credentials invalid"), paused],
+  ["auth", reply(454, "4.7.0 temporary failure"), paused],
+  ["auth", reset, deferred],
+  ["auth", silence, deferred],
+  ["mail", reply(451, "4.3.0 later"), deferred],
+  ["mail", reply(550, "5.7.60 not allowed to send as"), { kind: "refused", code: "5.7.60", scope: "draft" }],
+  ["mail", reply(550, "5.4.5 daily user sending limit exceeded"), paused],
+  ["mail", reply(432, "4.3.2 concurrent connections limit exceeded"), paused],
+  ["mail", reset, deferred],
+  ["rcpt", reply(450, "4.2.0 greylisted"), deferred],
+  ["rcpt", reply(450, "4.2.1 rate"), paused],
+  ["rcpt", reply(550, "5.1.1 no such user <ann@example.net>"), { kind: "refused", code: "5.1.1", scope: "recipient" }],
+  ["rcpt", reply(553, "mailbox name not allowed"), { kind: "refused", code: "553", scope: "recipient" }],
+  ["rcpt", reply(550, "5.7.1 blocked by policy"), { kind: "refused", code: "5.7.1", scope: "draft" }],
+  ["rcpt", reset, deferred],
+  ["rcpt", silence, deferred],
+  ["data", reply(451, "4.3.0 later"), deferred],
+  ["data", reply(554, "5.5.1 no valid recipients"), { kind: "refused", code: "5.5.1", scope: "draft" }],
+  ["dot", reply(451, "4.3.0 later"), deferred],
+  ["dot", reply(552, "5.3.4 too big"), { kind: "refused", code: "5.3.4", scope: "draft" }],
+  ["dot", reply(550, "5.4.5 daily sending quota exceeded"), paused],
+  ["dot", reset, { kind: "unknown" }],
+  ["dot", silence, { kind: "unknown" }],
+  ["dot", { kind: "delay", ms: 300 }, { kind: "sent" }],
+];
+
+describe.concurrent("an outcome for every stage", () => {
+  it.each(table)("%s, %j", async (stage, fault, expected) => {
+    const own = await startSmtpPeer({ users: { support: "secret" } });
+    own.fail(stage, fault);
+    const timeout = fault === silence ? "3s" : "60s";
+    const { outcome, crossed } = await send({ timeout }, own.port);
+    expect(outcome).toMatchObject(expected);
+    expect(crossed).toBe(stage === "dot");
+    if (outcome.kind === "refused" || outcome.kind === "deferred")
+      expect(outcome.reason).not.toContain("ann@example.net");
+    await own.close();
+  });
+
+  it("is certain when the line breaks while the message flows", async () => {
+    const own = await startSmtpPeer();
+    own.fail("data", reset);
+    const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { login: false } as Settings["smtp"] }));
+    const [draft] = adapter.outbound?.compose(replyTo({ text: "x ".repeat(400_000) })) ?? [];
+    const outcome = await adapter.outbound?.send(draft as never, attempt());
+    expect(outcome?.kind === "deferred" || outcome?.kind === "unknown").toBe(true);
+    expect(own.arrived).toHaveLength(0);
+    await own.close();
+  });
+});
+
+it("defers when the connection is refused, or the name is unknown", async () => {
+  expect((await send({}, await freePort())).outcome.kind).toBe("deferred");
+  const { adapter } = adapterFor(settingsFor(1, 25, { smtp: { host: "nowhere.invalid", tls: "implicit" } }));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  expect((await adapter.outbound?.send(draft as never, attempt()))?.kind).toBe("deferred");
+});
+
+it("reports rejected credentials, and their recovery", async () => {
+  const { adapter, channel } = adapterFor(settingsFor(1, peer.port));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  peer.fail("auth", reply(535, "5.7.8 no"), 1);
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject(paused);
+  expect(channel.statuses.at(-1)).toMatchObject({ state: "unauthorized" });
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({ kind: "sent" });
+  expect(channel.statuses.at(-1)).toEqual({ state: "ready" });
+});
+
+it("ends with the attempt's deadline, certain before the message and unknown after it", async () => {
+  /** Its deadline comes when the server has fallen silent. */
+  const sentUntil = async (stage: "rcpt" | "dot") => {
+    peer.fail(stage, silence);
+    const end = new AbortController();
+    const seen = peer.stages.length;
+    const sending = send({}, peer.port, end.signal);
+    await expect.poll(() => peer.stages.slice(seen)).toContain(stage);
+    end.abort(new Error("the attempt's deadline"));
+    return sending;
+  };
+  expect(await sentUntil("rcpt")).toMatchObject({ outcome: deferred, crossed: false });
+  peer.heal();
+  expect(await sentUntil("dot")).toMatchObject({ outcome: { kind: "unknown" }, crossed: true });
+});
+
+it("sends nothing when the crossing is refused", async () => {
+  const { adapter } = adapterFor(settingsFor(1, peer.port));
+  const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
+  const before = peer.arrived.length;
+  const refused = {
+    ...attempt(),
+    crossing: () => Promise.reject(new Error("the lease is lost")),
+  };
+  expect(await adapter.outbound?.send(draft as never, refused)).toMatchObject({ kind: "deferred" });
+  expect(peer.arrived.length).toBe(before);
+});
+
+it("stores the Message-ID that a server assigns instead of our own", async () => {
+  const own = await startSmtpPeer({
+    confirmation: () => "2.0.0 OK <other@server> [Hostname=x.prod.outlook.com]",
+  });
+  const { outcome } = await send({ login: false }, own.port);
+  expect(outcome.kind).toBe("sent");
+  await own.close();
+});
+
+it("distinguishes a refused recipient from refused copies", async () => {
+  const own = await startSmtpPeer();
+  const { adapter } = adapterFor(
+    settingsFor(1, own.port, { reply: "all", smtp: { login: false } as Settings["smtp"] }),
+  );
+  const both = replyTo({ cc: [{ address: "bob@example.net" }] });
+  const [draft] = adapter.outbound?.compose(both) ?? [];
+  own.fail("rcpt", reply(550, "5.1.1 unknown"), 1);
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({
+    kind: "refused",
+    scope: "recipient",
+  });
+  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({ kind: "sent" });
+  await own.close();
+});
+
+it("uses a line again, and a new one when the idle one has died in silence", async () => {
+  const own = await startSmtpPeer({ users: { support: "secret" } });
+  const proxy = await startTcpProxy(own.port);
+  const { adapter } = adapterFor(settingsFor(1, proxy.port, { smtp: { connections: 2 } as Settings["smtp"] }));
+  const all: Promise<SendOutcome>[] = [];
+  for (let n = 0; n < 20; n++) {
+    const [draft] = adapter.outbound?.compose(replyTo({ key: sendKey(`key${n}`) })) ?? [];
+    if (adapter.outbound && draft) all.push(adapter.outbound.send(draft, attempt(sendKey(`key${n}`))));
+  }
+  expect((await Promise.all(all)).map((outcome) => outcome.kind)).toEqual(Array(20).fill("sent"));
+  expect(proxy.accepted()).toBe(2);
+  proxy.cut();
+  const [draft] = adapter.outbound?.compose(replyTo({ key: sendKey("last") })) ?? [];
+  expect(await adapter.outbound?.send(draft as never, attempt(sendKey("last")))).toMatchObject({
+    kind: "sent",
+  });
+  expect(own.accepted.map((mail) => mail.messageId)).toHaveLength(21);
+  expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(21);
+  await proxy.close();
+  await own.close();
+});
+
+describe("a server that accepts fewer connections than configured", () => {
+  const login = { login: false } as Settings["smtp"];
+  const sendAll = (port: number, count: number) => {
+    const { adapter } = adapterFor(settingsFor(1, port, { smtp: login }));
+    const { outbound } = adapter;
+    if (!outbound) throw new Error("nothing to send with");
+    const outcomes = Array.from({ length: count }, (_, n) => {
+      const key = sendKey(`many${n}`);
+      return outbound.send(outbound.compose(replyTo({ key }))[0] as never, attempt(key));
+    });
+    return { outcomes: Promise.all(outcomes), capacity: () => outbound.capacity?.() };
+  };
+
+  it("gets all messages over those that it accepts, and the capacity follows", async () => {
+    const own = await startSmtpPeer({ maxClients: 2 });
+    const { outcomes, capacity } = sendAll(own.port, 30);
+    expect((await outcomes).map((outcome) => outcome.kind)).toEqual(Array(30).fill("sent"));
+    expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(30);
+    expect(own.accepted).toHaveLength(30);
+    expect(capacity()).toBe(2);
+    await own.close();
+  });
+
+  it("defers all messages, and closes nothing for good, when it accepts none", async () => {
+    const own = await startSmtpPeer();
+    own.fail("connect", reply(421, "4.7.0 too many connections"));
+    const { outcomes } = sendAll(own.port, 12);
+    expect(new Set((await outcomes).map((outcome) => JSON.stringify(outcome)))).toHaveLength(1);
+    expect((await outcomes)[0]).toMatchObject({ kind: "deferred", scope: "channel", cause: "unreachable" });
+    own.heal();
+    expect((await sendAll(own.port, 12).outcomes).map((outcome) => outcome.kind)).toEqual(Array(12).fill("sent"));
+    await own.close();
+  });
+
+  it("is asked for more again after a while", async () => {
+    const own = await startSmtpPeer({ maxClients: 1 });
+    const { smtp } = settingsFor(1, own.port, { smtp: login });
+    const refusals: unknown[] = [];
+    const pool = new SmtpPool({ smtp, login: null }, (error) => void refusals.push(error), 300);
+    const both = Array.from({ length: 2 }, () => pool.use(new AbortController().signal, async () => pool.connections));
+    expect(await Promise.all(both)).toContain(1);
+    expect(refusals).toEqual([expect.objectContaining({ responseCode: 421 })]);
+    await expect.poll(() => pool.connections).toBe(smtp.connections);
+    pool.close();
+    await own.close();
+  });
+});
+
+it("gives no connection to a send that was aborted while it waited", async () => {
+  const own = await startSmtpPeer({ users: { support: "secret" } });
+  const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { connections: 1 } as Settings["smtp"] }));
+  const sending = (n: number, ms: number) => {
+    const key = sendKey(`wait${n}`);
+    return adapter.outbound?.send(adapter.outbound.compose(replyTo({ key }))[0] as never, attempt(key, ms));
+  };
+  own.fail("rcpt", { kind: "delay", ms: 500 }, 1);
+  const outcomes = await Promise.all([sending(1, 60_000), sending(2, 100), sending(3, 60_000)]);
+  expect(outcomes.map((outcome) => outcome?.kind)).toEqual(["sent", "deferred", "sent"]);
+  await own.close();
+});
+
+describe("encryption", () => {
+  const { key, cert } = certificate();
+  it.each(["implicit", "starttls"] as const)("%s, under a private CA", async (mode) => {
+    const own = await startSmtpPeer({
+      tls: { mode, certificate: { key, cert } },
+      users: { support: "secret" },
+    });
+    expect((await send({ tls: mode, ca: cert }, own.port)).outcome.kind).toBe("sent");
+    own.fail("dot", reset, 1);
+    expect((await send({ tls: mode, ca: cert }, own.port)).outcome.kind).toBe("unknown");
+    const unknown = await send({ tls: mode }, own.port);
+    expect(unknown.outcome.kind).toBe("deferred");
+    expect(unknown.channel.statuses.at(-1)).toMatchObject({ state: "degraded", code: "tls" });
+    await own.close();
+  });
+
+  it("never continues without encryption when STARTTLS is stripped", async () => {
+    const before = peer.stages.length;
+    const { outcome } = await send({ tls: "starttls", ca: cert });
+    expect(outcome.kind).toBe("deferred");
+    expect(peer.stages.slice(before)).not.toContain("auth");
+    expect(peer.stages.slice(before)).not.toContain("mail");
+  });
+});
+
+/** Relays to the port and keeps what the client says: smtp-server shows domains decoded. */
+async function wiretap(target: number) {
+  const said: Buffer[] = [];
+  const sockets = new Set<Socket>();
+  const relay = createServer((client) => {
+    const server = connect(target, "127.0.0.1");
+    for (const socket of [client, server]) sockets.add(socket.on("error", () => {}));
+    client.on("data", (data) => said.push(data));
+    client.pipe(server).pipe(client);
+  });
+  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (relay.address() as AddressInfo).port,
+    commands: () => Buffer.concat(said).toString(),
+    close() {
+      relay.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+describe("international addresses", () => {
+  const mailTo = async (to: string, own: string, withoutUtf8: boolean, rounds = 1) => {
+    const server = await startSmtpPeer({ withoutUtf8 });
+    const wire = await wiretap(server.port);
+    const { adapter, channel } = adapterFor(
+      settingsFor(1, wire.port, { address: own, smtp: { login: false } as Settings["smtp"] }),
+    );
+    const outbound = adapter.outbound;
+    if (!outbound) throw new Error("cannot send");
+    const [draft] = outbound.compose(replyTo({ to: [{ address: to, name: "Jörg" }] }));
+    if (draft === undefined) throw new Error("nothing to send");
+    const outcomes: SendOutcome[] = [];
+    let crossed = false;
+    for (let round = 0; round < rounds; round++) {
+      const tried = attempt();
+      outcomes.push(await outbound.send(draft, tried));
+      crossed ||= tried.crossed;
+    }
+    await adapter.close?.(AbortSignal.timeout(60_000));
+    await server.close();
+    wire.close();
+    return {
+      commands: wire.commands(),
+      outcome: outcomes.at(-1),
+      crossed,
+      mail: server.accepted.at(-1),
+      channel,
+      recipients: outbound.recipients?.(draft),
+    };
+  };
+
+  it.each([true, false])(
+    "domains go out as A-labels, in the envelope and the header (SMTPUTF8 hidden: %s)",
+    async (hidden) => {
+      const { outcome, mail, recipients, commands } = await mailTo(
+        "Ann@Müller.example",
+        "support@bücher.example",
+        hidden,
+      );
+      expect(outcome).toMatchObject({ kind: "sent", id: "<01hzx7key.bridgehead@xn--bcher-kva.example>" });
+      expect(commands).toContain("MAIL FROM:<support@xn--bcher-kva.example>");
+      expect(commands).toContain("RCPT TO:<Ann@xn--mller-kva.example>");
+      expect(commands).not.toContain("SMTPUTF8");
+      expect(mail?.raw).toMatch(/^To: =\?UTF-8\?Q\?J=C3=B6rg\?= <Ann@xn--mller-kva\.example>/im);
+      expect(mail?.raw).toMatch(/^From: support@xn--bcher-kva\.example\r$/m);
+      expect(recipients).toEqual(["Ann@xn--mller-kva.example"]);
+    },
+  );
+  it("a local part outside ASCII is refused with a clear reason where the server lacks SMTPUTF8", async () => {
+    const { outcome, crossed, mail, channel } = await mailTo("jörg@müller.example", "support@example.com", true, 2);
+    expect(outcome).toMatchObject({ kind: "refused", code: "5.6.7", scope: "draft" });
+    expect(outcome?.kind === "refused" && outcome.reason).toMatch(/local part outside ASCII.*SMTPUTF8/);
+    expect([crossed, mail]).toEqual([false, undefined]);
+    expect(channel.statuses.every((status) => status.state === "ready")).toBe(true);
+  });
+  it("and goes out where the server has it, also over a line that was used before", async () => {
+    const { outcome, commands } = await mailTo("jörg@müller.example", "support@example.com", false, 2);
+    expect(outcome).toMatchObject({ kind: "sent" });
+    expect(commands).toMatch(/^MAIL FROM:<support@example\.com> .*SMTPUTF8/m);
+    expect(commands).toContain("RCPT TO:<jörg@xn--mller-kva.example>");
+  });
+});

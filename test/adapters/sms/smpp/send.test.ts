@@ -1,0 +1,226 @@
+// Texts on their way to a message centre (npm's smpp server), and what becomes of them.
+
+import { describe, expect, it } from "vitest";
+import { describeReal, need } from "../../../support/machine/debian.ts";
+import { certificate } from "../../../support/machine/network.ts";
+import { bound, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
+
+const long = "A sentence of some length, with words. ".repeat(12).trim();
+
+describe("a text", () => {
+  it("goes out in the alphabet it needs, and npm's smpp reads it", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    for (const text of ["Grüße für [dich] @home: 5€ ~ {x}\\", "Привет 🙂", "ça va, n'est-ce pas?"]) {
+      const [outcome] = await fixture.send(text);
+      expect(outcome?.kind).toBe("sent");
+      expect(centre.taken.at(-1)?.text).toBe(text);
+    }
+    expect(centre.taken.map(({ pdu }) => pdu.data_coding)).toEqual([0, 8, 8]);
+    const [{ pdu }] = centre.taken as [(typeof centre.taken)[number]];
+    expect(pdu).toMatchObject({
+      source_addr: "15550100",
+      source_addr_ton: 1,
+      destination_addr: "15550177",
+      dest_addr_ton: 1,
+    });
+    expect(pdu.registered_delivery).toBe(1);
+    expect(centre.binds, "one line for all of them").toEqual(["bind_transmitter"]);
+    await centre.close();
+  });
+
+  it("that is long goes out in parts that say so, and has one id for each", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const [outcome] = await fixture.send(long);
+    expect(outcome).toEqual({ kind: "sent", id: "m4", also: ["m3", "m2", "m1"] });
+    const headers = centre.taken.map(({ pdu }) => [...(pdu.short_message.udh?.[0] ?? [])]);
+    const reference = headers[0]?.[2];
+    expect(headers).toEqual([1, 2, 3, 4].map((part) => [0, 3, reference, 4, part]));
+    expect(centre.taken.map(({ text }) => text).join("")).toBe(long);
+    expect(centre.taken.map(({ pdu }) => pdu.registered_delivery)).toEqual([2, 2, 2, 1]);
+    await fixture.send(long);
+    expect(centre.taken.at(-1)?.pdu.short_message.udh?.[0]?.[2], "the next long text has another number").not.toBe(
+      reference,
+    );
+    await centre.close();
+  });
+
+  it("goes out over the line that receives, once there is one", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port });
+    await bound(fixture);
+    await fixture.send("hello");
+    expect(centre.binds).toEqual(["bind_transceiver"]);
+    expect(centre.taken.length).toBe(1);
+    await centre.close();
+  });
+
+  it("to an address that SMPP has none for is refused before anything is opened", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const [outcome] = await fixture.send("hello", { to: "whatsapp:+15550177" });
+    expect(outcome).toMatchObject({ kind: "refused", code: "address" });
+    expect(centre.binds).toEqual([]);
+    await centre.close();
+  });
+
+  const names = { alphabet: "latin1", source: { ton: 5, npi: 0 } };
+  it("has the sender's type and the alphabet that the block says", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port, ...names }, { run: false });
+    await fixture.send("ça va");
+    const taken = centre.taken[0]?.pdu;
+    expect(taken).toMatchObject({ source_addr_ton: 5, source_addr_npi: 0 });
+    await fixture.send("5€");
+    expect(centre.taken[1]).toMatchObject({ text: "5€", pdu: { data_coding: 8 } });
+    await centre.close();
+  });
+});
+
+describe("what the centre says", () => {
+  const answers: readonly (readonly [status: number, outcome: object, state: string | null])[] = [
+    [0x0b, { kind: "refused", code: "0x0b", scope: "recipient" }, null],
+    [0x58, { kind: "deferred", scope: "channel" }, null],
+    [0x14, { kind: "deferred", scope: "channel" }, null],
+    [0x0a, { kind: "deferred", scope: "sender", cause: "set-up" }, "degraded"],
+    [0x0e, { kind: "deferred", scope: "channel", cause: "login" }, "unauthorized"],
+    [0x08, { kind: "deferred", retryAfterMs: 120_000 }, null],
+    [0x61, { kind: "refused", code: "0x61" }, null],
+    [0xff, { kind: "unknown" }, null],
+    [0x45b, { kind: "refused", code: "0x45b" }, null],
+  ];
+  it.each(answers)("status %i is an outcome", async (status, outcome, state) => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    centre.fault({ status });
+    const [found] = await fixture.send("hello");
+    expect(found).toMatchObject(outcome);
+    expect(JSON.stringify(found), "no number in a reason").not.toContain("15550177");
+    expect(fixture.channel.statuses.at(-1)?.state ?? null).toBe(state);
+    centre.fault("none");
+    expect((await fixture.send("again"))[0]?.kind).toBe("sent");
+    if (state !== null) expect(fixture.channel.statuses.at(-1)?.state).toBe("ready");
+    await centre.close();
+  });
+
+  it("a login that is refused pauses the channel and says so", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port, password: "wrong" }, { run: false });
+    expect(await fixture.send("hello")).toEqual([expect.objectContaining({ kind: "deferred", scope: "channel" })]);
+    expect(fixture.channel.statuses.at(-1)).toMatchObject({ state: "unauthorized", code: "0x0e" });
+    await centre.close();
+  });
+
+  it("too much at once in the middle of a long text is waited for", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    centre.fault({ status: 0x58, from: 2 });
+    const sending = fixture.send(long);
+    await expect.poll(() => centre.asked.length).toBe(2);
+    centre.fault("none");
+    expect((await sending)[0]?.kind).toBe("sent");
+    expect(centre.taken.map(({ text }) => text).join(""), "no part twice").toBe(long);
+    await centre.close();
+  });
+
+  it("a connection lost in the middle of a long text means unknown", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    centre.fault("cut-submit");
+    expect((await fixture.send(long))[0]?.kind).toBe("unknown");
+    centre.fault("none");
+    expect((await fixture.send("next"))[0]?.kind, "the next goes out over a new line").toBe("sent");
+    expect(centre.binds.length).toBe(2);
+    await centre.close();
+  });
+
+  it("silence is noticed after the time given", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port, timeout: "2s" }, { run: false });
+    centre.fault("hang-submit");
+    expect((await fixture.send("hello"))[0]?.kind).toBe("unknown");
+    await centre.close();
+  });
+});
+
+describe("the window", () => {
+  it("bounds what is under way; what waits beyond it was not sent", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port, window: 2 }, { run: false });
+    centre.fault("hang-submit");
+    const sends = ["a", "b", "c", "d"].map((text) => fixture.send(text));
+    await expect.poll(() => centre.asked.length).toBe(2);
+    expect(await Promise.race([...sends, Promise.resolve(centre.asked.length)])).toBe(2);
+    centre.cut();
+    const kinds = (await Promise.all(sends)).flat().map(({ kind }) => kind);
+    expect(kinds.sort()).toEqual(["deferred", "deferred", "unknown", "unknown"]);
+    expect(centre.asked.length).toBe(2);
+    await centre.close();
+  });
+
+  it("passes on as answers come", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port, window: 3 }, { run: false });
+    const outcomes = (await Promise.all(Array.from({ length: 60 }, (_, at) => fixture.send(`text ${at}`)))).flat();
+    expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(["sent"]));
+    expect(new Set(centre.taken.map(({ text }) => text)).size).toBe(60);
+    await centre.close();
+  });
+});
+
+describe("receipts", () => {
+  const receipt = (words: string, more: object = {}) => spoken(words, { esm_class: 4, ...more });
+  const form = (id: string, status: string, error = "000") =>
+    `id:${id} sub:001 dlvrd:001 submit date:2611211200 done date:2611211201 stat:${status} err:${error} text:hello`;
+
+  it("become deliveries, by their text or by their parameters, and are answered", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port });
+    await bound(fixture);
+    centre.deliver(receipt(form("m1", "DELIVRD")));
+    centre.deliver(receipt(form("m2", "UNDELIV", "069")));
+    centre.deliver(receipt("", { receipted_message_id: "m3", message_state: 2 }));
+    centre.deliver(receipt(form("m4", "ENROUTE"), { esm_class: 0x20 }));
+    centre.deliver(receipt("something else entirely"));
+    await fixture.channel.until("four receipts", ({ stored }) => stored.length === 4);
+    expect(fixture.channel.stored).toMatchObject([
+      { kind: "delivery", id: "m1/DELIVRD", about: { sent: ["m1"] }, state: "delivered" },
+      { kind: "delivery", id: "m2/UNDELIV", about: { sent: ["m2"] }, state: "failed", permanent: false },
+      { kind: "delivery", id: "m3/DELIVRD", about: { sent: ["m3"] }, state: "delivered" },
+      { kind: "delivery", id: "m4/ENROUTE", about: { sent: ["m4"] }, state: "accepted" },
+    ]);
+    expect(fixture.channel.stored[1]).toHaveProperty("detail", expect.stringContaining("069"));
+    await expect.poll(() => centre.answered.length).toBe(5);
+    expect(fixture.channel.messages).toEqual([]);
+    await centre.close();
+  });
+
+  it("may name a text by the decimal form of its hexadecimal id", async () => {
+    const centre = await startSmsc({ idOf: (n) => (0xab0 + n).toString(16) });
+    await using fixture = openSmpp({ port: centre.port, receipt_ids: "decimal" });
+    await bound(fixture);
+    expect(await fixture.send("hello")).toEqual([{ kind: "sent", id: "ab1" }]);
+    centre.deliver(receipt(form(String(0xab1), "DELIVRD")));
+    await fixture.channel.until("the receipt", ({ stored }) => stored.length === 1);
+    expect(fixture.channel.stored[0]).toMatchObject({ about: { sent: ["ab1"] } });
+    await centre.close();
+  });
+});
+
+const missing = await need("openssl", "/usr/bin/openssl");
+describeReal("TLS", missing, () => {
+  it("is used, and an unknown certificate is refused", async () => {
+    const { key, cert } = certificate();
+    const centre = await startSmsc({ key, cert });
+    await using trusting = openSmpp({ port: centre.port, tls: "implicit", ca: cert }, { run: false });
+    expect((await trusting.send("hello"))[0]?.kind).toBe("sent");
+    await using strict = openSmpp({ port: centre.port, tls: "implicit" }, { run: false });
+    expect((await strict.send("hello"))[0]).toMatchObject({
+      kind: "deferred",
+      reason: expect.stringMatching(/certificate/),
+    });
+    expect(centre.taken.length).toBe(1);
+    await centre.close();
+  });
+});

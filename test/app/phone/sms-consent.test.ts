@@ -1,0 +1,170 @@
+// STOP, START and HELP through the whole daemon, also while replies wait for their delay.
+
+import { expect, it } from "vitest";
+import { eventually, movableClock } from "../../support/clock.ts";
+import { anna, type PhoneDaemon, startPhoneDaemon } from "../../support/daemon/phone-daemon.ts";
+import { echoed } from "../../support/daemon/platform.ts";
+import { inProcess } from "../../support/machine/command.ts";
+
+const bert = "+12025550124";
+/** Longer than the rest of the test takes: the delay ends when the test advances the clock. */
+const delay = 3600;
+const delayed = { responseDelaySeconds: delay };
+const drafts = (daemon: PhoneDaemon) => daemon.rows<{ state: string }>("SELECT state FROM drafts ORDER BY id");
+const codes = (daemon: PhoneDaemon) =>
+  daemon.rows<{ code: string }>("SELECT code FROM events WHERE kind = 'message' AND code IS NOT NULL ORDER BY id");
+
+it.concurrent("a STOP during the delay ends the reply that waits", async ({ onTestFinished }) => {
+  const clock = movableClock();
+  const daemon = await startPhoneDaemon(onTestFinished, { clock, smsSkill: delayed });
+  await daemon.text("Hello?");
+  await daemon.text("Hello?", { from: bert });
+  await eventually(async () => expect(await drafts(daemon)).toEqual([{ state: "queued" }, { state: "queued" }]));
+  await daemon.text("Stop!");
+  await eventually(async () => expect(await codes(daemon)).toEqual([{ code: "opt-out" }]));
+  clock.forward(delay * 1000);
+  await daemon.api.until(({ sent }) => sent.length > 0);
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([]);
+  expect(daemon.textsTo(bert), "others are not concerned").toEqual([echoed("Hello?")]);
+  expect(await codes(daemon)).toEqual([{ code: "opt-out" }]);
+  expect(daemon.questions()).toHaveLength(2);
+});
+
+it.concurrent("START lifts it, and the agent receives neither keyword", async ({ onTestFinished }) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("STOP");
+  await daemon.text("One question");
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([]);
+  await daemon.text("start");
+  await daemon.text("Another one");
+  await daemon.api.until(({ sent }) => sent.length > 0);
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([echoed("Another one")]);
+  expect((await codes(daemon)).map(({ code }) => code)).toEqual(["opt-out", "suppressed", "opt-in"]);
+  expect(daemon.questions().map(({ text }) => text)).toEqual(["Another one"]);
+});
+
+it.concurrent("answers HELP from the configuration, also to whom it says nothing else", async ({ onTestFinished }) => {
+  const opt_out = { help_text: "Lumen Lamps. Reply STOP to end.", stop_text: "You are off the list." };
+  const daemon = await startPhoneDaemon(onTestFinished, { sms: { opt_out }, smsSkill: { smsSignature: "The Team" } });
+  const { message } = await daemon.text("STOP");
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  await daemon.text("help");
+  await daemon.api.until(({ sent }) => sent.length === 2);
+  await daemon.api.repeat(message);
+  await daemon.text("Hello?");
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([opt_out.stop_text, opt_out.help_text]);
+  expect(daemon.questions().every(({ text }) => text === "Hello?")).toBe(true);
+});
+
+it.concurrent("applies the opt-out keyword that the provider recognized", async ({ onTestFinished }) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("please leave me alone", { more: { OptOutType: "STOP" } });
+  await daemon.text("Hello?");
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([]);
+  expect((await codes(daemon)).map(({ code }) => code)[0]).toBe("opt-out");
+  expect(await daemon.rows("SELECT address, active FROM suppressions")).toEqual([{ address: anna, active: 1 }]);
+});
+
+it.concurrent("counts whole messages only", async ({ onTestFinished }) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("When does it stop raining?");
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  expect(daemon.textsTo()).toEqual([echoed("When does it stop raining?")]);
+});
+
+it.concurrent("a delayed reply survives a restart, and so does a STOP", async ({ onTestFinished }) => {
+  const clock = movableClock();
+  const daemon = await startPhoneDaemon(onTestFinished, { clock, smsSkill: delayed });
+  await daemon.text("Hello?");
+  await daemon.text("Hello?", { from: bert });
+  await eventually(async () => expect(await drafts(daemon)).toHaveLength(2));
+  await daemon.text("STOP");
+  await daemon.restart();
+  expect(daemon.api.sent).toEqual([]);
+  await eventually(async () => expect(await codes(daemon)).toEqual([{ code: "opt-out" }]));
+  clock.forward(delay * 1000);
+  await daemon.api.until(({ sent }) => sent.length > 0);
+  await daemon.idle();
+  expect([daemon.textsTo(), daemon.textsTo(bert)]).toEqual([[], [echoed("Hello?")]]);
+});
+
+it.concurrent("a newer text ends the reply that waits, where texts are joined", async ({ onTestFinished }) => {
+  const clock = movableClock();
+  const daemon = await startPhoneDaemon(onTestFinished, { clock, sms: { debounce: "200ms" }, smsSkill: delayed });
+  await daemon.text("Hello?");
+  await eventually(async () => expect(await drafts(daemon)).toEqual([{ state: "queued" }]));
+  await daemon.text("Forget it, where is my lamp?");
+  await eventually(async () => expect(await drafts(daemon)).toHaveLength(2));
+  clock.forward(delay * 1000);
+  await daemon.api.until(({ sent }) => sent.length > 0);
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([echoed("Forget it, where is my lamp?")]);
+  expect(daemon.questions()).toHaveLength(2);
+});
+
+it.concurrent("applies an opt-out from a delivery receipt at once", async ({ onTestFinished }) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  daemon.api.fault({ fails: 21610 }, { times: 1 });
+  await daemon.text("Hello?");
+  await eventually(async () =>
+    expect(await daemon.rows("SELECT address, active, strikes FROM suppressions")).toEqual([
+      { address: anna, active: 1, strikes: 0 },
+    ]),
+  );
+  await daemon.text("Still there?");
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([echoed("Hello?")]);
+  expect(await drafts(daemon)).toEqual([{ state: "failed" }]);
+  expect(daemon.questions()).toHaveLength(1);
+});
+
+it.concurrent("a request for no more texts counts as STOP, and a doubtful one waits for a human", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("Please stop texting me");
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  await daemon.text("I told you people to stop texting me about lamps", { from: bert });
+  await eventually(async () =>
+    expect(await codes(daemon)).toEqual([{ code: "opt-out" }, { code: "possible-opt-out" }]),
+  );
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([expect.stringContaining("Reply START")]);
+  expect(daemon.textsTo(bert)).toEqual([]);
+  expect(daemon.questions()).toEqual([]);
+  const held = await daemon.rows("SELECT state FROM events WHERE code = 'possible-opt-out'");
+  expect(held).toEqual([{ state: "held" }]);
+});
+
+it.concurrent("an operator opts out the sender of a doubtful text, and the reply that waits is not sent", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const sms = { on_new_message: "send" };
+  const daemon = await startPhoneDaemon(onTestFinished, { clock, sms, smsSkill: delayed });
+  const opted = (...words: readonly string[]) =>
+    inProcess(["opt-out", ...words, "--config", daemon.file], { ...daemon.env, USER: "dora" });
+  await daemon.text("Hello?", { from: bert });
+  await eventually(async () => expect(await drafts(daemon)).toEqual([{ state: "queued" }]));
+  await daemon.text("I told you people to stop texting me about lamps", { from: bert });
+  await eventually(async () => expect(await codes(daemon)).toEqual([{ code: "possible-opt-out" }]));
+  const [held] = await daemon.rows<{ id: number }>("SELECT id FROM events WHERE state = 'held'");
+  const added = await opted("add", String(held?.id), "--reason", "clear enough");
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining("replies that wait and are dropped: 1") });
+  await daemon.text("Hello?");
+  await eventually(async () => expect(await drafts(daemon)).toHaveLength(2));
+  clock.forward(delay * 1000);
+  await daemon.api.until(({ sent }) => sent.length > 0);
+  await daemon.text("Are you there?", { from: bert });
+  await daemon.idle();
+  expect([daemon.textsTo(), daemon.textsTo(bert)]).toEqual([[echoed("Hello?")], []]);
+  expect((await codes(daemon)).map(({ code }) => code)).toEqual(["possible-opt-out", "suppressed"]);
+  expect((await opted("remove", "+1 202 555 0124", "--channel", "sms")).code).toBe(0);
+  await daemon.text("Thanks for calling", { from: bert });
+  await eventually(async () => expect(await drafts(daemon)).toHaveLength(3));
+});

@@ -1,0 +1,71 @@
+// The daemon's start while its database server is not there.
+
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { reachStore } from "../../../src/commands/run.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
+import { timingWith } from "../../../src/ops/timing.ts";
+import { isUnreachable } from "../../../src/store/postgres/unreachable.ts";
+import { describeReal } from "../../support/machine/debian.ts";
+import { freePort, startTcpProxy } from "../../support/machine/network.ts";
+import { needPostgres, type Postgres, startPostgres } from "../../support/store/postgres.ts";
+
+const timing = timingWith({ startup: { storeRetry: 50, storeRetryLongest: 100, storeAttempt: 40_000 } });
+
+function service() {
+  const abort = new AbortController();
+  const seen = { warnings: [] as string[], extended: [] as number[], status: [] as string[] };
+  const log = {
+    debug: () => {},
+    info: () => {},
+    warn: (_fields: object, message: string) => void seen.warnings.push(message),
+    error: () => {},
+  };
+  const notifier = {
+    extend: async (ms: number) => void seen.extended.push(ms),
+    status: async (text: string) => void seen.status.push(text),
+  };
+  return { seen, abort, given: { clock: systemClock, log, timing, notifier, signal: abort.signal } };
+}
+
+it("says so, asks systemd for more time, and ends when it is asked to", async () => {
+  const { seen, abort, given } = service();
+  const url = `postgres://nobody@127.0.0.1:${await freePort()}/nothing`;
+  const reaching = reachStore({ store: { kind: "postgres", url } }, given);
+  await expect.poll(() => seen.extended.length).toBeGreaterThanOrEqual(2);
+  expect(new Set(seen.warnings)).toEqual(new Set(["store unreachable: retrying"]));
+  expect(new Set(seen.status)).toEqual(new Set(["waiting for the store"]));
+  expect(Math.min(...seen.extended)).toBeGreaterThan(30_000);
+  abort.abort();
+  expect(await reaching).toBeNull();
+});
+
+describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
+  let server: Postgres;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server?.stop());
+
+  it("is waited for", async () => {
+    const { seen, given } = service();
+    const url = new URL(server.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    onTestFinished(() => proxy.close());
+    url.port = String(proxy.port);
+    proxy.refuse();
+    const reaching = reachStore({ store: { kind: "postgres", url: url.href } }, given);
+    await expect.poll(() => seen.warnings.length).toBeGreaterThan(0);
+    proxy.resume();
+    const store = await reaching;
+    expect(await store?.db.read((q) => q.one("SELECT 1 AS one"))).toEqual({ one: 1 });
+    await store?.db.close();
+  });
+
+  it("is not waited for when it is there and refuses", async () => {
+    const { seen, given } = service();
+    const url = server.url.replace(/postgres$/, "nothing");
+    const error: unknown = await reachStore({ store: { kind: "postgres", url } }, given).catch((cause) => cause);
+    expect(String(error)).toContain('database "nothing" does not exist');
+    expect([isUnreachable(error), seen.warnings]).toEqual([false, []]);
+  });
+});

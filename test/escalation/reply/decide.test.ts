@@ -1,0 +1,182 @@
+// Decisions about responder replies and about polls, on rows without a database.
+
+import type { MessageEvent } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import type { PlatformMessage } from "../../../src/agent/calls.ts";
+import { readInstructions } from "../../../src/domain/instructions.ts";
+import { externalMessages, pauseAfter } from "../../../src/escalation/poll/decide.ts";
+import {
+  type Candidate,
+  foreignNumber,
+  perEscalation,
+  planReply,
+  type ReplyInput,
+  whyIgnored,
+} from "../../../src/escalation/reply/decide.ts";
+import type { Customer } from "../../../src/escalation/reply/rows.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+
+const candidate = (number: number, over: Partial<Candidate["row"]> = {}): Candidate => ({
+  target: { id: `to-${number}`, escalation: `e${number}`, name: "Dora", address: "d@example.org" } as never,
+  row: { id: `e${number}`, number, state: "open", channel: "c", conversation: "k", ...over } as never,
+});
+const customer = { id: "k", channel: "c", person: "p", session: null } as Customer;
+const line = { outbound: {}, traits: { platform: "email" } } as ChannelRuntime;
+
+function plan(text: string, known: readonly Candidate[], over: Partial<ReplyInput> = {}) {
+  const words = readInstructions(text, [], known.length > 1);
+  return planReply({
+    traits: { platform: "sms", conversations: "person" },
+    event: { from: { address: "+15550100" } },
+    released: false,
+    text,
+    words,
+    known,
+    files: [],
+    other: null,
+    customers: new Map([["k", customer]]),
+    lineOf: () => line,
+    ...over,
+  });
+}
+const texts = ({ answers }: ReturnType<typeof plan>) => answers.map(({ text }) => text);
+
+describe("a responder's reply", () => {
+  it("acknowledges every live escalation with one confirmation", () => {
+    const found = plan("ok", [candidate(1), candidate(2), candidate(3, { state: "closed" })]);
+    expect(found.actions.map(({ row, acknowledge, relay }) => [row.number, acknowledge, relay])).toEqual([
+      [1, true, null],
+      [2, true, null],
+    ]);
+    expect(texts(found)).toEqual(["All 2 are yours."]);
+  });
+
+  it("is relayed and acknowledges", () => {
+    const { actions, answers } = plan("It is on its way.", [candidate(1)]);
+    expect(actions).toMatchObject([
+      { acknowledge: true, relay: { text: "It is on its way.", inCall: false }, end: null, by: "Dora" },
+    ]);
+    expect(answers).toEqual([]);
+  });
+
+  it("acknowledges although the text cannot be relayed, and says why", () => {
+    const found = plan("It is on its way.", [candidate(1)], { lineOf: () => undefined });
+    expect(found.actions).toMatchObject([{ acknowledge: true, relay: null }]);
+    expect(texts(found)).toEqual(["1: Your answer was not sent: channel c cannot send now."]);
+  });
+
+  it("is not spoken after the end of the call", () => {
+    const voice = { ...line, traits: { ...line.traits, platform: "voice" } } as ChannelRuntime;
+    expect(texts(plan("Hello", [candidate(1)], { lineOf: () => voice }))).toEqual([
+      "1: Your answer was not sent: the call is over; the number is p.",
+    ]);
+    const inCall = new Map([["k", { ...customer, session: "s" }]]);
+    expect(plan("Hello", [candidate(1)], { lineOf: () => voice, customers: inCall }).actions).toMatchObject([
+      { relay: { inCall: true } },
+    ]);
+  });
+
+  it("asks which escalation is meant, and does nothing", () => {
+    const found = plan("It is on its way.", [candidate(1), candidate(2)]);
+    expect([found.actions, texts(found)]).toEqual([[], [expect.stringContaining("Which one do you mean: 1, 2?")]]);
+  });
+
+  it("asks when its number names an open escalation of another responder", () => {
+    const found = plan("9: On its way", [candidate(1)], { other: { state: "open" } });
+    expect([found.actions, texts(found)]).toEqual([[], [expect.stringContaining("Which one")]]);
+    expect(plan("9: On its way", [candidate(1)], { other: { state: "closed" } }).actions).toHaveLength(1);
+  });
+
+  it("does nothing for a closed escalation", () => {
+    const found = plan("ok", [candidate(1, { state: "closed" })]);
+    expect([found.actions, texts(found)]).toEqual([[], [expect.stringContaining("is closed")]]);
+  });
+
+  it("does nothing when it looks automatic, unless the operator has released it", () => {
+    const away = "I am out of the office until Monday.";
+    const found = plan(away, [candidate(1)], {
+      event: { subject: "Automatic reply: hello" } as MessageEvent,
+    });
+    expect([found.automatic?.code, found.actions]).toEqual(["auto-reply", []]);
+    expect(plan(away, [candidate(1)], { released: true }).automatic).toBeNull();
+  });
+
+  it("closes, resumes and keeps notes without a relay", () => {
+    expect(plan("#close", [candidate(1)]).actions).toMatchObject([{ end: "close", relay: null }]);
+    expect(plan("#resume", [candidate(1)]).actions).toMatchObject([{ end: "resume", relay: null }]);
+    expect(plan("#note he lies", [candidate(1)]).actions).toMatchObject([
+      { note: "he lies", acknowledge: false, relay: null },
+    ]);
+  });
+});
+
+describe("the sender", () => {
+  const event = (over: object = {}) => ({ from: { address: "x@example.org" }, text: "hi", ...over }) as MessageEvent;
+  const from = (kind: "responder" | "subject" | "stranger") => ({ from: kind, candidates: [candidate(1)] });
+
+  it("is ignored as a stranger, and the responder is informed unless the escalation is closed", () => {
+    const open = whyIgnored(event(), from("stranger"), candidate(1));
+    expect([open?.code, open?.stranger]).toEqual(["not-a-recipient", expect.stringContaining("x@example.org")]);
+    const closed = whyIgnored(event(), from("stranger"), candidate(1, { state: "closed" }));
+    expect([closed?.code, closed?.stranger]).toEqual(["not-a-recipient", undefined]);
+  });
+
+  it("is ignored when unauthenticated, refused, or citing only the subject", () => {
+    const code = (over: object, kind: "responder" | "subject" = "responder") =>
+      whyIgnored(event(over), from(kind), candidate(1))?.code;
+    expect(code({ sender: "unverified" })).toBe("not-authenticated");
+    expect(code({ refusal: { code: "too-large", reason: "r" } })).toBe("too-large");
+    expect(code({}, "subject")).toBe("not-threaded");
+    expect(code({})).toBeUndefined();
+  });
+
+  it("has one candidate for each escalation, the first", () => {
+    const all = [candidate(1), candidate(2), { ...candidate(1), target: { id: "other" } as never }];
+    expect(perEscalation(all).map(({ target }) => target.id)).toEqual(["to-1", "to-2"]);
+  });
+
+  it("may mean another responder's escalation only on channels with one conversation per person", () => {
+    const words = readInstructions("9: On its way");
+    expect(foreignNumber("person", [candidate(1)], words)).toBe(9);
+    expect(foreignNumber("person", [candidate(9)], words)).toBeNull();
+    expect(foreignNumber("thread", [candidate(1)], words)).toBeNull();
+  });
+});
+
+describe("a poll", () => {
+  const message = (id: string, role: PlatformMessage["role"], over: Partial<PlatformMessage> = {}) =>
+    ({ id, role, text: `text of ${id}`, answers: null, ...over }) as PlatformMessage;
+  const messages = [message("q", "person"), message("a", "agent"), message("h", "human"), message("b", "agent")];
+  const found = (over: object, known: string[] = ["q", "a"], turns: never[] = []) =>
+    externalMessages({ mark: "a", position: 2, ...over }, { messages, start: 0 }, new Set(known), turns);
+  const ids = (list: readonly PlatformMessage[]) => list.map(({ id }) => id);
+
+  it("delivers what appeared after the mark", () => {
+    expect(ids(found({}).deliver)).toEqual(["h", "b"]);
+  });
+
+  it("delivers only a human's messages at the first poll, after our first question", () => {
+    expect(ids(found({ mark: null }).deliver)).toEqual(["h"]);
+    expect(ids(found({ mark: null }, []).deliver)).toEqual([]);
+  });
+
+  it("delivers nothing after a restore, and records what exists", () => {
+    const { deliver, record } = found({ position: -1 });
+    expect([ids(deliver), ids(record)]).toEqual([[], ["h", "b"]]);
+  });
+
+  it("does not deliver copies of a relayed text", () => {
+    const relayed = { kind: "relayed", state: "answered", text: "text of h", questionId: null } as never;
+    expect(ids(found({}, ["q", "a"], [relayed]).deliver)).toEqual(["b"]);
+  });
+
+  it("pauses for longer the longer nothing happens", () => {
+    const hour = 3_600_000;
+    expect(pauseAfter({ quiet: 0, escalated: false }, "ai", null, standardTiming.escalation)).toBe(300_000);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: false }, "ai", null, standardTiming.escalation)).toBe(hour / 2);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: true }, "ai", null, standardTiming.escalation)).toBe(20_000);
+    expect(pauseAfter({ quiet: 25 * hour, escalated: false }, "manual", null, standardTiming.escalation)).toBeNull();
+    expect(pauseAfter({ quiet: null, escalated: false }, "ai", null, standardTiming.escalation)).toBeNull();
+  });
+});

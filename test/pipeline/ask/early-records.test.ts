@@ -1,0 +1,119 @@
+// The attempt to ask a turn is recorded in the commit that claims it when an idle connection is reserved for the call.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { steadyNow } from "../../../src/ops/clock.ts";
+import { migrate } from "../../../src/store/migrate.ts";
+import { openSqlite } from "../../../src/store/sqlite.ts";
+import { mail, openPipeline, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
+
+const attempts = (pipeline: TestPipeline) =>
+  pipeline.db.read(async (q) => {
+    const rows = await q.all<{ number: number; outcome: string }>(
+      "SELECT number, outcome FROM attempts WHERE kind = 'ask' ORDER BY subject",
+    );
+    return rows.map(({ number, outcome }) => `${number} ${outcome}`);
+  });
+
+/** A migrated store in a file. While it is stopped, syncs wait for `go`. */
+async function stoppable() {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-early-"));
+  const clock = testClock();
+  let stopped: PromiseWithResolvers<void> | null = null;
+  let waiting = 0;
+  const sync = async () => {
+    if (stopped === null) return;
+    waiting += 1;
+    await stopped.promise;
+  };
+  const db = openSqlite(join(folder, "store.db"), steadyNow(clock), { sync });
+  onTestFinished(async () => {
+    await db.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await migrate(db);
+  return {
+    db,
+    clock,
+    waiting: () => waiting,
+    stop: () => (stopped = Promise.withResolvers()),
+    go: (error?: Error) => {
+      const former = stopped;
+      stopped = null;
+      if (error) former?.reject(error);
+      else former?.resolve();
+    },
+  };
+}
+
+const hello = { text: "hello" };
+const other = (name: string) => ({ text: `hello from ${name}`, from: { address: `${name}@example.org` } });
+
+/** A pipeline that has an idle connection, and the states of its other turns while syncs wait. */
+async function connected() {
+  const disk = await stoppable();
+  const pipeline = await openPipeline({ db: disk.db, clock: disk.clock });
+  await pipeline.arrives(hello);
+  disk.stop();
+  onTestFinished(() => disk.go());
+  const others = async (count: number) => {
+    await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBe(count);
+    const rows = await pipeline.db.tx(
+      (q) => q.all<{ state: string }>("SELECT state FROM turns WHERE open = 1 ORDER BY state"),
+      { durable: false },
+    );
+    await expect.poll(disk.waiting, { interval: 1 }).toBe(1);
+    return rows.map(({ state }) => state);
+  };
+  const calls = () => pipeline.platform.calls.filter((call) => /^(?:start|ask)/.test(call)).length;
+  return { ...disk, pipeline, others, calls };
+}
+
+it("records the attempt with the claim, and sends when the record is on disk", async () => {
+  const { pipeline, others, calls, go } = await connected();
+  const arrived = pipeline.arrives(other("ben"));
+  expect(await others(1)).toEqual(["asking"]);
+  expect(calls()).toBe(2);
+  go();
+  await arrived;
+  expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent"]);
+});
+
+it("sends nothing when the record does not reach the disk", async () => {
+  const { pipeline, others, calls, go } = await connected();
+  const arrived = expect(pipeline.arrives(other("ben"))).rejects.toThrow("the store's disk failed to write");
+  expect(await others(1)).toEqual(["asking"]);
+  go(new Error("EIO"));
+  await arrived;
+  // The outcome is written again until the lease is over.
+  await expect.poll(() => pipeline.clock.sleeping(), { interval: 1 }).toBe(1);
+  pipeline.clock.forward(3_600_000);
+  await pipeline.scheduler.drain(0);
+  expect(calls()).toBe(2);
+});
+
+it("records no more attempts than there are idle connections", async () => {
+  const { pipeline, others, go } = await connected();
+  // All but one are occupied.
+  const reserved: (() => void)[] = [];
+  for (let end = pipeline.client.reserve(); end !== null; end = pipeline.client.reserve()) reserved.push(end);
+  reserved[0]?.();
+  const arrived = pipeline.arrives(other("ben"), other("eve"));
+  expect(await others(2)).toEqual(["asking", "waiting"]);
+  go();
+  await arrived;
+  expect(pipeline.sent.length).toBe(3);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent", "1 sent"]);
+});
+
+it("records at the crossing when the rate limit has no room", async () => {
+  const pipeline = await openPipeline({ rate: { interval: 1_000_000, tolerance: 1_000_000 } });
+  await pipeline.arrives(hello);
+  await pipeline.accepts("c", mail(other("ben")));
+  expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
+  await pipeline.passes(10_000);
+  expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+});

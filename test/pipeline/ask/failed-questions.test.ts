@@ -1,0 +1,161 @@
+// Questions that fail, or stay without an answer: an operator finds each in the inbox's list, and can let it go on.
+
+import { expect, it } from "vitest";
+import { mail, openPipeline, type TestPipeline } from "../../support/pipeline/pipeline.ts";
+import { cutting, refusing } from "../../support/pipeline/stage.ts";
+
+const day = 86_400_000;
+
+async function state(pipeline: TestPipeline): Promise<string | undefined> {
+  return (await pipeline.turns())[0]?.state;
+}
+
+it("lists what the platform refused, and asks it again when that is released", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = refusing(400);
+  await pipeline.arrives({ text: "hello" });
+  expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["failed", ["not-asked"]]);
+  delete pipeline.platform.faults.ask;
+  await pipeline.releases();
+  expect(pipeline.sent).toEqual(["answer to hello"]);
+  expect(pipeline.platform.count("ask")).toBe(2);
+  expect(await pipeline.listed("failed")).toEqual([]);
+});
+
+it("lists what two conversations were lost over, and asks it when that is released", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = refusing(404);
+  await pipeline.arrives({ text: "hello" });
+  expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["failed", ["not-asked"]]);
+  expect(pipeline.platform.calls.map((call) => call.split(" ")[0])).toEqual(["start", "ask", "start", "ask"]);
+  delete pipeline.platform.faults.ask;
+  await pipeline.releases();
+  expect(pipeline.sent).toEqual(["answer to hello"]);
+});
+
+it("counts the days of retries from the first try, gives up after them, and starts over when released", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = refusing(408);
+  await pipeline.arrives({ text: "hello" });
+  // However long the mail had waited: not yet.
+  await pipeline.db.tx((q) => q.run("UPDATE turns SET received_at = 1"));
+  await pipeline.passes(60_000);
+  expect(await state(pipeline)).toBe("waiting");
+  await pipeline.passes(4 * day, 4 * day);
+  expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["failed", ["not-asked"]]);
+  await pipeline.releases();
+  expect(await state(pipeline)).toBe("waiting");
+  delete pipeline.platform.faults.ask;
+  await pipeline.passes(600_000);
+  expect(pipeline.sent).toEqual(["answer to hello"]);
+});
+
+it.each(["that was seen there", "that was seen there only then"])(
+  "lists a question without an answer %s, and looks it up again when released: it is not put twice",
+  async (when) => {
+    const pipeline = await openPipeline();
+    if (when.endsWith("only then")) pipeline.platform.faults.look = refusing(500);
+    pipeline.platform.faults.ask = (asked) => {
+      asked.perform();
+      pipeline.platform.messages.get(asked.conversation)?.pop();
+      asked.cut();
+    };
+    await pipeline.arrives({ text: "hello" });
+    expect(await state(pipeline)).toBe("unknown");
+    await pipeline.passes(25 * 60_000);
+    expect(await state(pipeline)).toBe("unknown");
+    await pipeline.passes(6 * 60_000);
+    delete pipeline.platform.faults.look;
+    await pipeline.passes(4 * 60_000);
+    expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["failed", ["not-asked"]]);
+    pipeline.platform.reply([...pipeline.platform.messages.keys()][0] ?? "", "at last");
+    await pipeline.releases();
+    expect(pipeline.sent).toEqual(["at last"]);
+    expect(pipeline.platform.count("ask")).toBe(1);
+  },
+);
+
+it("lists what a person at the platform is to answer, and sends that answer when released", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = (asked) => {
+    asked.perform();
+    const known = pipeline.platform.messages.get(asked.conversation) ?? [];
+    known.pop();
+    asked.answer(200, known.at(-1) ?? null);
+  };
+  await pipeline.arrives({ text: "hello" });
+  expect([await state(pipeline), await pipeline.listed("ignored")]).toEqual(["silent", ["silent"]]);
+  pipeline.platform.reply([...pipeline.platform.messages.keys()][0] ?? "", "from a person");
+  await pipeline.releases();
+  expect(pipeline.sent).toEqual(["from a person"]);
+  expect(pipeline.platform.count("ask")).toBe(1);
+  expect(await pipeline.listed("ignored")).toEqual([]);
+});
+
+it("lists an answer that could not be composed, and composes it when released", async () => {
+  let broken = true;
+  const pipeline = await openPipeline({
+    outbound: {
+      compose(reply) {
+        if (broken) throw new Error("a defect");
+        return [{ text: reply.text }];
+      },
+    },
+  });
+  await pipeline.arrives({ text: "hello" });
+  expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["answered", ["not-composed"]]);
+  broken = false;
+  await pipeline.releases();
+  expect(pipeline.sent).toEqual(["answer to hello"]);
+  expect(pipeline.platform.count("ask")).toBe(1);
+});
+
+it("blocks the conversation behind a failure where configured, and continues in order when released", async () => {
+  const pipeline = await openPipeline({ rules: { on_permanent_failure: "block" } });
+  const first = mail({ text: "first" });
+  pipeline.platform.faults.ask = refusing(400);
+  await pipeline.arrives(first);
+  await pipeline.arrives({ text: "second", thread: { answers: [first.id] } });
+  await pipeline.passes(60_000);
+  expect(pipeline.platform.count("ask")).toBe(1);
+  delete pipeline.platform.faults.ask;
+  await pipeline.releases();
+  expect(pipeline.sent).toEqual(["answer to first", "answer to second"]);
+});
+
+it("puts a question that only ever ends in an error, and leaves no trace, a few times and no more", async () => {
+  const pipeline = await openPipeline({ absentAfter: 1000 });
+  pipeline.platform.faults.ask = refusing(500);
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(3_600_000, 20_000);
+  // The first of the eight attempts also opened the conversation.
+  expect(pipeline.platform.count("ask")).toBe(8);
+  expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["failed", ["not-asked"]]);
+});
+
+it("does not take a Retry-After of nothing at its word", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = refusing(429, { "retry-after": "0" });
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(800, 100);
+  expect(pipeline.platform.count("ask")).toBe(1);
+  await pipeline.passes(3000, 100);
+  expect(pipeline.platform.count("ask")).toBe(2);
+});
+
+it("holds every call back when a look is answered with 429", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = cutting("after");
+  pipeline.platform.faults.look = refusing(429, { "retry-after": "30" });
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(1000, 250);
+  expect(pipeline.platform.count("look")).toBe(1);
+  await pipeline.arrives({ text: "another", from: { address: "bob@example.org" } });
+  await pipeline.passes(20_000, 1000);
+  expect(pipeline.platform.calls.filter((call) => !call.startsWith("ask hello")).slice(-1)).toEqual(["look p1"]);
+  delete pipeline.platform.faults.look;
+  delete pipeline.platform.faults.ask;
+  await pipeline.passes(15_000, 1000);
+  expect([...pipeline.sent].sort()).toEqual(["answer to another", "answer to hello"]);
+  expect(pipeline.platform.count("ask hello")).toBe(1);
+});

@@ -1,0 +1,100 @@
+// 403: of the key, and of one conversation alone.
+
+import { expect, it, onTestFinished } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import { RunningAgent } from "../../../src/pipeline/settings.ts";
+import { openPipeline, type TestPipeline } from "../../support/pipeline/pipeline.ts";
+import { listen, refusing, type ScriptedPlatform, startPlatform } from "../../support/pipeline/stage.ts";
+
+/** A pipeline whose agent reads its settings from the platform, as rarely as the daemon's. */
+async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgent; platform: ScriptedPlatform }> {
+  const platform = await startPlatform();
+  let agent: RunningAgent | null = null;
+  const pipeline = await openPipeline({
+    platform,
+    line: (line) => ({
+      ...line,
+      settings: () => agent?.state.settings ?? null,
+      problem: () => agent?.state.problem ?? null,
+      report: (problem) => agent?.report(problem),
+    }),
+  });
+  agent = new RunningAgent({
+    name: "agent",
+    client: pipeline.client,
+    refreshMs: 3_600_000,
+    db: pipeline.db,
+    rate: pipeline.rate,
+    clock: pipeline.clock,
+    log: listen().log,
+    timing: standardTiming,
+    changed: () => pipeline.scheduler.wake(),
+  });
+  const abort = new AbortController();
+  const running = agent.run(abort.signal);
+  onTestFinished(async () => {
+    abort.abort();
+    await running;
+  });
+  pipeline.sweeps();
+  await expect.poll(() => agent?.state.settings, { interval: 5 }).not.toBeNull();
+  return { pipeline, agent, platform };
+}
+
+it("continues with others when one conversation is refused, and retries that one later", async () => {
+  const { pipeline, agent, platform } = await withAgent();
+  platform.faults.ask = (asked) =>
+    asked.words === "forbidden" ? refusing(403)(asked) : asked.answer(200, asked.perform());
+  await pipeline.arrives({ text: "forbidden" });
+  await pipeline.arrives({ text: "hello", from: { address: "bob@example.org" } });
+  await expect
+    .poll(
+      () => {
+        pipeline.clock.forward(100);
+        return pipeline.sent;
+      },
+      { interval: 5 },
+    )
+    .toEqual(["answer to hello"]);
+  const tries = platform.count("ask forbidden");
+  await expect
+    .poll(
+      () => {
+        pipeline.clock.forward(1000);
+        return platform.count("ask forbidden");
+      },
+      { interval: 10 },
+    )
+    .toBeGreaterThan(tries + 2);
+  await expect.poll(() => pipeline.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
+  delete platform.faults.ask;
+  await expect
+    .poll(
+      () => {
+        pipeline.clock.forward(10_000);
+        return pipeline.sent;
+      },
+      { interval: 10 },
+    )
+    .toContain("answer to forbidden");
+  await expect.poll(() => agent.state.problem).toBeNull();
+});
+
+it("asks nothing while the key is refused, reads the settings once a refusal and not again at once", async () => {
+  const { pipeline, agent, platform } = await withAgent();
+  platform.faults.ask = refusing(403);
+  platform.faults.describe = refusing(403);
+  await pipeline.arrives({ text: "hello" });
+  await expect
+    .poll(
+      () => {
+        pipeline.clock.forward(100);
+        return platform.count("describe");
+      },
+      { interval: 5 },
+    )
+    .toBe(2);
+  await pipeline.passes(600_000, 10_000);
+  expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
+  expect(agent.state.problem).toContain("403");
+});

@@ -1,0 +1,342 @@
+// The decisions of stages accept and route on loaded facts, without a database.
+
+import { externalId, type MessageEvent, type Outbound, sessionId } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import { toRow } from "../../../src/pipeline/accept/rows.ts";
+import { tracedBy, withoutTrace } from "../../../src/pipeline/accept/stage.ts";
+import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import {
+  countTurn,
+  decideAll,
+  decideFirst,
+  decideGuards,
+  decideTurn,
+  dependsOn,
+  guard,
+  isReply,
+  messageOf,
+  newRun,
+  partiesOf,
+  pauseAt,
+} from "../../../src/pipeline/route/decide.ts";
+import type { CapUse, Context, Facts, Incoming, Writes } from "../../../src/pipeline/route/facts.ts";
+import { contradiction, isLoop } from "../../../src/pipeline/route/unasked/decide.ts";
+import type { EventRow } from "../../../src/store/tables/events.ts";
+import { mail } from "../../support/pipeline/pipeline.ts";
+import { eventRow, lineOf } from "../../support/pipeline/stage.ts";
+
+const now = Date.now();
+const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Incoming =>
+  messageOf(
+    eventRow({ received_at: now, queue: "example.org", ...row }),
+    mail({ text: "hello", sentAt: new Date(now), ...over }),
+  );
+
+const unknown: Facts = {
+  suppressed: null,
+  responder: false,
+  conversation: null,
+  session: null,
+  binds: null,
+  ownAddress: null,
+  restored: null,
+  attachments: [],
+  counts: [],
+  last: null,
+  keyword: null,
+  notified: false,
+};
+const rules = { debounce: 1000 };
+const cap = { max: 10, per: 60_000 };
+const use = (over: Partial<CapUse> = {}): CapUse => ({ cap, total: 0, others: 0, sinceOther: null, ...over });
+
+/** A channel that sends. */
+const lineWith = (rules: Partial<ChannelRuntime["rules"]> = {}): ChannelRuntime =>
+  lineOf({ rules, outbound: {} as Outbound });
+
+const contextOf = (line: ChannelRuntime = lineWith()): Context => {
+  let ids = 0;
+  const source = { id: () => `id${++ids}`, token: () => "token" };
+  return { line, ids: source, now, timing: standardTiming, agentOf: () => "other-agent" };
+};
+
+/** Decides about messages of one group. */
+function decided(
+  messages: readonly (readonly [Incoming, Partial<Facts>])[],
+  context = contextOf(),
+  run = newRun(),
+): Writes {
+  const facts = new Map(messages.map(([message, own]) => [message, { ...unknown, ...own }]));
+  const guarded = new Map([...facts].map(([message, own]) => [message, guard(message, own, context.line)]));
+  return decideAll(context, run, facts, guarded);
+}
+
+describe("the first decision", () => {
+  const { rules: own } = lineOf();
+
+  it("takes an ambiguous START as a keyword only for a suppressed address", () => {
+    const message = received({ consent: { word: "start", ambiguous: true } });
+    expect(decideFirst(message, unknown, own)).toBeNull();
+    expect(decideFirst(message, { ...unknown, suppressed: "STOP" }, own)?.kind).toBe("consent");
+  });
+
+  it("holds what may have been answered before a restore, until it is released", () => {
+    const handledBefore = { by: "self", reason: "marked" } as const;
+    const held = { kind: "finish", state: "held", code: "answered-before-restore", reason: "marked" };
+    expect(decideFirst(received({ handledBefore }), unknown, own)).toEqual(held);
+    expect(decideFirst(received({ handledBefore }, { code: "released" }), unknown, own)).toBeNull();
+    const refusal = { code: "list", reason: "a list" };
+    const ignored = { kind: "finish", state: "ignored", ...refusal };
+    expect(decideFirst(received({ handledBefore, refusal }), unknown, own)).toEqual(ignored);
+    const sealed = { ...refusal, hold: true } as const;
+    expect(decideFirst(received({ handledBefore, refusal: sealed }), unknown, own)).toEqual(held);
+  });
+});
+
+describe("the guards", () => {
+  const line = lineOf();
+  const stop: Facts = { ...unknown, suppressed: "STOP" };
+
+  it("refuse machine mail before suppression counts, unless the message is released", () => {
+    const refusal = { code: "auto-reply", reason: "a machine" };
+    const refused = { kind: "finish", state: "ignored", ...refusal };
+    expect(decideGuards(received({ refusal }), stop, line)).toEqual(refused);
+    expect(decideGuards(received({ refusal }, { code: "released" }), stop, line)).toBeNull();
+    expect(decideGuards(received(), stop, line)).toMatchObject({ state: "ignored", code: "suppressed" });
+  });
+
+  it("apply no age limit to messages of a call and to messages for humans", () => {
+    const old = { sentAt: new Date(now - 86_400_000) };
+    expect(decideGuards(received(old), unknown, line)).toMatchObject({ code: "too-old" });
+    const thread = { session: sessionId("s") };
+    expect(decideGuards(received({ ...old, thread }), stop, line)).toEqual({ kind: "words", session: "s" });
+    const forHumans = { subject: "voicemail" };
+    expect(decideGuards(received({ ...old, forHumans }), stop, line)?.kind).toBe("humans");
+  });
+
+  it("hold what only a human can read, and ask nothing on a channel of notices", () => {
+    const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
+    expect(decideGuards(received({ refusal }), unknown, line)).toEqual({ kind: "hold", refusal });
+    const notices = { ...line, traits: { ...line.traits, platform: null } };
+    expect(decideGuards(received({ refusal }), unknown, notices)).toMatchObject({ code: "not-asked" });
+  });
+});
+
+describe("the turn", () => {
+  it("is due after the debounce time, and at once for a released message", () => {
+    expect(decideTurn(received(), unknown, rules, [])).toEqual({ kind: "ask", dueAt: now + 1000 });
+    const released = received({}, { code: "released" });
+    const full = [use({ total: 10 })];
+    expect(decideTurn(released, unknown, rules, full)).toEqual({ kind: "ask", dueAt: now });
+  });
+
+  it("joins a waiting turn before any cap counts, and never later than four times the debounce time", () => {
+    const last = { id: "t", trace: "m1", question: "one", context: null, first_at: now - 3500 };
+    const counts = [{ name: "sender", cap, count: 10 }] as const;
+    const facts: Facts = { ...unknown, conversation: "k", last, counts };
+    expect(decideTurn(received(), facts, rules, [])).toMatchObject({
+      kind: "join",
+      extension: { turn: "t", question: "one\nhello", dueAt: now + 500 },
+    });
+    const long = { ...facts, last: { ...last, question: "a".repeat(19_999) } };
+    expect(decideTurn(received(), long, rules, [])).toMatchObject({
+      kind: "over",
+      over: { code: "cap-sender" },
+    });
+  });
+
+  it("waits for every cap of the channel that has no room, and counts turns of the same run", () => {
+    const uses = [use({ total: 8, others: 4 }), use({ cap: { max: 100, per: 1000 } })];
+    const message = received();
+    expect(decideTurn(message, unknown, rules, uses).kind).toBe("ask");
+    countTurn(uses, message.row);
+    expect(decideTurn(message, unknown, rules, uses)).toEqual({ kind: "wait", waits: [{ cap, below: 9 }] });
+    const preferred = received({}, { preferred: 1 });
+    expect(decideTurn(preferred, unknown, rules, uses).kind).toBe("ask");
+    countTurn(uses, preferred.row);
+    expect(decideTurn(preferred, unknown, rules, uses)).toEqual({
+      kind: "wait",
+      waits: [{ cap, below: 10 }],
+    });
+  });
+
+  it("opens a conversation with the first question, and adds to a known one", () => {
+    const message = received({ subject: "Order", cc: [{ address: "B@example.org" }] });
+    const again = received({ subject: "Order", cc: [{ address: "B@example.org" }] }, { id: 2 });
+    const known = { conversation: "k", binds: "ours@example.org", ownAddress: "ours@example.org" };
+    const writes = decided([
+      [message, {}],
+      [again, known],
+    ]);
+    expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: now }]);
+    expect(writes.first).toMatchObject([{ conversation: "id1", question: "Subject: Order\n\nhello" }]);
+    expect(writes.next).toMatchObject([{ conversation: "k", question: "hello" }]);
+    expect(writes.outcomes.map(({ turn }) => turn)).toEqual(["id2", "id3"]);
+    // The sender takes part already.
+    expect(writes.participants.map(({ address }) => address)).toEqual(["b@example.org", "b@example.org"]);
+    expect(writes.bound).toEqual([{ conversation: "k", via: "ours@example.org" }]);
+    expect(writes.ownAddresses).toEqual(["ours@example.org"]);
+  });
+
+  it("waits with all later ones of its kind when the channel has no room", () => {
+    const run = newRun();
+    run.uses = [use({ total: 8, others: 4 })];
+    const messages = [1, 2, 3, 4].map((id) => received({}, { id, preferred: id === 4 ? 1 : 0 }));
+    const writes = decided(
+      messages.map((message) => [message, {}]),
+      contextOf(),
+      run,
+    );
+    expect(writes.outcomes.map(({ id }) => id)).toEqual([1, 4]);
+    expect(writes.waits).toEqual([{ preferred: false, waits: [{ cap, below: 9 }] }]);
+    expect(writes.escalations).toMatchObject([{ cause: "cap", conversation: null }]);
+    expect(run.turns).toBe(2);
+  });
+});
+
+describe("a message that is not asked", () => {
+  const stop = received({ consent: { word: "stop", answer: "You get no more messages." } });
+  const keyword = { outdated: false, notices: [] };
+
+  it("suppresses its sender at STOP, and confirms it in spite of the suppression", () => {
+    const writes = decided([[stop, { keyword }]]);
+    expect(writes.suppressed).toMatchObject([{ address: "ada@example.org" }]);
+    expect(writes.notices).toMatchObject([{ conversation: "id1", forced: true, text: "You get no more messages." }]);
+    expect(writes.outcomes).toMatchObject([{ state: "ignored", code: "opt-out", conversation: "id1" }]);
+  });
+
+  it("is ignored when a later keyword has replaced it, and is not confirmed in a loop", () => {
+    const outdated = decided([[stop, { keyword: { ...keyword, outdated: true } }]]);
+    expect([outdated.suppressed, outdated.notices, outdated.conversations]).toEqual([[], [], []]);
+    const line = lineWith({ caps: { sender: [cap], conversation: [], channel: [] } });
+    const looping = decided([[stop, { keyword: { ...keyword, notices: [10] } }]], contextOf(line));
+    expect([looping.suppressed.length, looping.notices]).toEqual([1, []]);
+  });
+
+  it("is held for a human with one notice for each target, until there are too many", () => {
+    const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
+    const notify = { channel: "d", to: ["A@example.org", "b@example.org"] };
+    const context = contextOf(lineWith({ notify }));
+    const run = newRun();
+    run.held = 19;
+    const messages = [1, 2].map((id) => received({ refusal }, { id }));
+    const writes = decided(
+      messages.map((message) => [message, { conversation: `k${message.row.id}` }]),
+      context,
+      run,
+    );
+    expect(writes.outcomes.map(({ state, conversation }) => [state, conversation])).toEqual([
+      ["held", "k1"],
+      ["held", "k2"],
+    ]);
+    const told = { channel: "d", agent: "other-agent" };
+    expect(writes.conversations).toMatchObject([
+      { ...told, person: "a@example.org" },
+      { ...told, person: "b@example.org" },
+    ]);
+    expect(writes.notices.map(({ internal }) => internal)).toEqual([true, true]);
+    expect(writes.escalations.map(({ conversation, news }) => [conversation, news])).toEqual([
+      ["k1", true],
+      [null, undefined],
+    ]);
+  });
+
+  it("is for humans: held where the channel has no notification target", () => {
+    const message = received({ forHumans: { subject: "voicemail" } });
+    const writes = decided([[message, { conversation: "k" }]]);
+    expect(writes.outcomes).toMatchObject([{ state: "held", code: "for-humans", conversation: "k" }]);
+    expect(writes.forHumans).toMatchObject([{ conversation: "k" }]);
+  });
+
+  it("is for humans, and counts as held for the next one that only a human can read", () => {
+    const voicemail = received({ forHumans: { subject: "voicemail" } });
+    const sealed = received({ refusal: { code: "encrypted", reason: "encrypted", hold: true } });
+    const run = { ...newRun(), held: 19 };
+    const writes = decided(
+      [
+        [voicemail, { conversation: "k1" }],
+        [sealed, { conversation: "k2" }],
+      ],
+      contextOf(),
+      run,
+    );
+    // The twentieth: one escalation about the channel stands for all.
+    expect(writes.escalations.map(({ conversation }) => conversation)).toEqual([null]);
+  });
+
+  it("is held over a cap, and its sender is notified once", () => {
+    const context = () => contextOf(lineWith({ cap_text: "Too many." }));
+    const counts = [{ name: "sender", cap, count: 10 }] as const;
+    const first = decided([[received(), { counts }]], context());
+    expect(first.outcomes).toMatchObject([{ state: "held", code: "cap-sender" }]);
+    expect(first.notices).toMatchObject([{ text: "Too many.", forced: false }]);
+    expect(first.hops).toMatchObject([{ name: "capped", code: "cap-sender" }]);
+    expect(decided([[received(), { counts, notified: true }]], context()).notices).toEqual([]);
+  });
+
+  it("pauses the channel when a limit is exceeded", () => {
+    const run = newRun();
+    run.loop = eventRow({ id: 7 });
+    const counts = (loops: number, replies: number) => ({
+      loops: [{ cap, count: loops }],
+      replies: [{ cap, count: replies }],
+    });
+    expect(pauseAt(contextOf(), run, counts(10, 10))).toBeNull();
+    expect(pauseAt(contextOf(), run, counts(10, 11))).toMatchObject({ code: "replies", event: 7 });
+    expect(pauseAt(contextOf(), run, counts(11, 11))).toMatchObject({ code: "loops", trigger: { news: true } });
+  });
+});
+
+describe("messages of one run", () => {
+  it("depend on earlier ones with which they share an address", () => {
+    const earlier = new Set(partiesOf(received({ cc: [{ address: "Cc@example.org" }] })));
+    const from = (address: string, replyTo?: string) =>
+      received({ from: { address }, ...(replyTo === undefined ? {} : { replyTo: { address: replyTo } }) });
+    expect(dependsOn(from("ADA@example.org"), earlier)).toBe(true);
+    expect(dependsOn(from("cc@example.org"), earlier)).toBe(true);
+    expect(dependsOn(from("x@example.org", "ada@example.org"), earlier)).toBe(true);
+    expect(dependsOn(from("x@example.org"), earlier)).toBe(false);
+  });
+
+  it("are replies when they cite a message or carry a token", () => {
+    expect(isReply(received())).toBe(false);
+    expect(isReply(received({ thread: { answers: [externalId("a")] } }))).toBe(true);
+    expect(isReply(received({ thread: { session: sessionId("s") } }))).toBe(false);
+  });
+});
+
+describe("keywords", () => {
+  const consent = (word: "stop" | "start" | "help", late: number) => {
+    const message = received({ sentAt: new Date(now - late) });
+    return contradiction({ ...message, event: { ...message.event, consent: { word } } }, standardTiming.route);
+  };
+
+  it("are replaced by a later opposite one only when they were found by a backfill", () => {
+    expect(consent("stop", 5000)).toBeNull();
+    expect(consent("help", 60_000)).toBeNull();
+    expect(consent("start", 60_000)).toEqual({ code: "opt-out", since: now - 60_000 });
+    expect(consent("stop", 60_000)).toEqual({ code: "opt-in", since: now });
+  });
+
+  it("are not confirmed beyond the sender's caps", () => {
+    expect(isLoop([cap], [9])).toBe(false);
+    expect(isLoop([cap, { max: 2, per: 1 }], [9, 2])).toBe(true);
+  });
+});
+
+describe("an accepted event", () => {
+  it("keeps no bytes in its row", () => {
+    const attachments = [{ name: "a", mediaType: "text/plain", bytes: Buffer.from("x") }];
+    const row = toRow("c", mail({ text: "hello", raw: Buffer.from("raw"), attachments }), "n");
+    expect(row.body).not.toMatch(/raw|attachments/);
+    expect([row.raw?.bytes, row.attachments[0]?.size]).toEqual([Buffer.from("raw"), 1]);
+  });
+
+  it("loses a trace that our own reply explains", () => {
+    const handledBefore = { by: "self", cited: true, reason: "answered" } as const;
+    const traced = mail({ text: "hello", handledBefore, cited: externalId("cited") });
+    expect([tracedBy(traced), tracedBy(mail({ text: "hello" }))]).toEqual(["cited", null]);
+    expect("handledBefore" in withoutTrace(traced)).toBe(false);
+  });
+});

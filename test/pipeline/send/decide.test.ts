@@ -1,0 +1,203 @@
+// Decisions of the stages send and reconcile on rows: no database, no clock, no chance.
+
+import { type DeliveryEvent, externalId, type Finding, type SendOutcome } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import type { ChannelRules } from "../../../src/pipeline/channel-runtime.ts";
+import { changeAfter, receiptEffect } from "../../../src/pipeline/reconcile/decide.ts";
+import { endingOf, nextStep, pauseSteps } from "../../../src/pipeline/send/decide.ts";
+import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
+import { lineOf, receipt } from "../../support/pipeline/stage.ts";
+
+const exactly = (ms: number) => ms;
+const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;
+const sent: SendOutcome = { kind: "sent", id: externalId("x") };
+const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
+
+describe("the head of a lane", () => {
+  const head = {
+    state: "queued",
+    due_in: 0,
+    forced: 0,
+    suppressed: null,
+    attempts: 0,
+    internal: 0,
+    released: 0,
+    session: null,
+  };
+  const day = 24 * 3_600_000;
+  it.each([
+    ["due", head, false, { kind: "start" }],
+    ["not due", { ...head, due_in: 1 }, false, { kind: "wait" }],
+    ["held", { ...head, state: "held" }, false, { kind: "wait" }],
+    ["failed", { ...head, state: "failed" }, false, { kind: "wait" }],
+    ["unknown", { ...head, state: "unknown", due_in: 9, suppressed: "stop" }, true, { kind: "start" }],
+    ["sending under an expired lease", { ...head, state: "sending" }, false, { kind: "start" }],
+    ["suppressed", { ...head, suppressed: "stop" }, false, { kind: "drop", reason: "suppressed: stop" }],
+    ["suppressed and forced", { ...head, suppressed: "stop", forced: 1 }, false, { kind: "start" }],
+    ["suppressed and not due", { ...head, suppressed: "stop", due_in: 5 }, false, { kind: "wait" }],
+    ["superseded", head, true, { kind: "drop", code: "superseded" }],
+    ["overdue for as long as max_age", { ...head, due_in: -3 * day }, false, { kind: "start" }],
+    ["overdue for longer", { ...head, due_in: -4 * day }, false, { kind: "hold", code: "too-old" }],
+    ["overdue and tried before", { ...head, due_in: -4 * day, attempts: 1 }, false, { kind: "start" }],
+    ["overdue and released", { ...head, due_in: -4 * day, released: 1 }, false, { kind: "start" }],
+    ["overdue and for a responder", { ...head, due_in: -4 * day, internal: 1 }, false, { kind: "start" }],
+  ] as const)("%s", (_, row, superseded, step) => {
+    expect(nextStep(row, superseded, { mode: "live", max_age: 3 * day })).toMatchObject(step);
+  });
+
+  it.each([
+    ["due", head],
+    ["found with an expired lease", { ...head, state: "sending" }],
+    ["suppressed", { ...head, suppressed: "stop" }],
+    ["held", { ...head, state: "held" }],
+  ] as const)("leaves a draft that its call does not admit: %s", (_, row) => {
+    const change = { state: "dropped", open: 0, reason: "the call has ended" } as const;
+    const spoken = { ...row, session: "call" };
+    expect(nextStep(spoken, true, { mode: "live", max_age: day }, change)).toEqual({ kind: "unspoken", change });
+  });
+
+  it.each([
+    ["due", head, { kind: "hold", code: "shadow" }],
+    ["tried before", { ...head, attempts: 1 }, { kind: "hold", code: "shadow" }],
+    ["not due", { ...head, due_in: 1 }, { kind: "wait" }],
+    ["suppressed", { ...head, suppressed: "stop" }, { kind: "drop" }],
+    ["of unknown outcome", { ...head, state: "unknown" }, { kind: "start" }],
+    ["released by an operator", { ...head, released: 1 }, { kind: "start" }],
+    ["for a responder", { ...head, internal: 1 }, { kind: "start" }],
+    ["in a running call", { ...head, session: "call" }, { kind: "start" }],
+  ] as const)("in shadow mode: %s", (_, row, step) => {
+    expect(nextStep(row, false, { mode: "shadow", max_age: day })).toMatchObject(step);
+  });
+});
+
+describe("the outcome of an attempt", () => {
+  const draft = { session: null, forced: 0, attempts: 0, trying_for: null };
+  const days = 24 * 3_600_000;
+  const refused: SendOutcome = { kind: "refused", code: "550", reason: "no" };
+  const later: SendOutcome = { kind: "deferred", reason: "later" };
+  it.each<[SendOutcome, Partial<typeof draft> | { trying_for: number }, Partial<ChannelRules>, object]>([
+    [sent, {}, {}, { change: { state: "sent", open: 0, externalId: "x" } }],
+    [refused, {}, {}, { change: { state: "failed", open: 0, reason: "550: no" } }],
+    [refused, {}, { on_permanent_failure: "block" }, { change: { state: "failed", open: 1 } }],
+    [{ ...refused, scope: "recipient" }, {}, {}, { change: { state: "failed" }, address: "strike" }],
+    [{ ...refused, code: "opted-out" }, {}, {}, { change: { state: "failed" }, address: "opt-out" }],
+    [{ ...refused, code: "opted-out" }, { forced: 1 }, {}, { change: { state: "dropped" }, address: "opt-out" }],
+    [later, {}, {}, { change: { state: "queued", dueInMs: 30_000 } }],
+    [later, { attempts: 1 }, {}, { change: { state: "queued", dueInMs: 300_000 } }],
+    [{ ...later, retryAfterMs: 5 }, {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
+    [{ ...later, scope: "channel" }, {}, {}, { change: { state: "queued", open: 1, reason: "later" } }],
+    [later, { trying_for: 4 * days }, {}, { change: { state: "failed", reason: "given up: later" } }],
+    [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, reconcileForMs: 60_000 } }],
+  ])("%o of %o under %o", (outcome, over, policy, ending) => {
+    expect(endingOf(outcome, { ...draft, ...over }, rules(policy), "mail", exactly)).toMatchObject(ending);
+  });
+});
+
+describe("pauses", () => {
+  const pause = (over: Partial<Pause> = {}): Pause => ({
+    sender: wholeChannel,
+    cause: "unreachable",
+    failures: 2,
+    remaining: 5000,
+    by_provider: 0,
+    probe: null,
+    reason: "away",
+    ...over,
+  });
+  const failed: SendOutcome = { kind: "deferred", reason: "away", scope: "channel" };
+  const begun = (failures: number, forMs: number, by_provider = false) => [
+    { kind: "begin", sender: wholeChannel, failures, forMs, by_provider },
+  ];
+  const ended = [{ kind: "end", sender: wholeChannel }];
+  it.each<[string, Pause[], SendOutcome, object[]]>([
+    ["begins at the first failure", [], failed, begun(1, 5000)],
+    ["is not extended by concurrent failures", [pause()], failed, []],
+    ["is extended by its probe's failure", [pause({ probe: "d" })], failed, begun(3, 20_000)],
+    ["is extended by a longer Retry-After", [pause()], { ...failed, retryAfterMs: 9000 }, begun(2, 9000, true)],
+    ["ends with a success", [pause()], sent, ended],
+    ["does not end with a success before the provider's time", [pause({ by_provider: 1 })], sent, []],
+    ["continues after a probe of unknown outcome", [pause({ probe: "d" })], unknown, begun(2, 10_000)],
+    ["of another sender is not concerned", [pause({ sender: "+1" })], sent, []],
+    ["is not begun by a failure of the draft alone", [], { kind: "deferred", reason: "greylisted" }, []],
+  ])("%s", (_, pauses, outcome, steps) => {
+    const found = pauseSteps(pauses, "d", "", outcome, "mail", exactly);
+    expect(found).toMatchObject(steps);
+    expect(found).toHaveLength(steps.length);
+  });
+});
+
+describe("a finding about an unknown draft", () => {
+  const found: Finding = { kind: "sent", id: externalId("x") };
+  const days = 24 * 3_600_000;
+  it.each<[Finding, number, number | null, Partial<ChannelRules>, object]>([
+    [found, 0, 1000, {}, { state: "sent", open: 0, externalId: "x" }],
+    [found, 9, -1, { on_unknown: "drop" }, { state: "sent", open: 0, externalId: "x" }],
+    [{ kind: "not-sent" }, 0, -1, { on_unknown: "drop" }, { state: "queued", open: 1 }],
+    [{ kind: "unsure" }, 0, null, {}, { state: "unknown", open: 1, dueInMs: 500, lookups: 1 }],
+    [{ kind: "unsure" }, 3, 60_000, {}, { state: "unknown", open: 1, dueInMs: 15_000, lookups: 4 }],
+    [{ kind: "unsure" }, 3, 700, {}, { state: "unknown", open: 1, dueInMs: 700 }],
+    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, {}, { state: "unknown", dueInMs: 500 }],
+    [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, { on_unknown: "hold" }, { state: "held", open: 0 }],
+    [{ kind: "unsure" }, 3, 0, { on_unknown: "hold", on_permanent_failure: "block" }, { state: "held", open: 1 }],
+    [{ kind: "unsure" }, 3, -1, { on_unknown: "resend" }, { state: "queued", open: 1 }],
+    [{ kind: "unsure" }, 3, -1, { on_unknown: "drop" }, { state: "dropped", open: 0 }],
+  ])("%o after %i lookups with %s ms left under %o", (finding, looks, left, policy, change) => {
+    const draft = { lookups: looks, reconcile_left: left, attempts: 1, trying_for: 0 };
+    expect(changeAfter(finding, draft, rules(policy), "mail", exactly)).toMatchObject(change);
+  });
+
+  it("is retried by policy with a growing backoff, until the lifetime is over", () => {
+    const after = (attempts: number, tried: number) =>
+      changeAfter(
+        { kind: "unsure" },
+        { lookups: 3, reconcile_left: 0, attempts, trying_for: tried },
+        rules({ on_unknown: "resend" }),
+        "mail",
+        exactly,
+      );
+    expect([1, 2, 3].map((attempts) => after(attempts, 0).dueInMs)).toEqual([undefined, 30_000, 300_000]);
+    expect(after(2, 4 * days)).toMatchObject({ state: "failed", open: 0 });
+  });
+});
+
+describe("a delivery receipt", () => {
+  const facts = {
+    draft: { state: "sent", attempts: 1, recipient: "a@x" },
+    recipients: ["a@x", "cc@x"],
+    certain: true,
+    platform: "email",
+  };
+  const event = (over: Partial<DeliveryEvent>) => receipt({ about: { recipient: "A@x" }, ...over });
+  const bounce = { state: "failed", permanent: true } as const;
+  const of = (state: string) => ({ ...facts, draft: { ...facts.draft, state } });
+  const strike = { address: "a@x", by: "strike" };
+  it.each<[string, typeof facts, DeliveryEvent, object | string]>([
+    ["of a draft that was never tried", { ...facts, draft: { ...facts.draft, attempts: 0 } }, event({}), {}],
+    ["advances sent to delivered", facts, event({}), { change: { state: "delivered" } }],
+    ["of a later status changes nothing", of("delivered"), event({ state: "accepted" }), {}],
+    ["ends an unknown draft", of("unknown"), event({ state: "accepted" }), { change: { state: "sent" }, ends: "sent" }],
+    ["may be forged: ends nothing", { ...of("unknown"), certain: false }, event({}), {}],
+    ["bounces", facts, event(bounce), { change: { state: "failed" }, suppress: strike, notifies: true }],
+    ["bounces twice", of("failed"), event(bounce), {}],
+    ["may be forged: suppresses nothing", { ...facts, certain: false }, event(bounce), { change: { state: "failed" } }],
+    [
+      "bounces for a copy",
+      facts,
+      event({ ...bounce, about: { recipient: "cc@x" } }),
+      { suppress: { address: "cc@x", by: "strike" } },
+    ],
+    ["bounces for a third address", facts, event({ ...bounce, about: { recipient: "z@x" } }), {}],
+    [
+      "tells of an opt-out",
+      of("failed"),
+      event({ ...bounce, code: "opted-out" }),
+      { suppress: { address: "a@x", by: "opt-out" } },
+    ],
+    ["contradicts", { ...of("delivered"), platform: "sms" }, event(bounce), "contradicts"],
+  ])("%s", (_, given, reported, effect) => {
+    const found = receiptEffect(given, reported);
+    if (typeof effect === "string" || Object.keys(effect).length === 0) expect(found).toEqual(effect);
+    else expect(found).toMatchObject(effect);
+    if (typeof effect === "object") expect("suppress" in Object(found)).toBe("suppress" in effect);
+  });
+});

@@ -1,0 +1,244 @@
+// Events, cursors, conversations: what stages accept and route stand on.
+
+import type { Cursor } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { insertEvents, moveCursor } from "../../../src/pipeline/accept/rows.ts";
+import { takeLease } from "../../../src/store/leases.ts";
+import {
+  bindPlatform,
+  cite,
+  conversationByToken,
+  conversationsCiting,
+  isBound,
+  readConversation,
+  unbindPlatform,
+} from "../../../src/store/tables/conversations.ts";
+import {
+  ensureChannel,
+  knownEvents,
+  lockChannel,
+  postponeEvent,
+  readCursor,
+  recordOutcome,
+  storedEvents,
+} from "../../../src/store/tables/events.ts";
+import {
+  addParticipant,
+  conversation,
+  dueChannels,
+  event,
+  fresh,
+  insertEvent,
+  onEachDatabase,
+  participantsOf,
+  stateOf,
+  storeEvent,
+} from "../../support/store/databases.ts";
+
+const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
+
+onEachDatabase((newDatabase) => {
+  describe("intake", () => {
+    it("stores an id permanently once in its channel", async () => {
+      const db = await fresh(newDatabase);
+      expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(true);
+      expect(await db.tx((q) => insertEvent(q, event("1", { body: '"other"' })))).toBe(false);
+      expect(await db.tx((q) => insertEvent(q, event("1", { channel: "d" })))).toBe(true);
+      const [row] = await db.read((q) => storedEvents(q, "c", 10));
+      expect(row).toMatchObject({
+        state: "stored",
+        kind: "message",
+        body: '{"kind":"message"}',
+        attempts: 0,
+      });
+      await db.tx((q) => recordOutcome(q, row?.id ?? 0, { state: "ignored", code: "x" }));
+      expect(await db.tx((q) => insertEvent(q, event("1")))).toBe(false);
+      expect(await db.read((q) => storedEvents(q, "c", 10))).toEqual([]);
+    });
+
+    it("knows a copy by its fingerprint, and gives the copy an outcome too", async () => {
+      const db = await fresh(newDatabase);
+      expect(await db.tx((q) => insertEvent(q, event("1", { fingerprint: "f" })))).toBe(true);
+      expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "f", raw: bytes("raw") })))).toBe(false);
+      expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "g" })))).toBe(false);
+      expect(await db.tx((q) => insertEvent(q, event("3", { fingerprint: "f", channel: "d" })))).toBe(true);
+      const copy = await db.read((q) =>
+        q.one("SELECT state, code FROM events WHERE channel = 'c' AND external_id = '2'"),
+      );
+      expect(copy).toEqual({ state: "ignored", code: "duplicate" });
+      expect(await db.read((q) => q.all("SELECT event FROM raw_messages"))).toEqual([]);
+      expect(await db.read((q) => knownEvents(q, "c", ["1", "2", "3"]))).toEqual(new Set(["1", "2"]));
+    });
+
+    it("recognizes duplicates and copies within one batch, and keeps the order", async () => {
+      const db = await fresh(newDatabase);
+      const batch = [
+        ...Array.from({ length: 41 }, (_, at) => event(`e${at}`, { fingerprint: `f${at}` })),
+        event("e3", { fingerprint: "f3" }),
+        event("copy", { fingerprint: "f5", raw: bytes("raw"), sender: "b@example.org" }),
+        event("nul\0", { raw: bytes("raw") }),
+      ];
+      const stored = await db.tx((q) => insertEvents(q, batch));
+      expect(stored).toEqual([...Array.from({ length: 41 }, () => true), false, false, true]);
+      const rows = await db.read((q) => storedEvents(q, "c", 100));
+      const ids = await db.read((q) =>
+        q.all<{ external_id: string }>("SELECT external_id FROM events WHERE state = 'stored' ORDER BY id"),
+      );
+      expect(rows).toHaveLength(42);
+      expect(ids.map((row) => row.external_id.replace("\0", ""))).toEqual([
+        ...Array.from({ length: 41 }, (_, at) => `e${at}`),
+        "nul",
+      ]);
+      expect(await db.tx((q) => insertEvents(q, batch))).toEqual(batch.map(() => false));
+    });
+
+    it("does not move the cursor for a reader that has lost its lease", async () => {
+      const db = await fresh(newDatabase);
+      const token = (await db.tx((q) => takeLease(q, "reader", "n", 60_000))) ?? 0;
+      const at = (cursor: string, lease: number) => ({
+        cursor: cursor as Cursor,
+        reader: { lease: "reader", token: lease },
+      });
+      await db.tx((q) => moveCursor(q, "c", at("10", token)));
+      await expect(db.tx((q) => moveCursor(q, "c", at("11", token + 1)))).rejects.toThrow("another node");
+      expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
+    });
+
+    it("accepts the same event from many at once, once", async () => {
+      const db = await fresh(newDatabase);
+      const results = await Promise.all(Array.from({ length: 20 }, () => db.tx((q) => insertEvent(q, event("1")))));
+      expect(results.filter(Boolean)).toHaveLength(1);
+    });
+
+    it("keeps the bytes of files once, however often they come", async () => {
+      const db = await fresh(newDatabase);
+      const attachments = [
+        { name: "a.pdf", mediaType: "application/pdf", size: 3, blob: bytes("pdf"), ref: null, named: true },
+        { name: "b.png", mediaType: "image/png", size: null, blob: null, ref: '{"at":1}', named: true },
+      ];
+      const id = await db.tx((q) => storeEvent(q, "1", { raw: bytes("raw"), attachments }));
+      await db.tx((q) => storeEvent(q, "2", { raw: bytes("raw"), attachments }));
+      const named = "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position";
+      expect(await db.read((q) => q.all(named, id))).toEqual([
+        { name: "a.pdf", media_type: "application/pdf", size: 3 },
+        { name: "b.png", media_type: "image/png", size: null },
+      ]);
+      const blobs = await db.read((q) => q.all<{ bytes: Uint8Array }>("SELECT bytes FROM blobs ORDER BY id"));
+      expect(blobs.map((row) => Buffer.from(row.bytes).toString())).toEqual(["pdf"]);
+      const raw = await db.read((q) =>
+        q.all<{ digest: string; bytes: Uint8Array }>("SELECT digest, bytes FROM raw_messages ORDER BY event"),
+      );
+      expect(raw.map((row) => [row.digest, Buffer.from(row.bytes).toString()])).toEqual([
+        ["sha-raw", "raw"],
+        ["sha-raw", "raw"],
+      ]);
+    });
+
+    it("stores events and cursor together or not at all", async () => {
+      const db = await fresh(newDatabase);
+      const token = (await db.tx((q) => takeLease(q, "reader", "n", 60_000))) ?? 0;
+      const reader = { lease: "reader", token };
+      const at = (cursor: string) => ({ cursor: cursor as Cursor, reader });
+      await db.tx((q) => moveCursor(q, "c", at("10")));
+      await expect(
+        db.tx(async (q) => {
+          await insertEvent(q, event("1"));
+          await moveCursor(q, "c", at("11"));
+          throw new Error("the process died here");
+        }),
+      ).rejects.toThrow("died here");
+      expect(await db.read((q) => knownEvents(q, "c", ["1"]))).toEqual(new Set());
+      expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
+      await db.tx((q) => ensureChannel(q, "c"));
+      expect(await db.read((q) => readCursor(q, "c"))).toBe("10");
+      expect(await db.read((q) => readCursor(q, "unheard-of"))).toBeNull();
+    });
+
+    it("hands stored events out in the order of arrival, and only those due", async () => {
+      const db = await fresh(newDatabase);
+      const ids = await db.tx(async (q) => {
+        const made = [];
+        for (const id of ["z", "m", "a", "k"]) made.push(await storeEvent(q, id));
+        await storeEvent(q, "other", { channel: "d" });
+        return made;
+      });
+      expect((await db.read((q) => storedEvents(q, "c", 3))).map((row) => row.id)).toEqual(ids.slice(0, 3));
+      await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));
+      expect((await db.read((q) => storedEvents(q, "c", 9))).map((row) => row.id)).toEqual(ids.slice(1));
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c", "d"]);
+      // A postponed event that is due again precedes the later ones.
+      await db.tx((q) => q.run("UPDATE events SET due_at = now_ms() - 1"));
+      expect((await db.read((q) => storedEvents(q, "c", 2))).map((row) => row.id)).toEqual(ids.slice(0, 2));
+      await db.tx(async (q) => {
+        for (const id of ids.slice(1)) await recordOutcome(q, id, { state: "ignored" });
+      });
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c", "d"]);
+      await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["d"]);
+    });
+
+    it("gives an event up after as many failures as it is allowed", async () => {
+      const db = await fresh(newDatabase);
+      const id = await db.tx((q) => storeEvent(q, "1"));
+      for (const state of ["stored", "stored", "failed"]) {
+        await db.tx((q) => postponeEvent(q, id, 0, 3, "no"));
+        expect(await db.read((q) => stateOf(q, "events", id))).toBe(state);
+      }
+    });
+
+    it("locks a channel's pure stages for one transaction, without waiting", async () => {
+      const db = await fresh(newDatabase);
+      expect(await db.tx((q) => lockChannel(q, "c"))).toBe(true);
+      // SQLite has one writer, so nothing is locked.
+      if (db.kind === "sqlite") return;
+      expect(await db.tx((q) => lockChannel(q, "unheard-of"))).toBe(false);
+      await db.tx(async (q) => {
+        await lockChannel(q, "c");
+        expect(await db.tx((other) => lockChannel(other, "c"))).toBe(false);
+      });
+      expect(await db.tx((q) => lockChannel(q, "c"))).toBe(true);
+    });
+
+    it("finds conversations by citation, token and person", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        for (const id of ["k1", "k2", "k3"]) await conversation(q, id);
+        await conversation(q, "k9", "d");
+        for (const id of ["k1", "k2"]) await cite(q, "c", "<m@x>", id, null);
+        await cite(q, "c", "<m@x>", "k1", "draft"); // known already: stays as it was
+        await cite(q, "d", "<m@x>", "k9", null);
+        for (const id of ["k1", "k2", "k9"]) await addParticipant(q, id, "A@example.org");
+        // Strangers who know the id have their own, newer conversations with it.
+        for (let i = 0; i < 9; i++) {
+          await conversation(q, `ka${i}`, "c", "stranger@example.net");
+          await cite(q, "c", "<m@x>", `ka${i}`, null);
+        }
+      });
+      const found = await db.read(async (q) => [
+        await conversationsCiting(q, "c", "<m@x>", "A@Example.org"),
+        await conversationsCiting(q, "c", "<n@x>", "a@example.org"),
+        await conversationByToken(q, "c", "tokenk2"),
+        await conversationByToken(q, "d", "tokenk2"),
+      ]);
+      expect(found).toEqual([["k2", "k1"], [], "k2", null]);
+    });
+
+    it("keeps who takes part, in lower case, and to what the conversation is bound", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "k1");
+        for (const address of ["A@Example.org", "a@example.org", "b@example.org"])
+          await addParticipant(q, "k1", address);
+        await bindPlatform(q, "k1", "p1");
+      });
+      expect(await db.read((q) => participantsOf(q, "k1"))).toEqual(new Set(["a@example.org", "b@example.org"]));
+      expect(await db.read((q) => isBound(q, "p1"))).toBe(true);
+      await db.tx((q) => bindPlatform(q, "k1", "p2"));
+      expect(await db.read((q) => isBound(q, "p1"))).toBe(false);
+      expect((await db.read((q) => readConversation(q, "k1"))).platform_id).toBe("p2");
+      await db.tx((q) => unbindPlatform(q, "k1"));
+      expect((await db.read((q) => readConversation(q, "k1"))).platform_id).toBeNull();
+      await expect(db.read((q) => readConversation(q, "nope"))).rejects.toThrow("there is none");
+    });
+  });
+});

@@ -1,0 +1,273 @@
+// Polls of the platform's conversations, texts of responders that supersede others, and external messages.
+
+import { describe, expect, it } from "vitest";
+import { insertSession } from "../../../src/calls/rows.ts";
+import { duePolls, loadPollFacts, postponePoll, readPoll } from "../../../src/escalation/poll/rows.ts";
+import { loadSubjects } from "../../../src/escalation/trigger/rows.ts";
+import type { EscalationTrigger } from "../../../src/pipeline/escalation.ts";
+import type { Database, Query } from "../../../src/store/driver.ts";
+import { type Lease, releaseLane } from "../../../src/store/lanes.ts";
+import { leaseIdleLane } from "../../../src/store/leases.ts";
+import { schedulePoll } from "../../../src/store/tables/conversations.ts";
+import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
+import { dropWaitingAnswers, namePlatformId } from "../../../src/store/tables/takeover.ts";
+import { transcriptsOf } from "../../../src/store/tables/transcript.ts";
+import { enqueueTurn } from "../../../src/store/tables/turns.ts";
+import {
+  concludeDraft,
+  concludeTurn,
+  conversation,
+  dueChannels,
+  fresh,
+  leaseLanes,
+  type NewDatabase,
+  onEachDatabase,
+  opens,
+  stateOf,
+  turn,
+} from "../../support/store/databases.ts";
+
+const minute = 60_000;
+
+async function withConversation(newDatabase: NewDatabase): Promise<Database> {
+  const db = await fresh(newDatabase);
+  await db.tx((q) => conversation(q, "k"));
+  return db;
+}
+
+type Kind = "answer" | "human" | "notice" | "opening";
+
+/** A reply of that kind, and its draft, due in `dueInMs`. */
+async function says(q: Query, id: string, kind: Kind, text: string, dueInMs = minute): Promise<void> {
+  const reply = { id: `r${id}`, conversation: "k", channel: "c", turn: null, text, kind, platformId: null };
+  await insertReply(q, reply);
+  await enqueueDraft(q, {
+    id,
+    conversation: "k",
+    channel: "c",
+    reply: `r${id}`,
+    recipient: "a@example.org",
+    body: "{}",
+    dueAt: Date.now() + dueInMs,
+  });
+}
+
+onEachDatabase((newDatabase) => {
+  describe("looks", () => {
+    it("is due when it was wanted soonest", async () => {
+      const db = await withConversation(newDatabase);
+      const due = async () => (await db.read((q) => duePolls(q, "c", 9))).map((row) => row.conversation);
+      const wants = (ms: number) => db.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, ms));
+      await wants(60 * minute);
+      expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
+      await wants(0);
+      await wants(30 * minute);
+      expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([["k"], ["c"]]);
+      expect(await db.read((q) => readPoll(q, "k"))).toMatchObject({ mode: null, mark: null, failures: 0 });
+      expect(await db.read((q) => readPoll(q, "other"))).toBeNull();
+      await db.tx((q) => postponePoll(q, "k", minute));
+      expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
+    });
+
+    it("reports how long a conversation has been quiet, and its open escalation", async () => {
+      const db = await withConversation(newDatabase);
+      const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
+      expect(await activity()).toMatchObject({ quiet: null, escalation: null });
+      await db.tx(async (q) => {
+        await turn(q, "t", "k");
+        await q.run("UPDATE turns SET made_at = made_at - $1", minute);
+        await opens(q, "e", { about: "conversation:k", conversation: "k" });
+      });
+      const { quiet, escalation } = await activity();
+      expect(quiet).toBeGreaterThanOrEqual(minute);
+      expect(escalation?.id).toBe("e");
+      await db.tx(async (q) => {
+        await concludeTurn(q, "t", { state: "dropped", open: 0, questionId: "q1" });
+        await turn(q, "u", "k");
+        await concludeTurn(q, "u", { state: "answered", open: 0, questionId: "q2" });
+      });
+      expect((await activity()).turns).toMatchObject([{ state: "dropped", questionId: "q1" }]);
+    });
+  });
+
+  describe("idle lanes", () => {
+    const idle = (db: Database, node: string): Promise<Lease | null> =>
+      db.tx((q) => leaseIdleLane(q, "k", node, minute));
+    const asks = async (db: Database, node: string): Promise<Lease | null> =>
+      (await db.tx((q) => leaseLanes(q, "in", "c", node, minute, 9)))[0] ?? null;
+
+    it("is leased when nothing waits in it, to one at a time", async () => {
+      const db = await withConversation(newDatabase);
+      const lease = await idle(db, "a");
+      expect(lease).toMatchObject({ conversation: "k", channel: "c" });
+      expect(await idle(db, "b")).toBeNull();
+      expect(await idle(db, "a")).toBeNull();
+      if (lease) await db.tx((q) => releaseLane(q, lease, "in"));
+      expect(await idle(db, "b")).not.toBeNull();
+    });
+
+    it("is not leased while a question waits, or is asked; no question is asked while it is leased", async () => {
+      const db = await withConversation(newDatabase);
+      const lease = await idle(db, "a");
+      await db.tx((q) => turn(q, "t", "k"));
+      expect(await asks(db, "b")).toBeNull();
+      if (lease) await db.tx((q) => releaseLane(q, lease, "in"));
+      expect(await idle(db, "a")).toBeNull();
+      const asking = await asks(db, "b");
+      expect(asking).not.toBeNull();
+      expect(await idle(db, "a")).toBeNull();
+      await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
+      expect(await idle(db, "a"), "the lease is another's until it is given back").toBeNull();
+      if (asking) await db.tx((q) => releaseLane(q, asking, "in"));
+      expect(await idle(db, "a")).not.toBeNull();
+    });
+
+    it("is another node's while a call is there", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx((q) => insertSession(q, { channel: "c", id: "s", conversation: "k", node: "a" }));
+      expect(await idle(db, "b")).toBeNull();
+      expect(await idle(db, "a")).not.toBeNull();
+    });
+
+    it("is never leased to a poll and to a question at once, in either order", async () => {
+      const at = await newDatabase();
+      const db = await fresh(async () => at);
+      const other = db.kind === "postgres" ? await at.open() : db;
+      await db.tx((q) => conversation(q, "k"));
+      for (let round = 0; round < 12; round++) {
+        const [look, , question] = await Promise.all([
+          idle(db, "a"),
+          other.tx((q) => turn(q, `t${round}`, "k")),
+          asks(other, "b"),
+        ]);
+        expect([look, question].filter((one) => one !== null).length).toBeLessThanOrEqual(1);
+        await db.tx((q) => q.run("UPDATE turns SET state = 'answered', open = 0"));
+        for (const lease of [look, question]) if (lease) await db.tx((q) => releaseLane(q, lease, "in"));
+        await db.tx((q) => q.run("UPDATE lanes SET due_at = NULL"));
+      }
+    });
+  });
+
+  describe("takeover", () => {
+    it("drops the agent's answers that wait for their delay, and nothing else", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await says(q, "waits", "answer", "Later.");
+        await says(q, "response", "answer", " A colleague helps. ");
+        await says(q, "now", "answer", "Now.", 0);
+        await says(q, "human", "human", "I am Dora.");
+        await says(q, "notice", "notice", "A notice.");
+        await says(q, "tried", "answer", "Tried.");
+        await q.run("UPDATE drafts SET attempts = 1 WHERE id = 'tried'");
+        await says(q, "sent", "answer", "Sent.");
+        await concludeDraft(q, "sent", { state: "sent", open: 0 });
+        await dropWaitingAnswers(q, "k", "a person has answered", new Set(["A colleague helps."]));
+      });
+      const states = await db.read((q) =>
+        q.all<{ id: string }>(
+          "SELECT id FROM drafts WHERE state = 'dropped' AND open = 0 AND reason = $1",
+          "a person has answered",
+        ),
+      );
+      expect(states).toEqual([{ id: "waits" }]);
+      expect(await db.read((q) => stateOf(q, "drafts", "response"))).toBe("queued");
+    });
+
+    it("does not drop the rest of what has begun to go out", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await says(q, "one", "answer", "In two parts.");
+        await q.run("UPDATE drafts SET state = 'sent', open = 0, attempts = 1");
+        await enqueueDraft(q, {
+          id: "two",
+          conversation: "k",
+          channel: "c",
+          reply: "rone",
+          recipient: "a@example.org",
+          body: "{}",
+          dueAt: Date.now() + minute,
+        });
+        await dropWaitingAnswers(q, "k", "a person has answered");
+      });
+      expect(await db.read((q) => stateOf(q, "drafts", "two"))).toBe("queued");
+    });
+
+    it("stores the platform's id of a person's message", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await turn(q, "t", "k");
+        await insertReply(q, {
+          id: "r",
+          conversation: "k",
+          channel: "c",
+          turn: "t",
+          text: "x",
+          kind: "human",
+          platformId: null,
+        });
+        await namePlatformId(q, "t", "m1");
+      });
+      expect(await db.read((q) => q.all("SELECT platform_id FROM replies"))).toEqual([{ platform_id: "m1" }]);
+    });
+  });
+
+  describe("transcripts", () => {
+    it("contains the messages of all three, in the platform's order, with the newest", async () => {
+      const db = await withConversation(newDatabase);
+      const start = Date.now() - 10 * minute;
+      const kinds = [
+        ["t1", "question", "Where is my lamp?"],
+        ["t2", "relayed", "On its way, says Dora."],
+        ["t3", "mode", "ai"],
+        ["t4", "question", "Thanks."],
+      ] as const;
+      await db.tx(async (q) => {
+        for (const [at, [id, kind, question]] of kinds.entries())
+          await enqueueTurn(q, {
+            id,
+            conversation: "k",
+            channel: "c",
+            person: "a@example.org",
+            event: null,
+            question,
+            context: null,
+            address: "{}",
+            receivedAt: start + at * minute,
+            kind,
+          });
+        await says(q, "d1", "answer", "I ask a colleague.");
+        await says(q, "d2", "human", "On its way.");
+        await says(q, "d3", "notice", "HELP: write to us.");
+        await q.run("UPDATE replies SET created_at = $1 WHERE id = 'rd1'", start);
+        await q.run("UPDATE replies SET created_at = $1 WHERE id = 'rd2'", start + minute);
+      });
+      const newest = async (most: number, total = 999) =>
+        (await db.read((q) => transcriptsOf(q, ["k"], most, 99, total))).get("k") ?? [];
+      const said = await newest(9);
+      expect(said.map(({ who, text }) => [who, text])).toEqual([
+        ["person", "Where is my lamp?"],
+        ["agent", "I ask a colleague."],
+        ["human", "On its way."],
+        ["person", "Thanks."],
+      ]);
+      expect((await newest(2)).map(({ who }) => who)).toEqual(["human", "person"]);
+      // The first message that exceeds the total is the last one read.
+      expect((await newest(9, 8)).map(({ text }) => text)).toEqual(["On its way.", "Thanks."]);
+      expect((await newest(9, 6)).map(({ text }) => text)).toEqual(["Thanks."]);
+    });
+
+    it("knows whether the person has written since", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await turn(q, "asked", "k");
+        await turn(q, "relayed", "k");
+        await turn(q, "begun", "k");
+        await q.run("UPDATE turns SET kind = 'relayed' WHERE id = 'relayed'");
+        await q.run("UPDATE turns SET opening = '{}' WHERE id = 'begun'");
+      });
+      const [asked] = await db.read((q) => q.all<{ seq: number }>("SELECT seq FROM turns WHERE id = 'asked'"));
+      const trigger = { key: "t", source: "mode", cause: "topic", conversation: "k" } as EscalationTrigger;
+      expect(await db.read((q) => loadSubjects(q, [trigger]))).toMatchObject([{ asked: asked?.seq }]);
+    });
+  });
+});
