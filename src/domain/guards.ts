@@ -112,6 +112,10 @@ export const loopCode = "loop";
 /** The code of a message or draft that is older than `max_age`. */
 export const tooOldCode = "too-old";
 
+/** The code of a stored message that was refused as too old while the clock was ahead, and is decided again. It is held when
+ *  it still seems too old: nobody knows by how much the clock was wrong when it arrived. */
+export const clockAhead = "clock-ahead";
+
 /** Returns the reason of work that waited longer than `max_age` before it was attempted, for example on a paused
  *  channel. Both in milliseconds. */
 export const waitedTooLong = (waited: number, maxAge: number): string =>

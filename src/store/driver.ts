@@ -290,6 +290,9 @@ export const fromListed = (table: string, column: string): string => `
 export const isRecent = (column: string, ms: string): string =>
   `${column} > now_ms() - ${ms} AND ${column} <= now_ms() + ${standardTiming.sqlite.clockStep}`;
 
+/** Returns `column` as a time from which work becomes due: a time in the future, from a clock that went back, is now. */
+export const notAhead = (column: string): string => `CASE WHEN ${column} > now_ms() THEN now_ms() ELSE ${column} END`;
+
 /** Returns the condition that `column` is in the parameter $1 (`listOf`). */
 export const isListed = (column: string): string => `
   ${column} IN (SELECT value FROM json_each($1)) -- only: sqlite

@@ -2,9 +2,11 @@
 // searches for what no commit has announced. Moves due times when the clock went back.
 
 import type { Clock } from "bridgehead/contract";
+import { clockAhead, tooOldCode } from "../domain/guards.ts";
 import type { Query, Value, Work } from "./driver.ts";
 import { type Direction, itemTable, type Lease, type LeaseDeadline, leaseDeadline } from "./lanes.ts";
 import { isPaused } from "./tables/pauses.ts";
+import { moves } from "./transitions.ts";
 
 /** A choice of the due lanes of a channel: the condition on `lanes`, and their number, which is 0 while the choice does not
  *  apply. `channel`: an SQL expression. */
@@ -306,6 +308,15 @@ export async function aheadOfClock(q: Query): Promise<number> {
   return row?.ahead ?? 0;
 }
 
+/** Messages that were refused for their age and seem to arrive in the future: their age was measured by the wrong clock, so
+ *  they are decided again. None when the clock is behind the first start of the channels: then it is the wrong one. */
+const doubtful = moves("events", "stored", {
+  set: `code = '${clockAhead}', reason = NULL, attempts = 0, due_at = now_ms(), postponed = 1`,
+  from: ["ignored"],
+  where: `kind = 'message' AND received_at > now_ms() AND code = '${tooOldCode}' AND body <> '{}'
+    AND now_ms() >= (SELECT MIN(since) FROM channels)`,
+});
+
 /** Moves what is due in the future by `ms` milliseconds towards now: waiting work, pauses and rate limits. */
 export async function hastenDue(q: Query, ms: number): Promise<void> {
   const columns = await q.all<{ owner: string; name: string }>(
@@ -316,6 +327,7 @@ export async function hastenDue(q: Query, ms: number): Promise<void> {
   );
   for (const { owner, name } of columns)
     await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, Math.ceil(ms));
+  await q.run(doubtful);
   await q.run("UPDATE rates SET arrival = arrival - $1 * 1000 WHERE arrival > now_ms() * 1000", Math.ceil(ms));
   q.leases?.hasten(q, ms);
 }

@@ -2,11 +2,11 @@
 
 import { describe, expect, it } from "vitest";
 import type { Hop } from "../../src/ops/hops.ts";
-import type { EscalationHooks, EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { resendDraft } from "../../src/store/operators/outbox.ts";
 import { channelPauses } from "../../src/store/tables/pauses.ts";
-import { openPipeline, type TestPipeline, type TestPipelineOptions, testClock } from "../support/pipeline/pipeline.ts";
+import { alerted } from "../support/pipeline/alerted.ts";
+import { openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 
 const hour = 3_600_000;
 const stop = (pipeline: TestPipeline, forMs: number | null = null) =>
@@ -17,33 +17,6 @@ function hopsOf(pipeline: TestPipeline): readonly Hop[] {
   const hops: Hop[] = [];
   pipeline.db.observe((report) => void hops.push(...report.hops));
   return hops;
-}
-
-interface Alerted extends TestPipeline {
-  readonly alerts: readonly EscalationTrigger[];
-  readonly undelivered: readonly string[];
-}
-
-/** A pipeline that records its escalations, each key once. */
-async function alerted(options: TestPipelineOptions = {}): Promise<Alerted> {
-  const alerts: EscalationTrigger[] = [];
-  const undelivered: string[] = [];
-  const escalation: EscalationHooks = {
-    open: async (_, trigger) => {
-      if (!alerts.some(({ key }) => key === trigger.key)) alerts.push(trigger);
-    },
-    routeReply: async () => false,
-    pollAfter: () => 60_000,
-    answered: async () => false,
-    undeliverable: async (_, line, draft, { state, reason }) => {
-      undelivered.push(`${line.channel} ${draft.id} ${state}: ${reason}`);
-    },
-  };
-  const pipeline = await openPipeline({
-    ...options,
-    line: (line) => ({ ...line, escalation: () => escalation }),
-  });
-  return Object.assign(pipeline, { alerts, undelivered });
 }
 
 describe("a paused channel", () => {

@@ -4,12 +4,16 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { externalId, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
+import { hastenDue } from "../../src/store/due.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
+import { alerted } from "../support/pipeline/alerted.ts";
 import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
-import { type Asked, cutting } from "../support/pipeline/stage.ts";
+import { type Asked, cutting, watched } from "../support/pipeline/stage.ts";
+import { sqliteDatabase } from "../support/store/databases.ts";
 
 const minutes = 60_000;
+const days = 24 * 60 * minutes;
 
 /** Some looks of the scheduler at what is due; what has begun may still be running. */
 async function looks(pipeline: TestPipeline): Promise<void> {
@@ -149,4 +153,62 @@ it("finds the answer of a question whose line was cut, and does not ask again", 
   await pipeline.arrives({ text: "hello" });
   await pipeline.passes(5000, 500);
   expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
+});
+
+it("decides again about what a clock that was ahead made too old, and holds what is too old still", async () => {
+  const clock = testClock();
+  const pipeline = await alerted({
+    clock,
+    db: await watched(() => sqliteDatabase(clock.now)),
+    rules: { max_age: 3 * days },
+  });
+  const began = clock.now();
+  const old = { from: { address: "bob@example.org" }, sentAt: new Date(began - 4 * days) };
+  await pipeline.arrives({ ...old, text: "old by the right clock" });
+  clock.set(40 * days);
+  await pipeline.arrives({ ...old, text: "old by both" });
+  await pipeline.arrives({ text: "fresh", sentAt: new Date(began) });
+  expect(await pipeline.listed("ignored")).toEqual(["too-old", "too-old", "too-old"]);
+  clock.set(-40 * days);
+  await pipeline.db.tx((q) => hastenDue(q, 40 * days));
+  await pipeline.settles();
+  expect(pipeline.sent).toEqual(["answer to fresh"]);
+  expect(await pipeline.listed("ignored")).toEqual(["too-old"]);
+  expect(await pipeline.listed("held")).toEqual(["too-old"]);
+  expect(pipeline.alerts.map(({ cause, reason }) => [cause, reason])).toEqual([
+    ["held", expect.stringContaining("by a clock that was ahead")],
+  ]);
+  await pipeline.releases(2);
+  expect(pipeline.sent).toEqual(["answer to fresh", "answer to old by both"]);
+});
+
+it("asks and answers at once what arrived by a clock that was ahead", async () => {
+  const clock = testClock();
+  const pipeline = await openPipeline({ clock, db: await watched(() => sqliteDatabase(clock.now)) });
+  pipeline.sweeps();
+  const { begun } = holding(pipeline);
+  clock.set(40 * days);
+  await pipeline.accepts("c", mail({ text: "hello", sentAt: new Date(clock.now()) }));
+  const asked = await begun;
+  clock.set(-40 * days);
+  await pipeline.db.tx((q) => hastenDue(q, 40 * days));
+  asked.answer(200, asked.perform());
+  await expect.poll(() => pipeline.sent).toEqual(["answer to hello"]);
+});
+
+it("decides nothing again when the clock goes back to a time before the channels began", async () => {
+  const days = 24 * 60 * minutes;
+  const clock = testClock();
+  const pipeline = await alerted({
+    clock,
+    db: await watched(() => sqliteDatabase(clock.now)),
+    rules: { max_age: days },
+  });
+  await pipeline.arrives({ text: "old", sentAt: new Date(clock.now() - 2 * days) });
+  await pipeline.settles();
+  clock.set(-days);
+  await pipeline.db.tx((q) => hastenDue(q, days));
+  await looks(pipeline);
+  expect(await pipeline.listed("ignored")).toEqual(["too-old"]);
+  expect(pipeline.alerts).toEqual([]);
 });

@@ -194,7 +194,8 @@ function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
     recipient: recipientOf(address.to, conversation),
     trace: turn?.trace ?? "",
     body: JSON.stringify(body satisfies Json),
-    dueAt: (turn?.received_at ?? row.created_at) + delay,
+    // A turn that was received after its answer is from a clock that was ahead.
+    dueAt: Math.min(turn?.received_at ?? row.created_at, row.created_at) + delay,
     isDue: turn !== null && delay === 0,
     forced: address.forced === true,
     internal: row.internal === 1,

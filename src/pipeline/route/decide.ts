@@ -1,7 +1,17 @@
 // Stage route: the decisions about messages, as pure functions on loaded facts. unasked/decide.ts has those about messages
 // that are not asked.
 
-import { type Cap, capped, channelRoom, loopCode, type Rules, refuse, suppressedCode } from "../../domain/guards.ts";
+import {
+  type Cap,
+  capped,
+  channelRoom,
+  clockAhead,
+  loopCode,
+  type Rules,
+  refuse,
+  suppressedCode,
+  tooOldCode,
+} from "../../domain/guards.ts";
 import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
 import { joinTraces, traceOf } from "../../ops/hops.ts";
 import { answeredBefore } from "../../store/restored.ts";
@@ -99,6 +109,8 @@ export function decideGuards(
   const own = ageless ? { ...rules, max_age: Number.POSITIVE_INFINITY } : rules;
   const refusal = isReleased(message) ? null : refuse(event, own, row.received_at);
   if (refusal?.hold) return { kind: "hold", refusal };
+  if (refusal?.code === tooOldCode && row.code === clockAhead)
+    return { kind: "hold", refusal: { ...refusal, reason: `${refusal.reason}, by a clock that was ahead` } };
   if (refusal) return { kind: "finish", state: "ignored", code: refusal.code, reason: refusal.reason };
   const { forHumans } = event;
   if (forHumans) return { kind: "humans", message: { ...message, event: { ...event, forHumans } } };

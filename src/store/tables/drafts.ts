@@ -3,7 +3,7 @@
 
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
-import { isRecent, ManyRows, type Query, touch, type Value } from "../driver.ts";
+import { isRecent, ManyRows, notAhead, type Query, touch, type Value } from "../driver.ts";
 import { appendDue, appendedSeq, appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
@@ -119,7 +119,8 @@ export async function hasNotice(
 /** Returns a channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, kind, transfer, internal, address, text, rendered, created_at FROM replies
+    `SELECT id, conversation, channel, turn, kind, transfer, internal, address, text, rendered,
+       ${notAhead("created_at")} AS created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,

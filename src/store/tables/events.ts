@@ -3,7 +3,7 @@
 
 import { loopCode } from "../../domain/guards.ts";
 import { traceOf } from "../../ops/hops.ts";
-import { isRecent, ManyRows, type Query } from "../driver.ts";
+import { isRecent, ManyRows, notAhead, type Query } from "../driver.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
 
@@ -87,7 +87,7 @@ export async function lockChannel(q: Query, channel: string): Promise<boolean> {
 }
 
 /** The columns of an `EventRow`. */
-const eventColumns = "id, channel, kind, state, code, reason, body, attempts, received_at, preferred, queue";
+const eventColumns = `id, channel, kind, state, code, reason, body, attempts, ${notAhead("received_at")} AS received_at, preferred, queue`;
 
 /** Builds a query over the stored events of a channel in two parts, each with an index of its own: those that were never
  *  postponed, which are routed in the transaction that stores them, and the others. */
@@ -198,7 +198,7 @@ export const recordOutcome = (q: Query, id: number, outcome: EventOutcome): Prom
 /** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else returns false. */
 export async function awaitDraft(q: Query, event: number, delayMs: number, withinMs: number): Promise<boolean> {
   const changed = await q.run(
-    "UPDATE events SET due_at = now_ms() + $2, postponed = 1 WHERE id = $1 AND received_at > now_ms() - $3",
+    `UPDATE events SET due_at = now_ms() + $2, postponed = 1 WHERE id = $1 AND ${isRecent("received_at", "$3")}`,
     event,
     delayMs,
     withinMs,
@@ -229,7 +229,7 @@ export async function hasKeywordSince(
 export async function countHeld(q: Query, channel: string, perMs: number, limit: number): Promise<number> {
   const row = await q.one<{ count: number }>(
     `SELECT count(*) AS count FROM (SELECT 1 AS one FROM events WHERE state IN ('held', 'failed') AND state = 'held'
-       AND channel = $1 AND kind = 'message' AND received_at > now_ms() - $2 ORDER BY id DESC LIMIT $3) AS held`,
+       AND channel = $1 AND kind = 'message' AND ${isRecent("received_at", "$2")} ORDER BY id DESC LIMIT $3) AS held`,
     channel,
     perMs,
     limit,
