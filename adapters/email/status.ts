@@ -129,6 +129,11 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
     const cause = code !== undefined && code >= 400 && code < 500 ? "unreachable" : "login";
     return { kind: "deferred", reason: brief(error), scope: "channel", cause };
   }
+  // The SMTP client refuses it itself: the message is larger than the server's SIZE (RFC 1870), or no address is valid.
+  if (!crossed && failure.response === undefined && (failure.code === "EMESSAGE" || failure.code === "EENVELOPE")) {
+    const isSize = failure.code === "EMESSAGE";
+    return { kind: "refused", code: isSize ? "5.3.4" : "5.1.3", reason: brief(error), scope: "draft" };
+  }
   if (code === undefined || code < 400) {
     return crossed
       ? { kind: "unknown", reason: `no reply after the message: ${brief(error)}` }

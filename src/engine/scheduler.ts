@@ -33,6 +33,7 @@ export class Scheduler {
   /** The running commits. */
   readonly #commits = new Bag<Promise<void>>();
   #isDraining = false;
+  #isShutDown = false;
   /** True while sweeps fail. */
   #isFailing = false;
   /** Number of writes queued for their transaction. */
@@ -113,6 +114,7 @@ export class Scheduler {
     const patience = new AbortController();
     const ended = this.#ended().then(() => patience.abort("ended"));
     await this.#options.clock.sleep(ms, patience.signal);
+    this.#isShutDown = true;
     this.#running.shutDown();
     await ended;
   }
@@ -260,8 +262,9 @@ export class Scheduler {
     this.wake();
   }
 
-  /** Commits the transition. When the store is busy or full it retries with backoff while the lease lasts. A
-   *  commit whose response was lost is not written twice, because it has released the lane. */
+  /** Commits the transition. When that fails it retries with backoff while the lease lasts, and while the store is
+   *  unreachable, busy or full: the outcome is known here only, and the lease's token protects a later holder. A commit whose
+   *  response was lost is not written twice, because it has released the lane. */
   async #apply(
     stage: Stage,
     claimed: Claimed,
@@ -279,9 +282,12 @@ export class Scheduler {
         }, claimed.pace);
         return;
       } catch (error) {
-        if (error instanceof LeaseLost || claimed.left() <= pause) throw error;
+        const isOut = isUnreachable(error) || fullOrBusy.has((error as { code?: string }).code ?? "");
+        if (error instanceof LeaseLost || this.#isShutDown || (claimed.left() <= pause && !isOut)) throw error;
         const fields = { stage: stage.name, channel: claimed.channel, err: error };
-        if (isUnreachable(error))
+        if (isOut && claimed.left() <= pause)
+          this.#options.log.debug(fields, "writing an outcome failed after the end of the lease, retrying");
+        else if (isUnreachable(error))
           this.#options.log.debug(fields, "writing an outcome failed, the store is unreachable");
         else this.#options.log.warn(fields, "writing an outcome failed, retrying");
         await this.#options.clock.sleep(pause);
@@ -289,6 +295,8 @@ export class Scheduler {
     }
   }
 }
+
+const fullOrBusy: ReadonlySet<string> = new Set(["SQLITE_FULL", "SQLITE_BUSY"]);
 
 /** Returns whether work became due on channels that are not known. */
 const hasUnknown = ({ touched }: Query): boolean => [...touched.values()].includes(null);

@@ -1,16 +1,19 @@
 // A store that fails for a moment, or for long.
 
+import { externalId } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { openPipeline, testClock } from "../support/pipeline/pipeline.ts";
-import { listen } from "../support/pipeline/stage.ts";
+import { mail, openPipeline, testClock } from "../support/pipeline/pipeline.ts";
+import { listen, watched } from "../support/pipeline/stage.ts";
+import { sqliteDatabase } from "../support/store/databases.ts";
 
-const busy = () => new Error("SQLITE_BUSY: database is locked");
+const broken = () => new Error("the store failed");
+const busy = () => Object.assign(new Error("database is locked"), { code: "SQLITE_BUSY" });
 
 /** The store, in which the next `commits` of an outcome fail: nothing is written, or only the answer is lost. */
-function failing(how: "rejected" | "answer lost") {
+function failing(how: "rejected" | "answer lost", error = broken) {
   let commits = 0;
   async function tx<T>(db: Database, work: (q: Query) => Promise<T>): Promise<T> {
     let fails = false;
@@ -24,13 +27,13 @@ function failing(how: "rejected" | "answer lost") {
       fails = outcome && commits > 0;
       if (fails && how === "rejected") {
         commits -= 1;
-        throw busy();
+        throw error();
       }
       return written;
     });
     if (!fails) return result;
     commits -= 1;
-    throw busy();
+    throw error();
   }
   return {
     fail: (next: number) => void (commits = next),
@@ -92,6 +95,57 @@ it("does not write an outcome twice when only the answer of its commit was lost"
   expect(pipeline.platform.count("ask")).toBe(1);
   // The reply's draft was claimed in that commit, and the claim's result was lost.
   expect([await pipeline.drafts(), pipeline.sent]).toEqual([["sent"], ["answer to hello"]]);
+});
+
+it.each([
+  ["that is busy", busy, ["sent"], 1],
+  ["that is unreachable", () => Object.assign(new Error("connect"), { code: "ECONNREFUSED" }), ["sent"], 1],
+  ["that fails otherwise", broken, ["sent"], 2],
+])("writes an outcome after the end of the lease to a store %s", async (_, error, drafts, sends) => {
+  const store = failing("rejected", error);
+  const attempts: number[] = [];
+  const pipeline = await openPipeline({
+    faulty: store.around,
+    rules: { on_unknown: "resend", unknown_window: 0 },
+    outbound: {
+      async send(_body, attempt) {
+        await attempt.crossing();
+        attempts.push(attempt.number);
+        if (attempts.length === 1) store.fail(Number.POSITIVE_INFINITY);
+        return { kind: "sent", id: externalId(`sent-${attempt.number}`) };
+      },
+      reconcile: async () => ({ kind: "unsure" }),
+    },
+  });
+  pipeline.sweeps();
+  await pipeline.accepts("c", mail({ text: "hello" }));
+  await pipeline.passes(150_000, 5000);
+  store.fail(0);
+  await pipeline.passes(60_000, 5000);
+  expect([await pipeline.drafts(), attempts.length]).toEqual([drafts, sends]);
+});
+
+it("sends later what was recorded, and not sent because the response of the store was lost", async () => {
+  const clock = testClock();
+  const store = await watched(() => sqliteDatabase(clock.now));
+  let lost = 0;
+  const tx: Database["tx"] = async (work, options) => {
+    const result = await store.tx(work, options);
+    if (options?.joint?.endsWith("/out") !== true || lost > 0) return result;
+    lost += 1;
+    throw new Error("Connection terminated unexpectedly");
+  };
+  const pipeline = await openPipeline({
+    clock,
+    db: { ...store, tx },
+    outbound: { reconcile: async () => ({ kind: "unsure" }) },
+    rules: { on_unknown: "hold", unknown_window: 0 },
+  });
+  pipeline.sweeps();
+  await pipeline.arrives({ text: "hello" });
+  expect([lost, pipeline.sent, await pipeline.drafts()]).toEqual([1, [], ["queued"]]);
+  await pipeline.passes(60_000);
+  expect([pipeline.sent, await pipeline.drafts()]).toEqual([["answer to hello"], ["sent"]]);
 });
 
 it("looks once a second at a store that is gone, and says so each time", async () => {

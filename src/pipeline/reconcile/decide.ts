@@ -17,11 +17,15 @@ export const notificationRules = (rules: ChannelRules, window: number): ChannelR
   unknown_window: Math.min(rules.unknown_window, window),
 });
 
-/** Returns the change of an unknown draft after the adapter's finding. Retries by policy could repeat
- *  without end: their backoff grows, and the lifetime of deferred drafts applies. */
+/** Reason of a draft that the provider does not have. */
+export const notSent = "reconcile: it was not sent";
+
+/** Returns the change of an unknown draft after the adapter's finding. `absences`: how many earlier attempts were not found.
+ *  A draft that is not found is sent again once; the lookup itself may be wrong, and would repeat the message without end.
+ *  Retries by policy could do the same: their backoff grows, and the lifetime of deferred drafts applies. */
 export function changeAfter(
   finding: Finding,
-  draft: Pick<DraftRow, "lookups" | "reconcile_left" | "attempts" | "trying_for">,
+  draft: Pick<DraftRow, "lookups" | "reconcile_left" | "attempts" | "trying_for"> & { readonly absences: number },
   rules: ReconcileRules,
   pace: Pace,
   jitter: (ms: number) => number,
@@ -32,7 +36,9 @@ export function changeAfter(
     case "sent":
       return { state: "sent", open: 0, externalId: finding.id, reason: "reconcile: the provider has it" };
     case "not-sent":
-      return { state: "queued", open: 1, reason: "reconcile: it was not sent" };
+      return draft.absences === 0
+        ? { state: "queued", open: 1, reason: notSent }
+        : byPolicy(draft, rules, pace, jitter, `${notSent}, for the second time`);
     case "unsure": {
       if (left <= 0) return byPolicy(draft, rules, pace, jitter);
       const asked = Math.max(finding.lookAgainAfterMs ?? lookDelay(draft.lookups), lookDelay(0));
@@ -53,8 +59,8 @@ function byPolicy(
   rules: ReconcileRules,
   pace: Pace,
   jitter: (ms: number) => number,
+  reason = "the outcome is unknown: it may have been sent",
 ): DraftChange {
-  const reason = "the outcome is unknown: it may have been sent";
   const blocking = rules.on_permanent_failure === "block" ? 1 : 0;
   switch (rules.on_unknown) {
     case "resend": {

@@ -2,12 +2,23 @@
 
 import type { Query } from "../../store/driver.ts";
 import { type DraftRow, draftColumns, readDraft } from "../../store/tables/drafts.ts";
+import { notSent } from "./decide.ts";
 
-/** Returns the number and start time of the newest attempt. */
-export async function lastAttempt(q: Query, draft: string): Promise<{ number: number; started_at: number } | null> {
-  const row = await q.one<{ number: number; started_at: number }>(
-    "SELECT number, started_at FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1",
+/** The newest attempt of a draft. */
+export interface LastAttempt {
+  readonly number: number;
+  /** Epoch milliseconds. */
+  readonly started_at: number;
+  /** How many earlier attempts the provider was found not to have. */
+  readonly absences: number;
+}
+
+export async function lastAttempt(q: Query, draft: string): Promise<LastAttempt | null> {
+  const row = await q.one<LastAttempt>(
+    `SELECT number, started_at, (SELECT COUNT(*) FROM attempts WHERE subject = $1 AND detail = $2) AS absences
+     FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1`,
     draft,
+    notSent,
   );
   return row ?? null;
 }

@@ -16,7 +16,7 @@ import { notificationsOf } from "../../store/tables/responders.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { changeAfter, notificationRules } from "./decide.ts";
-import { lastAttempt } from "./rows.ts";
+import { type LastAttempt, lastAttempt } from "./rows.ts";
 
 /** One claimed draft. */
 export interface DraftWork {
@@ -38,7 +38,8 @@ export async function reconcile(work: DraftWork, signal: AbortSignal, deps: Core
   const fields = { ...(trace && { trace }), channel: line.channel, draft: draft.id, finding: finding.kind };
   deps.log.info(fields, "unknown draft reconciled");
   const rules = isNotification ? notificationRules(line.rules, deps.timing.reconcile.noticeWindow) : line.rules;
-  const change = changeAfter(finding, draft, rules, paceOf(line.traits.platform), jitter);
+  const { absences } = attempt ?? { absences: 0 };
+  const change = changeAfter(finding, { ...draft, absences }, rules, paceOf(line.traits.platform), jitter);
   return async (q) => {
     await guardLease(q, work.lease);
     // A delivery receipt may have changed the draft in the meantime.
@@ -53,7 +54,7 @@ export async function reconcile(work: DraftWork, signal: AbortSignal, deps: Core
 /** Calls the adapter. An error counts as "unsure". */
 async function find(
   { line, draft }: DraftWork,
-  attempt: { readonly number: number; readonly started_at: number },
+  attempt: LastAttempt,
   signal: AbortSignal,
   deps: Core,
 ): Promise<Finding> {

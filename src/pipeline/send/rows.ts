@@ -95,6 +95,25 @@ export async function recordSending(
   return changed === 1;
 }
 
+/** Like `recordSending`. Also returns true when this attempt is recorded already: the response to that commit was lost. */
+export async function recordAnyway(
+  q: Query,
+  draft: Pick<DraftRow, "id" | "attempts">,
+  node: string,
+  token: number,
+): Promise<boolean> {
+  if (await recordSending(q, draft, node, token)) return true;
+  const own = await q.one(
+    `SELECT 1 AS own FROM drafts JOIN attempts ON subject = drafts.id AND number = drafts.attempts
+     WHERE drafts.id = $1 AND state = 'sending' AND drafts.attempts = $2 + 1 AND attempts.node = $3 AND token = $4 AND outcome IS NULL`,
+    draft.id,
+    draft.attempts,
+    node,
+    token,
+  );
+  return own !== undefined;
+}
+
 export interface Gate {
   /** Paused senders, excluded when lanes are leased. */
   readonly closed: ClosedLanes;

@@ -23,7 +23,16 @@ import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, type NextStep, nextStep, shadowCode } from "./decide.ts";
-import { type HeadRow, headDraft, isHumans, isSuperseded, leaseDrafts, Pauses, recordSending } from "./rows.ts";
+import {
+  type HeadRow,
+  headDraft,
+  isHumans,
+  isSuperseded,
+  leaseDrafts,
+  Pauses,
+  recordAnyway,
+  recordSending,
+} from "./rows.ts";
 
 interface SendDeps extends Core {
   readonly lines: () => ChannelRuntimes;
@@ -285,7 +294,7 @@ async function conclude(
   const ending = endingFor(sending, outcome, deps);
   const isSent = outcome.kind === "sent";
   await guardLease(q, lease);
-  if (recorded || (await recordSending(q, draft, node, lease.token))) {
+  if (recorded || (await recordAnyway(q, draft, node, lease.token))) {
     await endAttempt(q, draft.id, outcome.kind, isSent ? (outcome.detail ?? null) : outcome.reason);
     // No message refers to the id of a spoken reply.
     const ids = isSent && draft.session === null ? [outcome.id, ...(outcome.also ?? [])] : [];

@@ -197,3 +197,21 @@ it("needs seven statements for a mail that is sent, six of them of its own", asy
     "UPDATE lanes SET",
   ]);
 });
+
+it("is made once more when the provider does not have the message, and then left to the policy", async () => {
+  let sends = 0;
+  const pipeline = await openPipeline({
+    rules: { on_unknown: "hold" },
+    outbound: {
+      async send(_body, attempt) {
+        await attempt.crossing();
+        sends += 1;
+        return { kind: "unknown", reason: "no response" };
+      },
+      reconcile: async () => ({ kind: "not-sent" }),
+    },
+  });
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(600_000);
+  expect([sends, await pipeline.drafts()]).toEqual([2, ["held"]]);
+});

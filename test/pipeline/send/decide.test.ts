@@ -142,15 +142,24 @@ describe("a finding about an unknown draft", () => {
     [{ kind: "unsure" }, 3, -1, { on_unknown: "resend" }, { state: "queued", open: 1 }],
     [{ kind: "unsure" }, 3, -1, { on_unknown: "drop" }, { state: "dropped", open: 0 }],
   ])("%o after %i lookups with %s ms left under %o", (finding, looks, left, policy, change) => {
-    const draft = { lookups: looks, reconcile_left: left, attempts: 1, trying_for: 0 };
+    const draft = { lookups: looks, reconcile_left: left, attempts: 1, trying_for: 0, absences: 0 };
     expect(changeAfter(finding, draft, rules(policy), "mail", exactly)).toMatchObject(change);
+  });
+
+  it.each<[ChannelRules["on_unknown"], object]>([
+    ["hold", { state: "held", open: 0 }],
+    ["drop", { state: "dropped", open: 0 }],
+    ["resend", { state: "queued", open: 1, dueInMs: 30_000 }],
+  ])("that is missing at the provider for the second time is treated by policy: %s", (on_unknown, change) => {
+    const draft = { lookups: 0, reconcile_left: 1000, attempts: 2, trying_for: 0, absences: 1 };
+    expect(changeAfter({ kind: "not-sent" }, draft, rules({ on_unknown }), "mail", exactly)).toMatchObject(change);
   });
 
   it("is retried by policy with a growing backoff, until the lifetime is over", () => {
     const after = (attempts: number, tried: number) =>
       changeAfter(
         { kind: "unsure" },
-        { lookups: 3, reconcile_left: 0, attempts, trying_for: tried },
+        { lookups: 3, reconcile_left: 0, attempts, trying_for: tried, absences: 0 },
         rules({ on_unknown: "resend" }),
         "mail",
         exactly,

@@ -58,6 +58,8 @@ export interface SmtpPeerOptions {
   readonly arrive?: (mail: ReceivedMail) => Promise<void> | void;
   /** Does not offer SMTPUTF8 (RFC 6531). */
   readonly withoutUtf8?: boolean;
+  /** Announced as SIZE (RFC 1870), in bytes. Default: 50 MB. */
+  readonly size?: number;
   /** Further connections are answered with 421. */
   readonly maxClients?: number;
   /** Text of the answer after the dot, in place of `OK`: `2.0.0 Ok <id@server>`. */
@@ -110,7 +112,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     authOptional: options.users === undefined && options.token === undefined,
     authMethods: options.token ? ["PLAIN", "LOGIN", "XOAUTH2"] : ["PLAIN", "LOGIN"],
     allowInsecureAuth: true,
-    size: 50_000_000,
+    size: options.size ?? 50_000_000,
     hideSMTPUTF8: options.withoutUtf8 === true,
     disabledCommands: [
       ...(options.tls?.mode === "starttls" ? [] : ["STARTTLS" as const]),

@@ -40,6 +40,14 @@ it("hands a mail over once, with the crossing called", async () => {
   expect(mail?.raw).toContain("It is here.");
 });
 
+it("refuses a mail that exceeds the size that the server announces, before any of it is sent", async () => {
+  const small = await startSmtpPeer({ users: { support: "secret" }, size: 100 });
+  const { outcome, crossed } = await send({}, small.port);
+  expect(outcome).toMatchObject({ kind: "refused", code: "5.3.4", scope: "draft" });
+  expect([crossed, small.arrived]).toEqual([false, []]);
+  await small.close();
+});
+
 const reply = (code: number, text: string): Fault => ({ kind: "reply", code, text });
 const reset: Fault = { kind: "reset" };
 const silence: Fault = { kind: "silence" };
