@@ -86,7 +86,8 @@ export class TwilioSender {
     const age = this.#channel.clock.now() - attempt.startedAt.getTime();
     if (age < processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs - age };
     const since = attempt.startedAt.getTime() - skewMs;
-    const found = await candidates(this.#client, text, since, signal);
+    const listed = await candidates(this.#client, text, since, signal);
+    const found = listed.filter((one) => bodyOf(one) !== "");
     const mine = found.find(({ sid }) => this.#owners.get(sid) === attempt.key);
     if (mine) return { kind: "sent", id: externalId(mine.sid) };
     const free: MessageInstance[] = [];
@@ -97,7 +98,9 @@ export class TwilioSender {
       this.#own(first.sid, attempt.key);
       return { kind: "sent", id: externalId(first.sid) };
     }
-    if (age < 2 * processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs };
+    // A redacted text may be ours.
+    const isRedacted = listed.some((one) => bodyOf(one) === "" && !this.#owners.has(one.sid));
+    if (isRedacted || age < 2 * processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs };
     // Identical messages to the same recipient, all known before this process began. They belong to other
     // drafts, or the status of our own text is being stored at this moment. The next poll decides.
     const doubted = this.#doubts.get(attempt.key) ?? this.#channel.clock.now();
@@ -133,7 +136,12 @@ function callbackOf(channel: Channel, settings: TwilioSettings): string | null {
   return !settings.statusCallback || (isLocal(url) && !isLocal(settings.apiUrl)) ? null : url.href;
 }
 
-/** Returns our texts with this body to this recipient since that time. A queued text has no send date,
+/** Returns the body as we sent it; the empty string when it was redacted (POST of an empty Body). Trial accounts
+ *  send each text with a prefix. Source: Twilio's documentation of trial accounts and of message redaction. */
+const bodyOf = ({ body }: MessageInstance): string =>
+  (body ?? "").replace(/^Sent from your Twilio trial account - /, "").trim();
+
+/** Returns our texts with this body, or a redacted one, to this recipient since that time. A queued text has no send date,
  *  so the newest texts are also listed without a date. */
 async function candidates(
   client: TwilioClient,
@@ -157,7 +165,7 @@ async function candidates(
   return [...all.values()].filter(
     (one) =>
       one.direction.startsWith("outbound") &&
-      (one.body ?? "").trim() === text.body.trim() &&
+      ["", text.body.trim()].includes(bodyOf(one)) &&
       // The API returns whole seconds.
       one.dateCreated.getTime() + 1000 > since &&
       (text.service === null || one.messagingServiceSid === text.service),

@@ -72,6 +72,22 @@ describe("a text without an answer", () => {
     });
   });
 
+  it("is found behind the prefix of a trial account", async () => {
+    const here = openTwilio(api.url);
+    const sid = await lost(here, "Your table is booked.");
+    Object.assign(api.sent.at(-1) ?? {}, { body: "Sent from your Twilio trial account - Your table is booked." });
+    expect(await look(here, "Your table is booked.", 90 * seconds)).toEqual({ kind: "sent", id: sid });
+  });
+
+  it("is unsure while a redacted text may be ours", async () => {
+    const here = openTwilio(api.url);
+    await lost(here, "Redacted.");
+    Object.assign(api.sent.at(-1) ?? {}, { body: "" });
+    expect(await look(here, "Redacted.", 90 * seconds)).toMatchObject({ kind: "unsure" });
+    Object.assign(api.sent.at(-1) ?? {}, { body: "Another text." });
+    expect(await look(here, "Redacted.", 90 * seconds)).toEqual({ kind: "not-sent" });
+  });
+
   it("that is nowhere is looked for twice before it is called not sent", async () => {
     const here = openTwilio(api.url);
     expect(await look(here, "Nowhere.", 31 * seconds)).toEqual({
