@@ -9,7 +9,7 @@ import type { ExternalId, InboundEvent, MessageEvent, Party, Refusal, ThreadToke
 import { attachmentsOf, notesOnFiles, type Omitted } from "./attachments.ts";
 import type { EmailConfig } from "./config.ts";
 import type { Listed } from "./imap/mailbox.ts";
-import { type Identity, identity, isListed, mailboxesOf, surrogateId } from "./parse/headers.ts";
+import { dateOf, type Identity, identity, isListed, mailboxesOf, surrogateId } from "./parse/headers.ts";
 import { deliveries } from "./parse/machine/bounce.ts";
 import { classify, type MachineFinding } from "./parse/machine/classify.ts";
 import type { Mail, Mailbox, SenderAuth } from "./parse/mail.ts";
@@ -140,7 +140,7 @@ function messageOf(
     ...(replyTo ? { replyTo: partyOf(replyTo) } : {}),
     ...(others.length > 0 ? { cc: others.map(partyOf) } : {}),
     thread: threadOf(self, mail),
-    sentAt: new Date(arrival.listed.arrived ?? mail.date ?? arrival.now),
+    sentAt: new Date(arrivalTime(arrival, mail)),
     ...(mail.subject ? { subject: mail.subject } : {}),
     // Ciphertext is not text. A message with winmail.dat still has readable text.
     text: refusal?.hold && mail.sealed !== null && refusal.code !== "winmail" ? "" : mail.text,
@@ -153,6 +153,22 @@ function messageOf(
     ...(config.sender_auth.mode === "off" ? {} : { sender }),
     ...(raw === null ? {} : { raw }),
   };
+}
+
+/** In ms. Clocks and time zones are wrong by hours. */
+const copiedAfter = 2 * 86_400_000;
+
+/** Returns INTERNALDATE. A program that appends an old message without its date, such as a migration, makes it the time of the
+ *  copy. Date and the topmost Received then agree that the message is days older, and the newer of the two is returned. One of
+ *  them alone proves nothing: the author's clock may be wrong, or the message waited in a queue. A message that a person
+ *  moves keeps its INTERNALDATE (RFC 3501, 6.4.7); where a program loses it, its age counts as well. */
+function arrivalTime({ listed: { arrived }, now }: Arrival, mail: Mail): number {
+  if (arrived === null) return mail.date ?? now;
+  const received = mail.headers.find(({ name }) => name === "received")?.value ?? "";
+  const receivedAt = dateOf(received.slice(received.lastIndexOf(";") + 1));
+  if (mail.date === null || receivedAt === null) return arrived;
+  const delivered = Math.max(mail.date, receivedAt);
+  return arrived - delivered > copiedAfter ? delivered : arrived;
 }
 
 function threadOf(self: Identity, mail: Mail): MessageEvent["thread"] {

@@ -217,6 +217,11 @@ export const emailCases: Cases = {
     },
     reportedBounce: ofMail,
     guessedBounce: (f, text) => f(mailWith(text), true, () => true),
+    incompleteBounce: (f, text) => {
+      const recipients = [{ address: text, action: "", status: "", diagnostic: text }];
+      const report = { type: "delivery-status", recipients, about: [text], envelopeId: text };
+      return f({ ...mailWith(text), report }, true, () => true);
+    },
   },
   "adapters/email/parse/quotes/lines.ts": {
     attributionIn: one,
@@ -254,6 +259,7 @@ export const emailCases: Cases = {
   },
   "adapters/email/parse/headers.ts": {
     isDaemon: one,
+    isMailServer: (f, text) => f({ address: text, name: text }),
     lettersOf: one,
     localOf: one,
     decodeText: (f, text) => [f(Buffer.from(text), null), f(Buffer.from(text), text), f(Buffer.from(text), "utf-7")],
@@ -315,7 +321,7 @@ export const emailCases: Cases = {
     },
   },
   "adapters/email/parse/special-parts.ts": {
-    reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
+    reportOf: (f, text) => [true, false].map((server) => f(partWith(text, "message/delivery-status"), server)),
     idsOfReturned: bytes,
     sealedInFiles: (f, text) => [
       f([{ mediaType: text, name: text }]),

@@ -10,7 +10,8 @@ export interface Mailbox {
 }
 
 export interface Mail {
-  /** Hex SHA-256 over Message-ID, Date and the author's text: the same for every copy of one message (`digestOf`). */
+  /** Hex SHA-256 over Message-ID, Date, subject, the author's text and the files: the same for every copy of one message
+   *  (`digestOf`). */
   readonly digest: string;
   /** With angle brackets as received; null when missing or malformed. */
   readonly messageId: string | null;
@@ -44,7 +45,7 @@ export interface Mail {
   /** The original sender, when the message is a forward that names it. */
   readonly forwardedFrom: Mailbox | null;
   readonly attachments: readonly MailAttachment[];
-  /** The parts of a multipart/report, or null. */
+  /** The parts of a report, or null (`reportOf`). */
   readonly report: DeliveryReport | null;
   /** METHOD of the first calendar part (RFC 5546), lower-cased; "" when the part has none; null without
    *  a calendar part. */

@@ -11,13 +11,20 @@ const maxBytes = 200_000;
 
 type MimeFields = ReadonlyMap<string, string>;
 
-/** Returns the report in a message, or null when it has none. */
-export function reportOf(root: MimePart): DeliveryReport | null {
+/** Returns the report in a message, or null when it has none. `fromServer`: the message has the null sender or is from a
+ *  mail server. Gateways repack the reports of mail servers, so their parts count in any structure. In other messages they
+ *  count in a multipart/report only: elsewhere they are attachments, such as those of a bounce that a customer forwards. */
+export function reportOf(root: MimePart, fromServer: boolean): DeliveryReport | null {
   const parts = [...walk(root)];
-  const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
-  const receipt = parts.find((part) => /^message\/(?:global-)?disposition-notification$/.test(part.mediaType));
-  const abuse = parts.find((part) => part.mediaType === "message/feedback-report");
-  const reportType = root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
+  const top = reportIn(root);
+  const counted = top !== null || fromServer ? parts : [];
+  const status = counted.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
+  const receipt = counted.find((part) => /^message\/(?:global-)?disposition-notification$/.test(part.mediaType));
+  // Providers send abuse reports from addresses of any name, some as multipart/mixed. A file counts as above.
+  const abuse = [...counted, ...parts.filter((part) => !isFile(part))].find(
+    (part) => part.mediaType === "message/feedback-report",
+  );
+  const reportType = (top?.parameters["report-type"] ?? "").toLowerCase();
   const found = status ?? receipt ?? abuse;
   if (found === undefined && reportType === "") return null;
   const groups = found === undefined ? [] : fieldGroups(latin(found.content));
@@ -33,6 +40,16 @@ export function reportOf(root: MimePart): DeliveryReport | null {
     ],
     envelopeId: envelopeIdOf(groups),
   };
+}
+
+const isFile = ({ disposition, fileName }: MimePart): boolean => disposition === "attachment" || fileName !== null;
+
+/** Returns the multipart/report that a message consists of, or null. A signature (S/MIME receipts) or the footer of a list
+ *  makes it the first part of another multipart. */
+function reportIn(root: MimePart): MimePart | null {
+  let part: MimePart | undefined = root;
+  while (part?.multipart === "signed" || part?.multipart === "mixed") part = part.children[0];
+  return part?.mediaType === "multipart/report" ? part : null;
 }
 
 function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][] {

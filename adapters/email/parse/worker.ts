@@ -15,7 +15,9 @@ import {
   findMarkers,
   headerOf,
   isBroken,
+  isDaemon,
   isForwardSubject,
+  isMailServer,
   isReplySubject,
   keyIn,
   mailboxesOf,
@@ -29,6 +31,7 @@ import { htmlToText } from "./html/text.ts";
 import type { Mail, ParseJob, ParseResponse, ParseResult, ReadResult, SenderAuth } from "./mail.ts";
 import { bodyOf, type HeaderField, isOnlyText, type MimePart, readTree, walk } from "./mime.ts";
 import { isForwardLine } from "./quotes/lines.ts";
+import { replyPrefixes } from "./quotes/phrases.ts";
 import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 import { repaired } from "./raw-headers.ts";
 import { calendarMethodOf, reportOf, sealedIn } from "./special-parts.ts";
@@ -96,10 +99,10 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const root = await readTree(raw);
   const headers = root.headers.some(isBroken) ? repaired(root, raw) : root.headers;
   const onlyText = isOnlyText(root);
-  const report = onlyText ? null : reportOf(root);
   const subject = textOf(headerOf(headers, "subject"));
   const ids = idsOf(headers);
   const people = peopleOf(headers);
+  const report = onlyText ? null : reportOf(root, isFromServer(people));
   const byPrefix = report === null && isForwardSubject(subject);
   const options = trimOptions({ root, subject, ...ids, ...people }, own, byPrefix);
   const read = bodyOf(root, options);
@@ -140,6 +143,10 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     sealed: onlyText && !text.includes("-----BEGIN PGP MESSAGE-----") ? null : sealedIn(root, text),
   };
 }
+
+/** True for the null sender and for mail servers. Some servers deliver the null sender as `mailer-daemon@...`. */
+const isFromServer = ({ from, returnPath }: Pick<Mail, "from" | "returnPath">): boolean =>
+  returnPath === "" || isDaemon(returnPath ?? "") || from.some(isMailServer);
 
 /** True for a forward by its body: a line of the bounded text announces the forwarded message, before
  *  any response to another message could. */
@@ -251,22 +258,53 @@ export interface Identified {
 
 /** Returns the SHA-256 digest in hex. Runs in time linear in the size of the message. */
 export function digestOf({ messageId, date, from, subject, root }: Identified): string {
-  const fields: (readonly [string, string | Uint8Array])[] = [
+  const fields: (readonly [string, string])[] = [
     ["message-id", messageId ?? ""],
     ["date", String(dateOf(date) ?? date?.trim() ?? "")],
     ["words", letters(withoutFooter(textIn(root)))],
   ];
-  // Without a Message-ID the digest covers every field that can distinguish two messages.
   if (messageId === null) {
+    // Nothing else names the message, so every field that can distinguish two messages is covered as it is.
     for (const address of from) fields.push(["from", address]);
     fields.push(["subject", subject]);
-    for (const leaf of leaves(root)) if (!isText(leaf)) fields.push(["file", leaf.content]);
+    for (const leaf of leaves(root)) if (!isText(leaf)) fields.push(["file", digestOfFile(leaf)]);
+  } else {
+    // Scanners and forms use one Message-ID for all their messages, and the same text.
+    fields.push(["subject", subjectWords(subject)]);
+    for (const file of filesIn(root)) fields.push(["file", digestOfFile(file)]);
   }
-  const parts = fields.flatMap(([name, value]) => [`${name} ${value.length}\n`, value]);
-  const bytes = parts.some((part) => typeof part !== "string")
-    ? Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part)))
-    : parts.join("");
-  return hash("sha256", bytes, "hex");
+  return hash("sha256", fields.map(([name, value]) => `${name} ${value.length}\n${value}`).join(""), "hex");
+}
+
+/** Returns the letters of a subject without tags ("[Talk]") and prefixes of answers: lists add tags before and after "Re:".
+ *  A subject of tags only is returned with them. */
+function subjectWords(subject: string): string {
+  let rest = subject;
+  for (let step = 0; step < 10; step++) {
+    const prefix = /^\s{0,5}([^\s:：[\]]{1,20})\s{0,5}[:：]/.exec(rest);
+    const isAnswer = replyPrefixes.has(prefix?.[1]?.toLowerCase() ?? "");
+    const cut = (isAnswer ? prefix?.[0] : undefined) ?? /^\s{0,5}\[[^\]]{1,60}\]/.exec(rest)?.[0];
+    if (cut === undefined) break;
+    rest = rest.slice(cut.length);
+  }
+  return letters(rest.slice(0, 1000)) || letters(subject.slice(0, 1000));
+}
+
+/** Returns the files that every copy of a message has. Lists that remove HTML remove the alternatives of the text and the
+ *  pictures of the HTML; a footer breaks a signature, which some lists remove. */
+function filesIn(part: MimePart): MimePart[] {
+  if (part.multipart === null) return isText(part) ? [] : [part];
+  if (part.multipart === "alternative") return [];
+  if (part.multipart === "signed") return part.children.slice(0, 1).flatMap(filesIn);
+  const isPicture = (one: MimePart) => part.multipart === "related" && one.mediaType.startsWith("image/");
+  return part.children.filter((one) => !isPicture(one)).flatMap(filesIn);
+}
+
+/** Servers change the line ends of text. */
+function digestOfFile({ mediaType, content }: MimePart): string {
+  if (!/^(?:text|message)\//.test(mediaType)) return hash("sha256", content, "hex");
+  const text = Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString("latin1");
+  return hash("sha256", text.replaceAll("\r", "").trimEnd(), "hex");
 }
 
 /** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and format=flowed. Of very

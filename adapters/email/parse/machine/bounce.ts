@@ -34,7 +34,7 @@ export function reportedBounce(mail: Mail): Bounce | null {
     permanent: failed.every((one) => isPermanent(one.status, one.diagnostic)),
     recipients: [...new Set(failed.map((one) => one.address).filter((address) => address !== ""))],
     guessed: false,
-    about: report.about.length > 0 ? report.about : embeddedIds(mail),
+    about: returnedIds(mail),
     envelopeId: report.envelopeId,
     detail: `${first.status} ${first.diagnostic}`.trim().slice(0, 500),
   };
@@ -53,18 +53,43 @@ function isPermanent(status: string, diagnostic: string): boolean {
  *  message has the null sender or names the recipients that failed. */
 export function guessedBounce(mail: Mail, daemon: boolean, isOurs: (messageId: string) => boolean): Bounce | null {
   const names = mail.headers.some(({ name }) => name === "x-failed-recipients");
-  if (!names && !soundsFailed(mail)) return null;
-  const text = mail.fullText.slice(0, 20_000);
-  const answered = daemon ? [...mail.inReplyTo, ...mail.references].filter(isOurs) : [];
-  const about = [...new Set([...embeddedIds(mail), ...answered])];
+  return names || soundsFailed(mail) ? bounceInText(mail, statusOf(mail), daemon, isOurs) : null;
+}
+
+/** Detects the bounce in a delivery report that names no recipient with an action or a status. Without these fields a report
+ *  of a delay or of a delivery looks the same, so the text must say that the delivery has failed. */
+export function incompleteBounce(mail: Mail, daemon: boolean, isOurs: (messageId: string) => boolean): Bounce | null {
+  const { report } = mail;
+  if (report?.type !== "delivery-status") return null;
+  if (report.recipients.some((one) => one.action !== "" || one.status !== "")) return null;
+  const texts = beginningOf(mail);
+  if (delayedSubject.test(mail.subject) || texts.some((text) => noFailure.test(text))) return null;
+  const code = statusOf(mail);
+  const isFailure = code.startsWith("5") || texts.some((text) => failures.test(text));
+  return isFailure ? bounceInText(mail, code, daemon, isOurs) : null;
+}
+
+/** Returns the first status code of the text, or of the diagnostics of recipients without a status; "" without one. */
+function statusOf({ fullText, report }: Mail): string {
+  const diagnostics = report?.recipients.map((one) => one.diagnostic) ?? [];
+  return statusIn([fullText.slice(0, 20_000), ...diagnostics].join("\n"));
+}
+
+function bounceInText(
+  mail: Mail,
+  code: string,
+  daemon: boolean,
+  isOurs: (messageId: string) => boolean,
+): Bounce | null {
+  const returned = returnedIds(mail);
+  const about = returned.length === 0 && daemon ? answeredIds(mail).filter(isOurs) : returned;
   const recipients = failedRecipients(mail).filter((address) => !about.some((id) => id.includes(address)));
   // A daemon sender alone, or an id alone, may be any automatic message. With the text of a failure
   // (checked above), an id, or a recipient in a daemon's message, is sufficient.
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
-  const code = statusIn(text);
   const passing =
     (code !== "" && !isPermanent(code.includes(".") ? code : `${code[0]}.0.0`, "")) ||
-    /delayed|warning|still being retried|will (?:re)?try|not yet/i.test(mail.subject);
+    delayedSubject.test(mail.subject);
   return {
     kind: "bounce",
     permanent: !passing,
@@ -76,6 +101,12 @@ export function guessedBounce(mail: Mail, daemon: boolean, isOurs: (messageId: s
   };
 }
 
+/** Matches the subject of a report that announces a retry. */
+const delayedSubject = /delayed|warning|still being retried|will (?:re)?try|not yet/i;
+/** Matches the text of a report of a delay or of a delivery. */
+const noFailure =
+  /\bdelay|still being retried|be retried|will (?:re)?try|will (?:keep|continue)|not yet|delivered yet|warning message|\(success\)|(?<!not )(?:been|was) successfully|noch nicht|verzögert|erfolgreich zugestellt|retardé|différé|pas encore|retrasad|todavía no|ritardo|vertraagd|opóźni/i;
+
 /** Returns the first enhanced status code of the text, else the first response code; "" without one. IP
  *  addresses like 5.9.12.33 are skipped. */
 function statusIn(text: string): string {
@@ -84,13 +115,25 @@ function statusIn(text: string): string {
 }
 
 const failures =
-  /undeliver|not (?:be )?delivered|n['’]t (?:be )?delivered|unable to deliver|address not found|(?:wasn|couldn)['’]t (?:be )?found|delivery (?:status|failure|failed|has failed|problem|error|report|notification)|failure notice|returned (?:mail|to sender)|mail delivery|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
+  /undeliver|not (?:be )?delivered|n['’]t (?:be )?delivered|unable to deliver|address not found|(?:wasn|couldn)['’]t (?:be )?found|delivery (?:failure|failed|has failed|problem|error)|failure notice|returned (?:mail|to sender)|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
 
-function soundsFailed(mail: Mail): boolean {
-  return failures.test(mail.subject.slice(0, 500)) || failures.test(mail.fullText.slice(0, 3000));
-}
+/** Matches every report of a mail server, also that of a delivery. */
+const reports = /delivery (?:status|report|notification)|mail delivery/i;
 
-/** Returns the ids of the returned message: in an attached message, or pasted into the text as header lines. */
+const soundsFailed = (mail: Mail): boolean =>
+  beginningOf(mail).some((text) => failures.test(text) || reports.test(text));
+
+const beginningOf = (mail: Mail): readonly string[] => [mail.subject.slice(0, 500), mail.fullText.slice(0, 3000)];
+
+/** Returns the Message-IDs of the returned message. */
+const returnedIds = (mail: Mail): readonly string[] =>
+  mail.report !== null && mail.report.about.length > 0 ? mail.report.about : embeddedIds(mail);
+
+/** Returns the Message-IDs that the report itself answers. Only the last reference is the returned message; the others are
+ *  of its thread, with our earlier replies among them. */
+const answeredIds = (mail: Mail): readonly string[] => [...new Set([...mail.inReplyTo, ...mail.references.slice(-1)])];
+
+/** Returns the Message-IDs of a returned message that is attached, or pasted into the text as header lines. */
 function embeddedIds(mail: Mail): string[] {
   const attached = mail.attachments
     .filter((file) => /^(?:message\/|text\/rfc822)/.test(file.mediaType))
@@ -107,7 +150,8 @@ function embeddedIds(mail: Mail): string[] {
 function failedRecipients(mail: Mail): string[] {
   const named = mail.headers
     .filter((header) => header.name === "x-failed-recipients")
-    .flatMap((header) => header.value.split(","));
+    .flatMap((header) => header.value.split(","))
+    .concat(mail.report?.recipients.map((one) => one.address) ?? []);
   const inText = mail.fullText
     .slice(0, 20_000)
     .split("\n")
@@ -149,8 +193,11 @@ export function deliveries(
 }
 
 function aboutOf(self: Identity, mail: Mail, bounce: Bounce, recipient: string | null): DeliveryEvent["about"] {
-  const sent = [...new Set([...bounce.about, ...mail.inReplyTo, ...mail.references])];
-  const key = keyIn(self, bounce.envelopeId) ?? sent.map((id) => self.keyOf(id)).find((found) => found !== null);
+  // A server may have replaced our Message-ID. The report's own headers then name our earlier replies of the thread, which
+  // have not bounced, so they decide only when the report has no Message-ID of the returned message.
+  const bounced = bounce.about.length > 0 ? bounce.about : answeredIds(mail);
+  const sent = [...new Set([...bounced, ...mail.inReplyTo])];
+  const key = keyIn(self, bounce.envelopeId) ?? bounced.map((id) => self.keyOf(id)).find((found) => found !== null);
   return {
     ...(key ? { key } : {}),
     ...(sent.length > 0 ? { sent: sent as ExternalId[] } : {}),

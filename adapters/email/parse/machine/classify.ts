@@ -2,10 +2,11 @@
 // other programs). Pure. The order matters: the first match is returned, and the kinds most likely to cause a mail
 // loop come first.
 
-import { isDaemon, isListed, lettersOf, localOf } from "../headers.ts";
+import { isDaemon, isListed, isMailServer, lettersOf, localOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { type Bounce, guessedBounce, reportedBounce } from "./bounce.ts";
+import { type Bounce, guessedBounce, incompleteBounce, reportedBounce } from "./bounce.ts";
 import {
+  absenceNounsByLetter,
   absenceStarts,
   absenceStartsByLetter,
   announcements,
@@ -54,7 +55,7 @@ export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
   const absence = isExpected ? null : absenceBySubject(mail, (id) => own.isOurs(id));
   return (
     ownMail(mail, own) ??
-    (mail.report && reportedBounce(mail)) ??
+    (mail.report && (reportedBounce(mail) ?? incompleteBounce(mail, isByServer(mail), (id) => own.isOurs(id)))) ??
     report(mail) ??
     unreportedBounce(mail, own) ??
     forged(mail) ??
@@ -118,11 +119,12 @@ function isComplaint(mail: Mail): boolean {
 
 /** A bounce without a machine-readable part has the null sender or is from a mail server. */
 function unreportedBounce(mail: Mail, own: OwnIdentity): Bounce | null {
-  const { address = "", name = "" } = mail.from[0] ?? {};
-  const daemon = isDaemon(address) || /mail delivery (?:sub)?system|mailer-daemon/i.test(name);
+  const daemon = isByServer(mail);
   if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
   return guessedBounce(mail, daemon, (id) => own.isOurs(id));
 }
+
+const isByServer = ({ from: [first] }: Mail): boolean => first !== undefined && isMailServer(first);
 
 function forged(mail: Mail): Refused | null {
   if (mail.fromFields === 1 && mail.from.length === 1) return null;
@@ -180,12 +182,12 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
   if (mail.returnPath === "" && own.rewritten?.via !== "form")
     return refused("null-sender", "the mail has the null sender");
   // The response goes to Reply-To when that header is present.
-  const others = [mail.sender?.address, ...mail.replyTo.map((one) => one.address)].filter(
-    (address) => address !== undefined,
-  );
-  if (isNoReply(from) || mail.replyTo.some((one) => isNoReply(one.address)))
-    return refused("no-reply", "the sender's address accepts no replies");
-  if (isProgram(from) || others.some(isDaemon)) return refused("machine", "the sender's address is a program's");
+  const answered = [from, ...mail.replyTo.map((one) => one.address)];
+  if (answered.some(isNoReply)) return refused("no-reply", "the sender's address accepts no replies");
+  // Relays that send for people write their own "bounces@..." into Sender, so only a mail server counts there.
+  const isSentByServer = mail.sender !== null && isDaemon(mail.sender.address);
+  if (isSentByServer || answered.some((one) => isProgram(one) || isDaemon(one)))
+    return refused("machine", "the sender's address is a program's");
   return null;
 }
 
@@ -273,13 +275,13 @@ interface AbsenceFinding {
  *  of an absence message. "Re: On vacation" repeats the subject of a customer or of a program; a human decides. */
 function absenceBySubject(mail: Mail, isOurs: (messageId: string) => boolean): AbsenceFinding | null {
   const { subject, isAnswer } = bareSubject(mail.subject.slice(0, 1000).toLowerCase());
-  const rest = afterAbsence(subject);
-  if (rest === null) return null;
   const cited = [...mail.inReplyTo, ...mail.references];
+  const rest = afterAbsence(subject);
+  if (rest === null) return isAnswer ? null : absenceByNoun(subject, cited.length > 0);
   const suppress = firstValue(mail, "x-auto-response-suppress");
   const isAnnounced = announcements.some((start) => subject.startsWith(start));
-  const repeats = answerPrefix.test(rest.replace(/^[\s:：–-]{1,5}/, ""));
-  const isForm = repeats || /^[\s.!]{0,5}$/.test(rest) || (isAnnounced && /^\s{0,3}[:：]/.test(rest));
+  const repeats = isAnsweredSubject(rest);
+  const isForm = repeats || isEnd(rest) || (isAnnounced && /^\s{0,3}[:：]/.test(rest));
   const sign = [
     suppress !== "" && suppress !== "none" && "X-Auto-Response-Suppress",
     mail.returnPath === "" && "the null sender",
@@ -293,6 +295,19 @@ function absenceBySubject(mail: Mail, isOurs: (messageId: string) => boolean): A
   const mayBe = isAnswer ? isForm && cited.some(isOurs) : isForm || cited.length > 0;
   return mayBe ? { kind: "held", reason: "an out-of-office subject" } : null;
 }
+
+/** Customers write "Urlaub" above a question of their own. A program writes it in front of the answered subject ("Vacation: Re:
+ *  My parcel"); when it replaces the subject of the answered mail, a human decides. */
+function absenceByNoun(subject: string, answers: boolean): AbsenceFinding | null {
+  const rest = restAfter(subject, absenceNounsByLetter);
+  if (rest === null) return null;
+  const repeats = isAnsweredSubject(rest);
+  if (repeats && answers) return { kind: "refused", reason: "an absence and the subject of the answered mail" };
+  return repeats || (answers && isEnd(rest)) ? { kind: "held", reason: "the subject of an absence message" } : null;
+}
+
+const isAnsweredSubject = (rest: string): boolean => answerPrefix.test(rest.replace(/^[\s:：–-]{1,5}/, ""));
+const isEnd = (rest: string): boolean => /^[\s.!]{0,5}$/.test(rest);
 
 /** Removes prefixes of answers and tags ("[EXT]"), in any order. A tag that names an automatic response begins the subject:
  *  "[Auto-Reply] My parcel". */
@@ -313,13 +328,19 @@ function bareSubject(text: string): { readonly subject: string; readonly isAnswe
 
 /** Returns the text after the phrase with which an out-of-office subject (lower case) begins; null for another subject. */
 function afterAbsence(subject: string): string | null {
-  for (const words of absenceStartsByLetter.get(subject.charAt(0)) ?? []) {
+  const rest = restAfter(subject, absenceStartsByLetter);
+  if (rest !== null) return rest;
+  return subject.endsWith(")") && absenceStarts.some((words) => subject.endsWith(`(${words})`)) ? "" : null;
+}
+
+function restAfter(subject: string, starts: ReadonlyMap<string, readonly string[]>): string | null {
+  for (const words of starts.get(subject.charAt(0)) ?? []) {
     if (!subject.startsWith(words)) continue;
     const rest = subject.slice(words.replace(/[:：]$/, "").length);
     // "Afwezig" does not begin "Afwezigheidsverzekering". Other scripts write without spaces.
     if (!/^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]/u.test(rest)) return rest;
   }
-  return subject.endsWith(")") && absenceStarts.some((words) => subject.endsWith(`(${words})`)) ? "" : null;
+  return null;
 }
 
 type Headers = Pick<Mail, "headers">;

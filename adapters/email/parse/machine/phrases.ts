@@ -24,7 +24,11 @@ export const announcements: readonly string[] = [
 const absences: readonly string[] = [
   "out of office|out of the office|ooo|i am away|on vacation|on leave|away from my mail|i am out of office|i am out of the office",
   "i'm out of office|i'm out of the office|i am currently out of the office|i am on vacation|i'm on vacation|i am on leave|i'm on leave",
-  "abwesenheit|abwesend|nicht im büro|ich bin im urlaub|außer haus",
+  "i am on annual leave|i'm on annual leave|i am on holiday|i'm on holiday|i am currently on vacation|i am currently on holiday|i am currently on leave|i am currently on annual leave|i am on parental leave|i am on maternity leave",
+  "abwesenheit|abwesend|nicht im büro|ich bin im urlaub|ich bin derzeit im urlaub|ich bin zurzeit im urlaub|ich bin in elternzeit|außer haus",
+  "je suis en congé|je suis en congés|je suis en vacances|je suis absent|je suis absente|estoy de vacaciones|estoy ausente",
+  "sono in ferie|sono assente|ik ben op vakantie|ik ben met vakantie|ik ben afwezig|estou de férias|estou em férias|estou ausente",
+  "jestem na urlopie|jag är på semester|jeg er på ferie|olen lomalla|jsem na dovolené|я в отпуске|izindeyim|szabadságon vagyok|sunt în concediu|είμαι σε άδεια",
   "absence du bureau|absent du bureau|absente du bureau|absence :|en congé|en congés",
   "fuera de la oficina|fuera de oficina|ausente de la oficina|fuori sede|fuori ufficio|assente dall'ufficio",
   "niet aanwezig|afwezig|afwezigheid|buiten kantoor|ausência do escritório|fora do escritório|ausência temporária",
@@ -34,10 +38,23 @@ const absences: readonly string[] = [
   "εκτός γραφείου|不在通知|不在:|不在：|外出中|外出办公|不在办公室|부재 중|부재중|מחוץ למשרד|خارج المكتب|vắng mặt",
 ].flatMap((words) => words.split("|"));
 
-/** Both kinds. */
+/** Absences that are also the subjects of customers' questions; lower case, the longer of two with one beginning first. Alone
+ *  they reveal nothing. */
+const absenceNouns: readonly string[] = [
+  "vacation|on holiday|holidays|holiday|on annual leave|annual leave|parental leave|maternity leave|away from",
+  "urlaub|im urlaub|in urlaub|elternzeit|in elternzeit|mutterschutz|ausser haus",
+  "absence|absente|absent|congés|congé|vacances|en vacances|vacaciones|de vacaciones|ausente|ausencia",
+  "ferie|in ferie|assente|assenza|vakantie|op vakantie|met vakantie|met verlof|férias|de férias|em férias|ausência",
+  "urlop|na urlopie|nieobecny|nieobecna|semester|på semester|på ferie|loma|poissa|dovolená|dovolenka|na dovolené|nepřítomen|neprítomný",
+  "отпуск|отсутствие|відпустка|у відпустці|izinde|izin|yıllık izin|szabadság|szabadságon|concediu|άδεια|σε άδεια",
+  "休暇中|休暇|不在|休假|外出|휴가 중|휴가|부재|חופשה|בחופשה|إجازة|في إجازة|cuti|sedang cuti|nghỉ phép",
+].flatMap((words) => words.split("|"));
+
+/** The absences that programs and people announce. */
 export const absenceStarts: readonly string[] = [...announcements, ...absences];
 /** Few of them begin like a subject. */
 export const absenceStartsByLetter = Map.groupBy(absenceStarts, (words) => words.charAt(0));
+export const absenceNounsByLetter = Map.groupBy(absenceNouns, (words) => words.charAt(0));
 
 /** Headers of lists and campaigns. Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to
  *  messages by people. */

@@ -1,19 +1,78 @@
 // Reading a real Dovecot: nothing lost, nothing twice, nothing acknowledged before it is committed.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { externalId } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { understand } from "../../../../adapters/email/events.ts";
+import { identity } from "../../../../adapters/email/parse/headers.ts";
+import { refuse } from "../../../../src/domain/guards.ts";
 import {
   arrived,
   before,
   type Mailboxes,
   mail,
   ready,
+  settingsFor,
   startMailboxes,
   subjects,
 } from "../../../support/email/adapter.ts";
 import { type MailStore, sharedDovecot } from "../../../support/email/dovecot.ts";
+import { reader } from "../../../support/email/mails.ts";
 import { describeReal, need } from "../../../support/machine/debian.ts";
+
+/** The time of a message, and why the core does not answer it. `listed`: its INTERNALDATE. */
+describe("the time of a message", () => {
+  const { parser, read } = reader();
+  afterAll(() => parser.close());
+  const now = Date.parse("2026-11-20T10:00:00Z");
+  const hour = 3_600_000;
+  const day = 24 * hour;
+  const dateAt = (at: number) => new Date(at).toUTCString().replace("GMT", "+0000");
+  const received = (at: number) => `from mx.example.net by mail.example.com (8.1; x)\n ; ${dateAt(at)} (UTC)`;
+
+  async function timeOf(date: string, top: string, arrivedAt: number | null = now) {
+    const raw = Buffer.from(mail(1, { Received: top, Date: date }).replaceAll("\n", "\r\n"));
+    const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: arrivedAt, keywords: [] }, now };
+    const parsed = { mail: await read(raw), auth: null, raw, omitted: [], truncated: false };
+    const config = settingsFor(1, 1, { sender_auth: { mode: "off" } });
+    const found = understand({ config, self: identity("support@example.com", []) }, arrival, parsed);
+    const [event] = found.kind === "events" ? found.events : [];
+    if (event?.kind !== "message") throw new Error("no message");
+    const refusal = refuse(event, { max_age: 72 * hour, allow: [], deny: [] }, now);
+    return { age: now - event.sentAt.getTime(), code: refusal?.code ?? null };
+  }
+
+  it.each([
+    ["a copy of a message from years ago", now - 2800 * day, now - 2800 * day, 2800 * day],
+    ["one whose author's clock was behind", now - 9000 * day, now - 30 * day, 30 * day],
+    ["one whose author's clock was ahead", now - 10 * day, now - 30 * day, 10 * day],
+  ])("is that of its delivery, which is too old: %s", async (_, date, top, age) => {
+    expect(await timeOf(dateAt(date), received(top))).toEqual({ age, code: "too-old" });
+  });
+  it.each([
+    ["the author's clock is years behind", dateAt(now - 2800 * day), received(now - hour)],
+    ["the message waited in a queue", dateAt(now - 5 * day), received(now)],
+    ["the clock of the server is behind", dateAt(now), received(now - 30 * day)],
+    ["the time zones are wrong", dateAt(now - 26 * hour), received(now - 26 * hour)],
+    ["the author's clock is ahead", dateAt(now + 30 * day), received(now - 30 * day)],
+    ["no server wrote Received", dateAt(now - 2800 * day), ""],
+    ["Received has no date", dateAt(now - 2800 * day), "from a by b"],
+    ["Received has a broken date", dateAt(now - 2800 * day), "from a by b; yesterday"],
+    ["Date is missing", "", received(now - 2800 * day)],
+    ["Date is broken", "yesterday", received(now - 2800 * day)],
+  ])("is INTERNALDATE when %s", async (_, date, top) => {
+    expect(await timeOf(date, top)).toEqual({ age: 0, code: null });
+  });
+  it("is INTERNALDATE when a person moves the message, which keeps it", async () => {
+    const at = now - 2 * day;
+    expect(await timeOf(dateAt(at), received(at), at)).toEqual({ age: 2 * day, code: null });
+  });
+  it("is the age of a message that a program moves without its INTERNALDATE", async () => {
+    const at = now - 2.5 * day;
+    expect(await timeOf(dateAt(at), received(at))).toEqual({ age: 2.5 * day, code: null });
+  });
+});
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
@@ -279,6 +338,21 @@ describeReal("reading a mailbox", missing, () => {
     await client.append("INBOX", Buffer.from(mail(1).replaceAll("\n", "\r\n")));
     await client.logout();
     await arrived(channel, 1);
+  });
+
+  it("dates an old message that a program appends without its date by its delivery", async () => {
+    const { channel, box } = open({}, { poll: "1s" });
+    await ready(channel);
+    const old = "Mon, 4 Mar 2019 10:00:00 +0000";
+    const top = `from mx.example.net by mail.example.com; ${old}`;
+    const client = await dovecot.connect(box);
+    for (const [n, headers] of [{ Received: top, Date: old }, { Date: old }].entries())
+      await client.append("INBOX", Buffer.from(mail(n, headers).replaceAll("\n", "\r\n")));
+    await client.logout();
+    await arrived(channel, 2);
+    const [first, second] = channel.messages;
+    expect(first?.sentAt).toEqual(new Date(old));
+    expect(Math.abs((second?.sentAt.getTime() ?? 0) - Date.now())).toBeLessThan(60_000);
   });
 
   it("ends within a second", async () => {

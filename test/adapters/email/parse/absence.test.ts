@@ -3,6 +3,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { identity } from "../../../../adapters/email/parse/headers.ts";
 import { classify, type OwnIdentity } from "../../../../adapters/email/parse/machine/classify.ts";
+import { machineReply } from "../../../../src/domain/machine-reply.ts";
 import { type Fields, mail, reader } from "../../../support/email/mails.ts";
 
 const { parser, read } = reader();
@@ -88,5 +89,78 @@ describe("an absence subject", () => {
     ["a question about automatic replies", { Subject: "Automatic reply does not work" }],
   ])("of a person is answered: %s", async (_, fields) => {
     expect(await finding(fields)).toEqual({ kind: "person" });
+  });
+});
+
+/** Absences that customers also ask about, in the languages of `machineReply`. */
+const nouns =
+  "Vacation|On holiday|On annual leave|Annual leave|Parental leave|Maternity leave|Im Urlaub|Ausser Haus|Absence|Absent du bureau|En congé|En vacances|De vacaciones|Ausente|Ausencia|Assente|In ferie|Met vakantie|Op vakantie|Ausência|De férias|Em férias|Na urlopie|På semester|På ferie|Poissa|Lomalla|В отпуске|Izinde|Szabadság|În concediu|休暇|不在|休假|휴가|부재";
+
+describe("an absence that is also the subject of a question", () => {
+  it.each(nouns.split("|"))("is refused in front of the answered subject: %s", async (noun) => {
+    const answer = { "In-Reply-To": ours };
+    for (const between of [": Re: ", " Re: ", " - AW: "])
+      expect(await finding({ Subject: `${noun}${between}My parcel`, ...answer }), between).toMatchObject({
+        kind: "refused",
+        code: "auto-reply",
+      });
+    expect(machineReply(`${noun}: [Escalation 1]`, ""), "to a responder").toMatchObject({ level: "certain" });
+  });
+  it.each(["Urlaub", "Vacation", "Annual leave!", "Ferie", "休暇", "On holiday"])(
+    "is held when it replaces the subject of the answered mail, and answered otherwise: %s",
+    async (subject) => {
+      for (const answered of [ours, "<1@relay.example>"])
+        expect(await finding({ Subject: subject, "In-Reply-To": answered })).toMatchObject({
+          kind: "held",
+          code: "maybe-automatic",
+        });
+      expect(await finding({ Subject: subject })).toEqual({ kind: "person" });
+      expect(await finding({ Subject: subject, "X-Auto-Response-Suppress": "All" })).toEqual({ kind: "person" });
+      expect(await finding({ Subject: `Re: ${subject}`, "In-Reply-To": ours })).toEqual({ kind: "person" });
+      expect(await finding({ Subject: `[EXT] AW: ${subject}`, "In-Reply-To": ours })).toEqual({ kind: "person" });
+    },
+  );
+  it.each([
+    "Urlaub im Juli: welches Hotel?",
+    "Urlaubsantrag",
+    "Vacation rental: price?",
+    "Holiday reservations",
+    "Annual leave policy",
+    "休暇の予約",
+    "[Urlaub] Hotel",
+  ])("is answered within a longer subject: %s", async (subject) => {
+    expect(await finding({ Subject: subject })).toEqual({ kind: "person" });
+    expect(await finding({ Subject: subject, "In-Reply-To": ours })).toEqual({ kind: "person" });
+  });
+  it("is held in front of a subject that the message does not answer", async () => {
+    expect(await finding({ Subject: "Vacation re: my booking" })).toMatchObject({ kind: "held" });
+  });
+});
+
+describe("an absence that its author announces", () => {
+  it.each([
+    "I am on annual leave",
+    "I'm on holiday",
+    "I am currently on leave",
+    "Ich bin derzeit im Urlaub",
+    "Je suis en vacances",
+    "Estoy de vacaciones",
+    "Sono in ferie",
+    "Ik ben op vakantie",
+    "Estou de férias",
+    "Jestem na urlopie",
+    "Jag är på semester",
+    "Jeg er på ferie",
+    "Olen lomalla",
+    "Я в отпуске",
+    "Sunt în concediu",
+  ])("is refused in front of the answered subject, and held alone: %s", async (words) => {
+    for (const answered of [ours, null])
+      expect(await finding({ Subject: `${words} Re: My parcel`, "In-Reply-To": answered })).toMatchObject({
+        kind: "refused",
+        code: "auto-reply",
+      });
+    expect(await finding({ Subject: words })).toMatchObject({ kind: "held", code: "maybe-automatic" });
+    expect(await finding({ Subject: `${words}, where is my parcel?` })).toEqual({ kind: "person" });
   });
 });

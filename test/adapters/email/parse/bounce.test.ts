@@ -91,6 +91,176 @@ describe("bounces", () => {
   });
 });
 
+const self = identity("support@example.com", []);
+const reply = "<key1.bridgehead@example.com>";
+
+/** The delivery events of a mail that is a bounce. */
+async function delivered(raw: Uint8Array) {
+  const found = await finding(raw);
+  if (found.kind !== "bounce") throw new Error(`no bounce, but ${JSON.stringify(found)}`);
+  const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null, keywords: [] }, now: 0 };
+  return deliveries(self, arrival, await read(raw), found, raw);
+}
+
+const fields =
+  "Reporting-MTA: dns; mx.example.net\n\nFinal-Recipient: rfc822; gone@example.net\nAction: failed\nStatus: 5.1.1\n";
+const receipt = "Final-Recipient: rfc822;anna@example.org\nDisposition: manual-action/MDN-sent-manually; displayed\n";
+const abuse = "Feedback-Type: abuse\nUser-Agent: x/1\nVersion: 1\n";
+const file = (type: string, name: string, body: string) => ({
+  type: `${type}; name="${name}"`,
+  body,
+  fields: { "Content-Disposition": `attachment; filename="${name}"` },
+});
+
+describe("the parts of a report", () => {
+  it.each([
+    ["a delivery report", file("message/delivery-status", "details.txt", fields)],
+    ["a delivery report shown in the text", { type: 'message/delivery-status; name="details.txt"', body: fields }],
+    ["a delivery report without a name", { type: "message/delivery-status", body: fields }],
+    ["an international delivery report", file("message/global-delivery-status", "details.txt", fields)],
+    ["a read receipt", file("message/disposition-notification", "MDNPart2.txt", receipt)],
+    ["an abuse report", file("message/feedback-report", "report.txt", abuse)],
+  ])("are attachments in the mail of a person: %s", async (_, part) => {
+    const text = { type: "text/plain", body: "Why does your colleague gone@example.net not get my mail?" };
+    const forward = multipart("mixed", [text, part], { Subject: "Fwd: Undelivered Mail Returned to Sender" });
+    expect(await finding(forward)).toEqual({ kind: "person" });
+    const { attachments, report, text: kept } = await read(forward);
+    expect([report, kept, attachments.length]).toEqual([null, text.body, 1]);
+  });
+
+  const repacked = (more: object) =>
+    multipart(
+      "mixed",
+      [
+        { type: "text/plain", body: "Your mail could not be delivered." },
+        { type: "message/delivery-status", body: fields },
+        { type: "text/rfc822-headers", body: `Message-ID: ${reply}\n` },
+      ],
+      { Subject: "Undelivered Mail", ...more },
+    );
+  it.each([
+    ["the null sender", { From: "robot@example.net", "Return-Path": "<>" }],
+    ["an envelope sender that is a daemon", { From: "robot@example.net", "Return-Path": "<MAILER-DAEMON@x.example>" }],
+    ["a daemon", { From: "MAILER-DAEMON@mx.example.net", "Return-Path": null }],
+    ["a daemon by its name", { From: "Mail Delivery System <mail@mx.example.net>", "Return-Path": null }],
+  ])("count when a gateway has repacked the report of %s", async (_, sender) => {
+    expect(await delivered(repacked(sender))).toMatchObject([
+      { state: "failed", about: { key: "key1", recipient: "gone@example.net" } },
+    ]);
+  });
+
+  it("count in a report that is signed, or has a list's footer", async () => {
+    const inner = `Content-Type: multipart/report; report-type=disposition-notification; boundary="in"`;
+    const parts = `--in\nContent-Type: text/plain\n\nread\n--in\nContent-Type: message/disposition-notification\n\n${receipt}\n--in--\n`;
+    for (const [kind, type] of [
+      ["signed", "application/pkcs7-signature; name=smime.p7s"],
+      ["mixed", "text/plain"],
+    ] as const) {
+      const body = `--bound\n${inner}\n\n${parts}\n--bound\nContent-Type: ${type}\n\nx\n--bound--\n`;
+      const raw = mail({ "Content-Type": `multipart/${kind}; boundary="bound"` }, body);
+      expect(await finding(raw), kind).toMatchObject({ kind: "refused", code: "read-receipt" });
+    }
+  });
+});
+
+describe("the reply that a report is about", () => {
+  const older = "<key0.bridgehead@example.com>";
+  const substitute = "<AM0PR01@x.prod.outlook.example>";
+  const thread = { "In-Reply-To": substitute, References: `<c1@example.org> ${older} ${substitute}` };
+  const text = { type: "text/plain", body: "Your message to gone@example.net couldn't be delivered.\n550 5.1.10 x" };
+  const status = { type: "message/delivery-status", body: fields };
+  const returned = (id: string) => ({
+    type: "message/rfc822",
+    body: `From: support@example.com\nMessage-ID: ${id}\nReferences: <c1@example.org> ${older}\n\nhi`,
+  });
+  const from = {
+    From: "Mail Delivery System <MAILER-DAEMON@mx.example.net>",
+    "Return-Path": "<>",
+    Subject: "Undeliverable",
+  };
+  const reported = (parts: Parameters<typeof multipart>[1], more = {}) =>
+    multipart("report; report-type=delivery-status", parts, { ...from, ...more });
+
+  it.each([
+    ["is the returned one", reported([text, status, returned(substitute)], thread)],
+    [
+      "is the returned one, without In-Reply-To",
+      reported([text, status, returned(substitute)], { ...thread, "In-Reply-To": null }),
+    ],
+    ["is the returned one, in a report without fields", reported([text, returned(substitute)], thread)],
+    ["is the answered one when nothing is returned", reported([text, status], thread)],
+    ["is the last reference when nothing else is known", reported([text, status], { ...thread, "In-Reply-To": null })],
+    ["is the returned one, in a text", mail({ ...from, ...thread }, `${text.body}\n\nMessage-ID: ${substitute}\n`)],
+    ["is the answered one, in a text", mail({ ...from, ...thread }, text.body)],
+  ])("%s, and not our earlier one of its thread", async (_, raw) => {
+    const [event] = await delivered(raw);
+    expect(event?.about.key).toBeUndefined();
+    expect(event?.about.sent).toEqual([substitute]);
+  });
+
+  it("has the key of a returned Message-ID of ours, whatever else the report names", async () => {
+    const raw = reported([text, status, returned(reply)], { "In-Reply-To": older, References: `${older} <x@y>` });
+    expect((await delivered(raw))[0]?.about).toMatchObject({ key: "key1", sent: [reply, older] });
+  });
+
+  it("has the key of the answered Message-ID when nothing is returned", async () => {
+    for (const more of [{ "In-Reply-To": reply }, { References: `<c1@example.org> ${older} ${reply}` }])
+      expect((await delivered(reported([text, status], more)))[0]?.about).toMatchObject({ key: "key1" });
+  });
+});
+
+describe("a delivery report that names no recipient with an action", () => {
+  const report = (text: string, status: string | null, more = {}) =>
+    multipart(
+      "report; report-type=delivery-status",
+      [
+        { type: "text/plain", body: text },
+        ...(status === null ? [] : [{ type: "message/delivery-status", body: `Reporting-MTA: dns; mx\n\n${status}` }]),
+        { type: "message/rfc822", body: `Message-ID: ${reply}\nFrom: support@example.com\n\nhi` },
+      ],
+      { From: "MAILER-DAEMON@mx.example.net", "Return-Path": "<>", Subject: "Mail delivery", ...more },
+    );
+  const unknown = "550 5.1.1 <gone@example.net>: user unknown";
+  const recipient = "Final-Recipient: rfc822; gone@example.net\n";
+  it.each([
+    ["no status part", report(unknown, null), true],
+    ["no fields", report(unknown, ""), true],
+    ["a recipient without a status", report("Your mail could not be delivered.", recipient), true],
+    ["a diagnostic only", report("A report.", `${recipient}Diagnostic-Code: smtp; 550 user unknown\n`), true],
+    [
+      "a full mailbox in the diagnostic",
+      report("Unzustellbar", `${recipient}Diagnostic-Code: smtp; 452 full\n`),
+      false,
+    ],
+    ["another sender", report(unknown, null, { From: "it@example.net", "Return-Path": null }), true],
+  ])("is a bounce by its text: %s", async (_, raw, permanent) => {
+    expect(await delivered(raw)).toMatchObject([{ state: "failed", permanent, about: { key: "key1" } }]);
+  });
+  it("mentions the recipient that it names without an action", async () => {
+    expect((await delivered(report("could not be delivered", recipient)))[0]?.about.mentioned).toEqual([
+      "gone@example.net",
+    ]);
+  });
+
+  const delivery = "Delivery Status Notification";
+  it.each([
+    ["delayed", report(unknown, `${recipient}Action: delayed\nStatus: 4.4.1\n`)],
+    ["delivered", report(unknown, `${recipient}Action: delivered\nStatus: 2.0.0\n`)],
+    ["delivered by its status", report(unknown, `${recipient}Status: 2.0.0\n`)],
+    ["delayed by its subject", report("451 4.4.1 no answer", null, { Subject: `${delivery} (Delay)` })],
+    ["still retried", report("not delivered: 451 4.4.1. We will retry for 46 hours.", null)],
+    ["noch nicht zugestellt", report("Ihre Mail wurde noch nicht zugestellt.", null)],
+    [
+      "delivered by its text",
+      report("Your mail has been successfully delivered.", null, { Subject: `${delivery} (Success)` }),
+    ],
+    ["without any sign of a failure", report("A report.", null)],
+    ["with a temporary code alone", report("421 4.4.2 connection dropped", null)],
+  ])("stays a report without a failed recipient: %s", async (_, raw) => {
+    expect(await finding(raw)).toMatchObject({ kind: "refused", code: "delivery-report" });
+  });
+});
+
 /** The text formats of servers, as they arrive when a gateway has removed the machine-readable part. */
 const texts: readonly [string, Uint8Array][] = [
   [
@@ -169,8 +339,7 @@ describe("bounces without a machine-readable part", () => {
     if (found.kind !== "bounce") return;
     expect(found.about).toContain(ours);
     expect(found.recipients[0]).toBe("gone@example.net");
-    const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null, keywords: [] }, now: 0 };
-    const events = deliveries(identity("support@example.com", []), arrival, await read(raw), found, raw);
+    const events = await delivered(raw);
     expect(events).toHaveLength(1);
     expect(events[0]).toMatchObject({
       state: "failed",

@@ -1,7 +1,7 @@
 // The fingerprint: one for every copy of a message, another for every other message.
 
 import { afterAll, describe, expect, it } from "vitest";
-import { type Fields, html, mail, multipart, reader } from "../../../support/email/mails.ts";
+import { type Fields, html, mail, multipart, type PartSpec, parts, reader } from "../../../support/email/mails.ts";
 
 const { parser, read } = reader();
 afterAll(() => parser.close());
@@ -89,7 +89,86 @@ describe("copies of one message have one fingerprint", () => {
   });
 });
 
+/** A scanner's mail: one Message-ID, one Date and one text for all. */
+const scan = (fields: Fields = {}, pdf = "one", more: readonly PartSpec[] = []) =>
+  multipart(
+    "mixed",
+    [
+      { type: "text/plain", body: "See attachment." },
+      {
+        type: "application/pdf; name=scan.pdf",
+        body: Buffer.from(pdf),
+        fields: { "Content-Disposition": "attachment; filename=scan.pdf" },
+      },
+      ...more,
+    ],
+    { "Message-ID": "<scan@printer>", Subject: "Re: Scan 1", ...fields },
+  );
+
+describe("copies of a message with files have one fingerprint", () => {
+  const footer = { type: "text/plain", body: mailman };
+  it.each([
+    ["fetched twice", {}, []],
+    ["through a list", { ...list, Subject: "[Talk] Re: Scan 1" }, []],
+    ["through a list that keeps the prefix first", { ...list, Subject: "Re: [Talk] Scan 1" }, [footer]],
+    ["through a list behind a list", { ...list, Subject: "[All] [Talk 17] Re: Scan 1" }, [footer]],
+    ["with a prefix in another language", { ...list, Subject: "[Talk] AW: Scan 1" }, [footer]],
+    ["with the subject in another encoding", { Subject: "=?utf-8?B?UmU6IFNjYW4gMQ==?=" }, []],
+    ["with the subject in two lines", { Subject: "Re: Scan\r\n 1" }, []],
+  ] as const)("%s", async (_, fields, more) => {
+    for (const date of [null, "Fri, 3 May 2024 10:00:00 +0000"])
+      expect(await digest(scan({ ...fields, Date: date }, "one", more))).toBe(await digest(scan({ Date: date })));
+  });
+  it("with other line ends in a text file", async () => {
+    const csv = { type: "text/csv; name=a.csv", body: "a,b\n1,2\n" };
+    const first = scan({}, "one", [csv]);
+    const copy = Buffer.from(Buffer.from(first).toString().replaceAll("\r\n", "\n"));
+    expect(await digest(copy)).toBe(await digest(first));
+  });
+  it("where the list removes the HTML with its pictures, or a signature", async () => {
+    const inner = (kind: string, specs: readonly PartSpec[], name: string) => ({
+      type: `multipart/${kind}; boundary=${name}`,
+      body: parts(specs, name),
+    });
+    const text = { type: "text/plain", body };
+    const picture = { type: "image/png; name=logo.png", body: Buffer.from("logo"), fields: { "Content-ID": "<l@x>" } };
+    const page = { type: "text/html", body: "<p>Dear team</p><img src='cid:l@x'>" };
+    const rich = multipart("related", [inner("alternative", [text, page], "alt"), picture]);
+    const nested = multipart("alternative", [text, inner("related", [page, picture], "rel")]);
+    const signed = multipart("signed", [text, { type: "application/pgp-signature; name=signature.asc", body: "x" }]);
+    const plain = await digest(mail(list, body));
+    for (const one of [rich, nested, signed]) expect(await digest(one)).toBe(plain);
+  });
+});
+
 describe("different messages have different fingerprints", () => {
+  it.each([
+    ["the subject", scan({ Subject: "Re: Scan 2" })],
+    ["a file", scan({}, "two")],
+    ["one more file", scan({}, "one", [{ type: "image/png; name=a.png", body: Buffer.from("a") }])],
+    ["one more text file", scan({}, "one", [{ type: "text/plain; name=a.txt", body: "a" }])],
+  ])("two with one Message-ID and one text that differ in %s", async (_, other) => {
+    expect(await digest(other)).not.toBe(await digest(scan()));
+    const undated = Buffer.from(
+      Buffer.from(other)
+        .toString()
+        .replace(/^Date: .*\r\n/m, ""),
+    );
+    expect(await digest(undated)).not.toBe(await digest(scan({ Date: null })));
+  });
+  it("two whose subjects are other tags", async () => {
+    expect(await digest(scan({ Subject: "[Scan 1]" }))).not.toBe(await digest(scan({ Subject: "[Scan 2]" })));
+  });
+  it("two with one file in other structures", async () => {
+    const pdf = (text: string) => ({ type: "application/pdf; name=a.pdf", body: Buffer.from(text) });
+    for (const kind of ["mixed", "related"]) {
+      const one = (text: string) => multipart(kind, [{ type: "text/html", body: "<p>x</p>" }, pdf(text)]);
+      expect(await digest(one("a")), kind).not.toBe(await digest(one("b")));
+    }
+    const alone = (text: string) =>
+      mail({ "Content-Type": "application/pdf", "Content-Transfer-Encoding": "base64" }, `${text}\n`);
+    expect(await digest(alone("YQ=="))).not.toBe(await digest(alone("Yg==")));
+  });
   it("two short ones that differ only in Date and Message-ID", async () => {
     for (const text of ["yes\n", "thanks\n", "👍\n", ""]) {
       const first = await digest(mail({}, text));
