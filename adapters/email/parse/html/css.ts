@@ -5,12 +5,13 @@ import type { Element } from "domhandler";
 /** Declarations by property, both in lower case. */
 export type CssRules = ReadonlyMap<string, string>;
 
-/** Total characters of a message's style sheets that are read. */
+/** Total characters of a message's style sheets that are read. All of their rules and selectors are read, because a limit
+ *  on their number could be exceeded on purpose. */
 const maxSheet = 200_000;
-const maxRules = 3000;
 /** Rules with more than one part are compared one by one, so their number is limited. */
 const maxComplex = 40;
-const maxClasses = 12;
+/** Characters of a class attribute that are read. */
+const maxClasses = 1000;
 /** Characters of one rule's declarations, or of a style attribute, that are read. */
 const maxDeclarations = 4000;
 
@@ -18,10 +19,16 @@ const maxDeclarations = 4000;
 const relevant = new Set(
   (
     "display visibility opacity font font-size color background background-color mso-hide position left top right bottom text-indent " +
-    "margin-left margin-top height max-height width max-width overflow clip clip-path transform zoom filter content-visibility " +
-    "line-height -webkit-text-fill-color"
+    "margin-left margin-top padding-left height max-height width max-width overflow overflow-x overflow-y clip clip-path transform " +
+    "scale translate zoom filter content-visibility line-height -webkit-text-fill-color"
   ).split(" "),
 );
+/** Shorthands for four sides, and what precedes the side in the names that they stand for. */
+const shorthands: ReadonlyMap<string, string> = new Map([
+  ["margin", "margin-"],
+  ["padding", "padding-"],
+  ["inset", ""],
+]);
 
 export type StyleSheet = ReturnType<typeof readStyleSheet>;
 
@@ -29,7 +36,8 @@ export type StyleSheet = ReturnType<typeof readStyleSheet>;
 export type ElementCounts = Map<string, number>;
 
 interface Complex {
-  /** Keys of the element itself; `[name]` and `[name=value]` are compared with its attributes. */
+  /** Keys of the element itself. `[name]` and `[name=value]` are compared with its attributes, and it
+   *  must not have the key in `:not(...)`. */
   readonly own: readonly string[];
   /** Keys that ancestors must have. */
   readonly above: readonly string[];
@@ -37,22 +45,20 @@ interface Complex {
 }
 
 const none: CssRules = new Map();
-const relevantName = new RegExp(`(?<![\\w-])(?:${[...relevant].join("|")})\\s*:`, "i");
+const relevantName = new RegExp(`(?<![\\w-])(?:${[...relevant, ...shorthands.keys()].join("|")})\\s*:`, "i");
 
 /** False for a style attribute without a relevant declaration. */
 export const isRelevant = (style: string): boolean =>
-  style.includes("/*") || relevantName.test(style.slice(0, maxDeclarations));
+  style.includes("/*") || style.includes("\\") || relevantName.test(style.slice(0, maxDeclarations));
 
 /** Parses the style sheets of a message. Invalid CSS is skipped. */
 export function readStyleSheet(css: string) {
   const simple = new Map<string, Map<string, string>>();
   const complex: Complex[] = [];
-  let count = 0;
-  for (const { selectors, body } of blocks(withoutComments(css.slice(0, maxSheet)))) {
-    if (count++ >= maxRules) break;
+  for (const { selectors, body } of blocks(unescaped(withoutComments(css.slice(0, maxSheet))))) {
     const rules = declarations(body);
     if (rules.size === 0) continue;
-    for (const selector of selectors.split(",", 50)) {
+    for (const selector of selectors.split(",")) {
       const parts = selector
         .trim()
         .toLowerCase()
@@ -60,7 +66,7 @@ export function readStyleSheet(css: string) {
       const keys = parts.map(keysOf);
       const own = keys.at(-1);
       if (own === undefined || keys.some((one) => one === null)) continue;
-      if (keys.length === 1 && own !== null && own.length === 1 && !own[0]?.startsWith("["))
+      if (keys.length === 1 && own !== null && own.length === 1 && !/^[[:]/.test(own[0] ?? ""))
         addTo(simple, own[0] as string, rules);
       else if (complex.length < maxComplex)
         complex.push({ own: own as string[], above: keys.slice(0, -1).flatMap((one) => one ?? []), rules });
@@ -74,16 +80,16 @@ export function readStyleSheet(css: string) {
     rulesOf(element: Element, path: ElementCounts): CssRules {
       const inline = element.attribs["style"];
       const keys = keysOfElement(element);
-      const found = keys.flatMap((key) => simple.get(key) ?? []);
+      const found = [...keys].flatMap((key) => simple.get(key) ?? []);
       for (const rule of complex) {
         if (
-          rule.own.every((key) => (key.startsWith("[") ? hasAttribute(element, key) : keys.includes(key))) &&
+          rule.own.every((key) => isMet(key, element, keys)) &&
           rule.above.every((key) => key === "*" || path.has(key))
         )
           found.push(rule.rules as Map<string, string>);
       }
       if (inline !== undefined) found.push(declarations(inline));
-      return found.length <= 1 ? (found[0] ?? none) : found.reduce(merged, new Map());
+      return found.length <= 1 ? (found[0] ?? none) : found.reduce(merge, new Map());
     },
   };
 }
@@ -98,23 +104,31 @@ export function enter(path: ElementCounts, element: Element, by: 1 | -1): void {
 }
 
 /** Returns the keys from the least to the most specific. */
-function keysOfElement(element: Element): string[] {
+function keysOfElement(element: Element): ReadonlySet<string> {
   const { class: classes, id } = element.attribs;
-  const keys = ["*", element.name];
-  if (classes !== undefined) {
-    const names = classes.slice(0, 1000).toLowerCase().trim().split(/\s+/, maxClasses);
-    for (const name of names) if (name !== "") keys.push(`.${name}`);
-  }
-  if (id !== undefined) keys.push(`#${id.slice(0, 200).toLowerCase()}`);
+  const keys = new Set(["*", element.name]);
+  if (classes !== undefined)
+    for (const name of classes.slice(0, maxClasses).toLowerCase().split(/\s+/)) if (name !== "") keys.add(`.${name}`);
+  if (id !== undefined) keys.add(`#${id.slice(0, 200).toLowerCase()}`);
   return keys;
 }
 
-/** Returns `td.note` as `td` and `.note`; null for selectors that are not supported. */
+/** True when the element has the key, an attribute for `[name]`, or not the key in `:not(...)`. */
+function isMet(key: string, element: Element, keys: ReadonlySet<string>): boolean {
+  if (key.startsWith("[")) return hasAttribute(element, key);
+  return key.startsWith(":") ? !keys.has(key.slice(":not(".length, -1)) : keys.has(key);
+}
+
+/** Returns `td.note` as `td` and `.note`; null for selectors that are not supported. `:not(...)` is supported with one
+ *  name, class or id; for an ancestor it matches nothing, because the path has no single elements. */
 function keysOf(compound: string): string[] | null {
   const bare = compound.replace(/:(?:link|visited|any-link)$/, "");
   if (bare === "" || bare.length > 200) return null;
-  if (!/^(?:\*|[a-z][a-z0-9]*)?(?:[.#][\w-]+|\[[\w-]+(?:=["']?[^"'\]=]*["']?)?\])*$/.test(bare)) return null;
-  return bare.match(/^\*|^[a-z][a-z0-9]*|[.#][\w-]+|\[[^\]]+\]/g);
+  if (
+    !/^(?:\*|[a-z][a-z0-9]*)?(?:[.#][\w-]+|\[[\w-]+(?:=["']?[^"'\]=]*["']?)?\]|:not\([.#]?[a-z][\w-]*\))*$/.test(bare)
+  )
+    return null;
+  return bare.match(/^\*|^[a-z][a-z0-9]*|\[[^\]]+\]|:not\([^)]+\)|[.#][\w-]+/g);
 }
 
 /** `key` is `[name]` or `[name=value]`. */
@@ -125,17 +139,17 @@ function hasAttribute(element: Element, key: string): boolean {
 }
 
 function addTo(all: Map<string, Map<string, string>>, key: string, rules: CssRules): void {
-  all.set(key, merged(all.get(key) ?? new Map(), rules));
+  const own = all.get(key) ?? new Map<string, string>();
+  all.set(key, merge(own, rules));
 }
 
-/** Merges declarations. Later ones override earlier ones, unless only the earlier one is `!important`. */
-function merged(earlier: Map<string, string>, later: CssRules): Map<string, string> {
-  const all = new Map(earlier);
+/** Adds declarations to earlier ones, which they override unless only the earlier one is `!important`. */
+function merge(earlier: Map<string, string>, later: CssRules): Map<string, string> {
   for (const [name, value] of later) {
-    if (isImportant(all.get(name)) && !isImportant(value)) continue;
-    all.set(name, value);
+    if (isImportant(earlier.get(name)) && !isImportant(value)) continue;
+    earlier.set(name, value);
   }
-  return all;
+  return earlier;
 }
 
 const isImportant = (value: string | undefined) => value?.includes("!important") === true;
@@ -155,7 +169,7 @@ function* blocks(css: string): Generator<{ selectors: string; body: string }> {
       }
     }
     if (open < 0) return;
-    const prelude = css.slice(Math.max(at, open - 2000), open);
+    const prelude = css.slice(at, open);
     const selectors = prelude
       .slice(prelude.lastIndexOf(";") + 1)
       .replace(/<!--|-->/g, "")
@@ -214,15 +228,37 @@ function endOfBlock(css: string, open: number): number {
 export function declarations(style: string): Map<string, string> {
   const rules = new Map<string, string>();
   const text = style.slice(0, maxDeclarations).toLowerCase();
-  for (const rule of (text.includes("/*") ? withoutComments(text) : text).split(";")) {
+  for (const rule of unescaped(text.includes("/*") ? withoutComments(text) : text).split(";")) {
     const colon = rule.indexOf(":");
     if (colon <= 0) continue;
     const name = rule.slice(0, colon).trim();
     const value = rule.slice(colon + 1).trim();
-    if (relevant.has(name) && !(isImportant(rules.get(name)) && !isImportant(value))) rules.set(name, value);
+    for (const [part, own] of longhands(name, value))
+      if (relevant.has(part) && !(isImportant(rules.get(part)) && !isImportant(own))) rules.set(part, own);
   }
   return rules;
 }
+
+/** Returns the declarations that a shorthand stands for; any other declaration is returned as it is. */
+function longhands(name: string, value: string): readonly (readonly [string, string])[] {
+  const prefix = shorthands.get(name);
+  if (prefix === undefined) return [[name, value]];
+  const important = isImportant(value) ? "!important" : "";
+  const [top = "", right = top, bottom = top, left = right] = value.replace("!important", "").trim().split(/\s+/, 4);
+  return Object.entries({ top, right, bottom, left }).map(([side, length]) => [prefix + side, length + important]);
+}
+
+/** Decodes the escapes of characters that occur in names: `n\6fne` is `none`. The others stay, so that
+ *  they cannot separate declarations, and no name contains them. */
+function unescaped(text: string): string {
+  if (!text.includes("\\")) return text;
+  return text.replace(/\\(?:([0-9a-f]{1,6})(?:\r\n|\s)?|([g-z_-])|.)/gis, (escape, code?: string, letter?: string) => {
+    const character = code === undefined ? letter : asciiOf(Number.parseInt(code, 16));
+    return character !== undefined && /^[\w-]$/.test(character) ? character : escape;
+  });
+}
+
+const asciiOf = (code: number) => (code < 0x80 ? String.fromCharCode(code) : "");
 
 function withoutComments(text: string): string {
   const out: string[] = [];

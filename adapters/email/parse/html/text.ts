@@ -7,7 +7,7 @@ import { removeElement } from "domutils";
 import { Parser } from "htmlparser2";
 import { cleanText } from "../headers.ts";
 import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
-import type { TrimOptions } from "../quotes/trim.ts";
+import { isWordless, type TrimOptions } from "../quotes/trim.ts";
 import {
   type CssRules,
   declarations,
@@ -65,10 +65,14 @@ const privateMarks = new RegExp(`[${colourMark}${cellMark}]`, "g");
 
 function written(html: string, options: TrimOptions): string {
   const text = writtenAs(html, options, true);
-  // A mail client in dark mode can send white text without its background. When there is no other text,
-  // this is the message.
-  return text === "" && /color/i.test(html) ? writtenAs(html, options, false) : text;
+  if (!/color/i.test(html) || !hasNoWords(text)) return text;
+  // A mail client in dark mode can send white text without its background. When there is no other text than a quote or
+  // a signature, this is the message. Such text inside a quote alone stays removed, because it is not the sender's.
+  const all = writtenAs(html, options, false);
+  return text === "" || !hasNoWords(all) ? all : text;
 }
+
+const hasNoWords = (text: string) => text === "" || isWordless(text.replaceAll(colourMark, ""));
 
 function writtenAs(html: string, options: TrimOptions, colours: boolean): string {
   const { document, elements, hasSheet } = read(html.slice(0, maxHtml));
@@ -203,8 +207,9 @@ function insideOf(element: Element, rules: CssRules, look: TextStyle): TextStyle
 
 /** Elements that are never shown or contain no text. */
 const silent = new Set([
-  ..."head style script template noscript iframe object embed svg math canvas audio video meta".split(" "),
-  ..."link title base map select textarea input button applet frameset noframes dialog".split(" "),
+  ..."head style script template noscript iframe object embed noembed svg math canvas audio video meta".split(" "),
+  ..."link title base map select datalist textarea input button progress meter applet frameset noframes".split(" "),
+  "dialog",
 ]);
 /** Class names that style sheets of messages use to hide elements. */
 const hidingClasses =

@@ -144,27 +144,93 @@ export const genericDates: ReadonlySet<string> = new Set(
   ),
 );
 
-/** How lines begin that a phone or a program adds below a message; most of them also name the device or the program. */
-export const mobileSignatures: readonly string[] = [
-  "sent from my |sent from mail for |sent from outlook|sent from yahoo mail|sent from aol|sent from proton",
-  "sent via |sent with |get outlook for |sent on the go",
-  "von meinem |gesendet von |gesendet mit |outlook für |diese nachricht wurde von mein|von mobil gesendet",
-  "envoyé de mon |envoyé depuis |envoyé à partir de |envoyé avec |télécharger outlook|obtenez outlook|obtenir outlook",
-  "enviado desde |enviado do |enviado de |enviado a partir |obtener outlook|obter o outlook|enviado via ",
-  "inviato da |inviato dal |scarica outlook|ottieni outlook",
-  "verstuurd vanaf |verzonden vanaf |verzonden met |outlook voor |verzonden via ",
-  "wysłane z |wysłano z |pobierz program outlook|uzyskaj program outlook",
-  "skickat från |skickades från |hämta outlook|sendt fra |hent outlook|få outlook|lähetetty |hanki outlook",
-  "odesláno z |odesláno ze |odoslané z |získat outlook|отправлено с |отправлено из |надіслано з ",
-  "скачать outlook|küldve |trimis de pe |στάλθηκε από |dikirim dari |được gửi từ ",
-  "发自|從我的|从我的|傳送自|获取 outlook|나의 |yahoo mail: |yahoo mail : |outlook pour |outlook para |outlook per ",
-  "diese nachricht wurde von |this message was sent from |gesendet über |скачайте outlook|أرسلت من |تم الإرسال من ",
-].flatMap((words) => words.split("|"));
+/** A line that a phone or a program adds below a message: how it begins or ends, and the words besides names of devices
+ *  (`devices`, `deviceNames`) that it can contain. Verbs, pronouns and "no" must not be listed: they make it a sentence. */
+interface MobileLine {
+  readonly starts: readonly string[];
+  readonly ends: readonly string[];
+  readonly words: ReadonlySet<string>;
+}
 
-/** How such lines end in languages that put the verb last. */
-export const mobileEndings: readonly string[] = [
-  "gesendet|gesendet.|umdan gönderildi|dan gönderildi|den gönderildi|から送信|から送信されました|에서 보냄",
-].flatMap((words) => words.split("|"));
+const mobileLine = (starts: string, words: string, ends = ""): MobileLine => ({
+  starts: starts.split("|").filter((start) => start !== ""),
+  ends: ends.split("|").filter((end) => end !== ""),
+  words: new Set(words.split("|")),
+});
+
+export const mobileLines: readonly MobileLine[] = [
+  mobileLine(
+    "sent from my |sent from the all new |sent from the |sent from |sent via my |sent via the |sent via |sent with my |sent with |" +
+      "sent on the go from my |sent on the go from |sent on the go |this message was sent from my |this message was sent from ",
+    "for|on|with|the|a|an|using|and|&|get|enjoy|encrypted|ad-free|emails|network",
+  ),
+  // "Get Outlook for Max" is a request.
+  mobileLine(
+    "get outlook for ios|get outlook for android|get outlook for mac|get outlook for windows|get bluemail for ",
+    "",
+  ),
+  mobileLine(
+    "yahoo mail: |yahoo mail : ",
+    "search|organize|conquer|recherchez|organisez|conquérez|busca|organiza|conquista|cerca|organizza",
+  ),
+  // "From my phone" alone is an answer.
+  mobileLine(
+    "gesendet von meinem |gesendet von meiner |gesendet von |gesendet mit |gesendet über |outlook für |diese nachricht wurde von |" +
+      "von mobil gesendet",
+    "von|mit|für|auf|aus|über|der|dem|einem|meinem|meiner|mobilen|sicherer|sichere|&|werbefreie|e-mails|herunterladen|gesendet|gerät",
+    "gesendet",
+  ),
+  mobileLine(
+    "envoyé de mon |envoyé depuis mon |envoyé depuis ma |envoyé depuis |envoyé à partir de mon |envoyé à partir de |envoyé avec |" +
+      "envoyé à partir d'|télécharger outlook|téléchargez outlook|obtenez outlook|obtenir outlook|outlook pour ",
+    "de|du|pour|sur|avec|la|le|l'application|application|appareil|portable|messagerie|sécurisée|courriel|courrier",
+  ),
+  mobileLine(
+    "enviado desde mi |enviado desde |enviado de mi |enviado de |obtener outlook|outlook para ",
+    "de|desde|con|para|mi|la|un|dispositivo|teléfono|correo|aplicación",
+  ),
+  mobileLine(
+    "enviado do meu |enviado da minha |enviado do |enviado de meu |enviado a partir do meu |enviado a partir |enviado via |" +
+      "obter o outlook|obtenha o outlook|outlook para ",
+    "do|da|de|no|com|para|meu|minha|dispositivo|telefone|telemóvel|correio|aplicativo",
+  ),
+  mobileLine(
+    "inviato da mio |inviato da |inviato dal mio |inviato dal |scarica outlook|ottieni outlook|outlook per ",
+    "da|dal|mio|per|su|con|il|un|dispositivo|telefono|posta|applicazione",
+  ),
+  mobileLine(
+    "verstuurd vanaf mijn |verstuurd vanaf |verzonden vanaf mijn |verzonden vanaf |verzonden met |verzonden via |outlook voor |" +
+      "download outlook voor ",
+    "vanaf|mijn|met|voor|op|een|de|toestel|apparaat|telefoon|downloaden",
+  ),
+  mobileLine(
+    "wysłane z |wysłano z |pobierz program outlook|uzyskaj program outlook",
+    "z|za|na|dla|mojego|mojej|pomocą|telefonu|smartfona|urządzenia|systemu|programu|aplikacji|poczty|poczta",
+  ),
+  mobileLine(
+    "skickat från min |skickat från mitt |skickat från |skickades från min |skickades från |hämta outlook|sendt fra min |" +
+      "sendt fra mit |sendt fra mitt |sendt fra |hent outlook|få outlook",
+    "för|från|med|på|til|fra|for|min|mit|mitt|telefon|enhet|enhed|smarttelefon|e-post|appen",
+  ),
+  mobileLine("lähetetty |hanki outlook", "for|älypuhelimesta|puhelimesta|laitteesta|sähköpostista|windowsin|lle|minun"),
+  mobileLine(
+    "odesláno z |odesláno ze |odoslané z |odoslané zo |získat outlook|získať outlook",
+    "z|ze|zo|pro|pre|mého|môjho|telefonu|telefónu|zařízení|zariadenia|aplikace|aplikácie|pošta",
+  ),
+  mobileLine(
+    "отправлено с |отправлено со |отправлено из |скачать outlook|скачайте outlook|надіслано з ",
+    "с|со|из|з|для|на|моего|мого|помощью|устройства|пристрою|приложения|почта",
+  ),
+  mobileLine("küldve az |küldve a |küldve ", "az|a|omról|emről|ról|készülékről|készülékemről|eszközről"),
+  mobileLine("trimis de pe ", "de|pe|ul|meu|telefonul|dispozitivul"),
+  mobileLine("στάλθηκε από το |στάλθηκε από ", "από|το|μου|για|κινητό|συσκευή"),
+  mobileLine("dikirim dari ", "saya|dari|untuk|ponsel|perangkat"),
+  mobileLine("được gửi từ ", "từ|của|tôi|cho|điện|thoại"),
+  mobileLine("", "cep|akıllı|telefonumdan|cihazımdan|için", "gönderildi"),
+  mobileLine("أرسلت من |تم الإرسال من ", "من|الـ|ال|الخاص|بي|جهاز|جهازي|على|لـ"),
+  // Scripts without spaces: the words are in `mobileTerms`.
+  mobileLine("发自|傳送自|获取 outlook|取得 outlook", "for", "发送|發送|傳送|から送信|から送信されました|에서 보냄"),
+];
 
 /** Devices and programs that such a line names. "Sent from my account were 40 EUR" has none of these and
  *  is the customer's sentence. */
@@ -174,6 +240,35 @@ export const devices: readonly string[] = [
   "yandex|bluemail|spark|airmail|typeapp|aqua mail|zoho|tutanota|tuta |fairemail|mailbird|smartphone|cell phone|cellphone",
   "mobile device|mobile phone|mobile|handy|mobiltelefon|mobilgerät|téléphone|mobil|móvil|celular|cellulare|telefoon",
   "tablet|wireless|handheld|телефон|мобильн|смартфон|планшет|яндекс|почты|手机|行動|スマートフォン|아이폰|안드로이드|هاتف",
+].flatMap((words) => words.split("|"));
+
+/** Names that have endings in some languages: "iPhonesta", "iPhone'a", "телефона". */
+export const inflected: readonly string[] = [
+  "iphone|iphon|ipad|android|samsung|galaxy|huawei|xiaomi|outlook|blackberry|smartphone|smartfon|mobiltelefon|puhelim",
+  "телефон|мобильн|мобільн|смартфон|планшет|яндекс|هاتف|telefon|mobil",
+].flatMap((words) => words.split("|"));
+
+/** Makers, networks, models, systems and programs that such lines name besides `devices`. */
+export const deviceNames: ReadonlySet<string> = new Set(
+  [
+    "ios|ipados|mac|macos|windows|google|apple|microsoft|lg|htc|sony|moto|droid|plus|pro|max|mini|ultra|air|note|edge|fold|flip|tab|se|fe",
+    "lite|xl|lte|at&t|t-mobile|verizon|vodafone|sprint|orange|sfr|telekom|movistar|virgin|telus|mail|protonmail|email|e-mail|app|freemail",
+    "desktop|web|phone|device|secure",
+  ].flatMap((words) => words.split("|")),
+);
+
+/** Words of such lines in scripts without spaces between words, the longest first. */
+export const mobileTerms: readonly string[] = [
+  "スマートフォン|メール|私の|스마트폰|안드로이드|아이폰|갤럭시|나의|내|手机|手機|行動|裝置|设备|华为|小米|荣耀|苹果",
+  "邮件|郵件|邮箱|信箱|从我的|從我的|我的|适用于|版|的",
+].flatMap((words) => words.split("|"));
+
+/** Apologies that programs add to such a line. */
+export const apologies: readonly string[] = [
+  "please excuse my brevity|excuse my brevity|please excuse brevity|please excuse any typos|please excuse typos|excuse any typos|excuse typos",
+  "veuillez excuser ma brièveté|disculpa mi brevedad|por favor, disculpa mi brevedad|perdonate la brevità|excuseer mijn beknoptheid",
+  "desculpe-me pela brevidade|простите за краткость|извините за краткость|proszę wybaczyć moją zwięzłość|ursäkta min fåordighet",
+  "beklager min kortfattethed|bitte entschuldigen sie die kürze|bitte verzeihen sie die kürze",
 ].flatMap((words) => words.split("|"));
 
 /** How customers announce that their answers are inside the quoted message, by language. A sentence is such a hint when

@@ -6,15 +6,18 @@
 import { findMarkers } from "../headers.ts";
 import { attributionIn, isRule, scan, type TextLine } from "./lines.ts";
 import {
+  apologies,
   businessWords,
   closings,
+  deviceNames,
   devices,
   disclaimers,
   greetings,
+  inflected,
   inlineHints,
   leadingWords,
-  mobileEndings,
-  mobileSignatures,
+  mobileLines,
+  mobileTerms,
 } from "./phrases.ts";
 
 export interface Trimmed {
@@ -305,16 +308,50 @@ const isContact = (text: string) =>
 const isClosing = (text: string) =>
   text.length < 60 && closings.some((closing) => text.trim().toLowerCase().startsWith(closing));
 
-/** True for the line that a phone or a program adds below a message: it has a known start (or end), is
- *  short, and names a device or a program. */
+/** True for the line that a phone or a program adds below a message: it has a known start (or end), names a device or a
+ *  program, and contains nothing else. "Sent from my iPhone the photos are blank" is the customer's sentence. */
 function isMobile(text: string): boolean {
-  const line = text
-    .trim()
-    .replace(/^[-–—_*\s]{1,10}/, "")
-    .toLowerCase();
+  if (text.length > maxLine) return false;
+  const line = withoutApology(
+    text
+      .trim()
+      .toLowerCase()
+      .replace(/[[<(]?https?:\/\/[^\s<>[\]]{1,800}[>\]]?/g, " ")
+      .replace(/\s{1,20}/g, " ")
+      .replaceAll("’", "'")
+      .replace(/^[-–—_*\s]{1,10}/, "")
+      .replace(/[\s.!*_>\])]{1,20}$/, ""),
+  );
   if (line.length === 0 || line.length > 160 || /[?]/.test(line) || line.split(/\s+/).length > 14) return false;
-  if (!devices.some((device) => line.includes(device))) return false;
-  return mobileSignatures.some((start) => line.startsWith(start)) || mobileEndings.some((end) => line.endsWith(end));
+  if (!devices.some((device) => `${line} `.includes(device))) return false;
+  return mobileLines.some(
+    ({ starts, ends, words }) =>
+      starts.some((start) => line.startsWith(start) && namesOnly(line.slice(start.length), words)) ||
+      ends.some((end) => line.endsWith(end) && namesOnly(line.slice(0, -end.length), words)),
+  );
+}
+
+/** Removes "Please excuse my brevity" at the end of the line. */
+function withoutApology(line: string): string {
+  const apology = apologies.find((words) => line.endsWith(words));
+  return apology === undefined ? line : line.slice(0, -apology.length).replace(/[\s.,;:–—-]{1,10}$/, "");
+}
+
+/** True when the text has only names of devices, programs and models, and the given words. */
+function namesOnly(text: string, words: ReadonlySet<string>): boolean {
+  let spaced = text;
+  for (const term of mobileTerms) spaced = spaced.replaceAll(term, " ");
+  const isKnown = (word: string) => words.has(word) || isDeviceName(word);
+  return spaced.split(/[\s,;:.!|/"()[\]<>®™]+/).every((word) => isKnown(word) || word.split(/[-']/).every(isKnown));
+}
+
+const deviceWords = new Set(devices.flatMap((device) => [device, ...device.split(/[ .]/)]));
+
+function isDeviceName(word: string): boolean {
+  if (word === "" || deviceWords.has(word) || deviceNames.has(word)) return true;
+  // Models: "S21", "10", "5G".
+  if (/^[a-z]{0,3}\d{1,4}[a-z+]{0,3}$/.test(word)) return true;
+  return inflected.some((name) => word.startsWith(name) && word.length <= name.length + 6);
 }
 
 /** A list of addresses is content, and never a signature. */

@@ -55,6 +55,74 @@ const hidden: readonly string[] = [
   "<!--[if mso]>EVIL<![endif]-->",
   '<img alt="EVIL" src="x">',
   '<div style="display:none"><p><b>E<i>VIL EVIL</i></b></p></div>',
+  '<div style="display:n\\6fne">EVIL</div>',
+  '<div style="display:\\n\\00006F\\6e e">EVIL</div>',
+  '<div style="d\\69splay:none">EVIL</div>',
+  "<datalist><option>EVIL</option></datalist>",
+  "<noembed>EVIL</noembed>",
+  "<progress>EVIL</progress>",
+  "<meter>EVIL</meter>",
+];
+
+/** Declarations that hide text by its size, its place or a clip. `at` is a position. */
+const hiding = `transform:scale(0) | transform:rotate(9deg) scale(0,1) | transform:scale(1,0) | transform:scale(.001) |
+  transform:scale(5%) | transform:scale(1e-3) | transform:scale(-0.01) | transform:scale(calc(0)) | transform:scaleX(0) |
+  transform:scaleY(0%) | transform:scale3d(0,0,0) | scale:0 | scale:1 0 | opacity:5% | filter:opacity(0) | filter:opacity(5%) |
+  filter:alpha(opacity=0) | filter:blur(1px) opacity(.01) | zoom:.01 |
+  at;clip:rect(1px,1px,1px,1px) | at;clip:rect(0 600px 0 0) | at;clip:rect(0,0,200px,0) | at;clip:rect(0,auto,1px,auto) |
+  clip-path:inset(50%) | clip-path:inset(0 0 100%) | clip-path:inset(0 60% 0 40% round 4px) | clip-path:inset(9999px) |
+  clip-path:circle(0) | clip-path:circle(0% at 50% 50%) | clip-path:ellipse(0 9px) | clip-path:rect(0 0 0 0) |
+  clip-path:polygon(0 0) | clip-path:polygon(0 0,0 0,0 0) | clip-path:polygon(0 0,100% 0,50% 0) |
+  clip-path:polygon(evenodd,9px 9px,50px 50px,20px 20px) |
+  at;left:-99em | at;left:-1e4px | at;left:-9999999999999999px | at;left:-9999px !important | at;left:calc(-9999px) |
+  at;left:-100% | at;left:5000px | at;left:200vw | at;top:-200vh | at;top:-50in | at;top:99999px | at;right:-9999px |
+  at;right:9999px | at;bottom:-999rem | at;inset:-9999px auto auto | at;inset:0 9999px |
+  margin:-9999px 0 0 -9999px | margin:0 0 0 -99em | margin:-999px | margin:0 -999px | margin:-999px!important;margin:0 |
+  margin-top:-200vh | text-indent:-99em | text-indent:9999px;margin-left:-9999px |
+  transform:translate(-9999px,0) | transform:translateY(-999em) | transform:translate3d(9999px,0,0) |
+  transform:translateX(calc(-9999px)) | translate:-9999px | translate:0 -9999px |
+  overflow-y:hidden;max-height:0 | overflow-x:clip;width:0 | overflow:auto;height:0 | overflow:hidden;height:0em |
+  overflow:hidden;height:0!important | overflow:hidden;height:.5px | overflow:hidden;line-height:0 |
+  overflow:hidden;line-height:1px | font:0/0 a | font-size:1e-3px | font-size:.05em`.split(/\s*\|\s*/);
+/** Similar declarations that do not hide. The hanging indents are those of Word. */
+const harmless =
+  `transform:scale(0.836,0.836) | transform:scale(1) | transform:scale(.5) | transform:scale(-1,1) | transform:scale(50%) |
+  transform:scale(0.06) | transform:scaleX(0.9) | transform:scale3d(0.9,0.9,0) | transform:scaleZ(0) | transform:rotate(0) |
+  transform:none | scale:0.5 | scale:none | filter:opacity(0.9) | filter:opacity(90%) | filter:alpha(opacity=90) |
+  filter:opacity() | filter:blur(0) | filter:none | opacity:0.06 | zoom:0.5 | zoom:normal |
+  clip:rect(0px,600px,200px,0px) | at;clip:rect(0,auto,auto,0) | at;clip:rect(auto,auto,auto,auto) | at;clip:auto |
+  at;clip:rect(1px,601px,201px,1px) | clip-path:polygon(0 0,100% 0,100% 100%,0 100%) | clip-path:none |
+  clip-path:polygon(0 0,100% 100%,100% 0,0 100%) | clip-path:polygon(nonzero,0 0,9px 9px,9px 0) | clip-path:inset(0) |
+  clip-path:inset(10%) | clip-path:inset(0 round 8px) | clip-path:circle(50%) | clip-path:circle(at 0 0) |
+  clip-path:ellipse(50% 50%) | at;left:50%;margin-left:-300px | at;left:50%;transform:translateX(-50%) | at;left:600px |
+  at;top:50%;left:50%;transform:translate(-50%,-50%) | at;top:5000px | at;left:-50% | at;left:-5em | at;left:auto |
+  at;inset:0 | at;right:0 | left:-9999px | position:static;top:-9999px |
+  margin-left:144.0pt;text-indent:-144.0pt | margin:0 0 0 144pt;text-indent:-144pt | padding-left:10em;text-indent:-10em |
+  padding:0 0 0 150px;text-indent:-150px | text-indent:2em | margin:0 auto | margin:-1px -2px | margin:-20px 0 0 -15px |
+  margin-left:-9999px;margin:0 | overflow:hidden;line-height:1 | overflow:hidden;line-height:1.5 |
+  overflow:hidden;line-height:normal | overflow:hidden;line-height:100% | overflow-y:hidden;max-height:20em |
+  overflow:visible;height:0 | overflow:hidden;height:auto | overflow:hidden;height:1em | overflow:hidden;width:1% | height:0 |
+  font-size:1.1 | font-size:1 | font-size:.9rem | font-size:-1px | font:400 14px/1.5 Arial |
+  display:n\\6fn | display:n\\6 fne | display:\\1006Eone | display:n\\\\6fne`.split(/\s*\|\s*/);
+/** The style attribute; `at` is a position. */
+const styled = (declarations: string, text: string) =>
+  html(`<p>Hello</p><div style="${declarations.replace(/^at;/, "position:absolute;")}">${text}</div><p>World</p>`);
+
+/** `c0`, `c1` ... */
+const numbered = (count: number, name: string): string[] => Array.from({ length: count }, (_, i) => `${name}${i}`);
+
+/** Text that one of many hides; a limit on their number could be exceeded on purpose. */
+const crowded: readonly (readonly [string, string])[] = [
+  [
+    "the first of many selectors",
+    `<style>${numbered(500, ".long-name-of-a-class-").join(",")}{display:none}</style><p class=long-name-of-a-class-0>EVIL</p>`,
+  ],
+  ["the last of many selectors", `<style>${numbered(500, ".c").join(",")}{display:none}</style><p class=c499>EVIL</p>`],
+  [
+    "the last of many rules",
+    `<style>${numbered(5000, ".c").join("{color:red}")}{display:none}</style><p class=c4999>EVIL</p>`,
+  ],
+  ["the last of many classes", `<style>.x{display:none}</style><p class="${numbered(60, "c").join(" ")} x">EVIL</p>`],
 ];
 
 /** Text in the colour of the background, hidden by a style sheet, or of no size. */
@@ -95,6 +163,9 @@ const camouflaged: readonly string[] = [
   '<div style="line-height:0;overflow:hidden">EVIL</div>',
   '<div width="0" height="0">EVIL</div>',
   '<div width="0px" height="0%">EVIL</div>',
+  "<style>i:not(.a){display:none}</style><i class=b>EVIL</i>",
+  "<style>.x:not(div):not(#y){display:none}</style><p class=x>EVIL</p>",
+  "<style>.\\78 y{d\\69splay:n\\6f\\6e e}</style><p class=xy>EVIL</p>",
 ];
 
 /** What looks similar and is to be seen. */
@@ -124,6 +195,11 @@ const visible: readonly string[] = [
   '<div style="font-size:small">GOOD</div>',
   '<font size="1">GOOD</font>',
   "<style>}}{{ .x{</style><div>GOOD</div>",
+  '<td style="font-size:0"><span style="font:400 14px/20px Arial">GOOD</span></td>',
+  "<style>p:not(.a){display:none}</style><p class=a>GOOD</p>",
+  `<style>p:not(.a){display:none}</style><p class="${numbered(60, "c").join(" ")} a">GOOD</p>`,
+  "<style>p:not(.a,.b){display:none} div:not(.a) p{display:none} p:not(:first-child){display:none}</style><p>GOOD</p>",
+  "<style>.md\\:x{display:none} .w-1\\.x{display:none}</style><p class='md x w-1'>GOOD</p>",
 ];
 
 describe("hidden text", () => {
@@ -134,6 +210,17 @@ describe("hidden text", () => {
   });
   it.each(visible)("but not what only looks similar: %s", async (piece) => {
     expect((await read(html(`<html>${piece}</html>`))).fullText).toBe("GOOD");
+  });
+  it.each(crowded)("by a style sheet, with %s", async (_, piece) => {
+    expect((await read(html(`<div>Hello</div>${piece}`))).fullText).toBe("Hello");
+  });
+  it.each(hiding)("by the style %s", async (style) => {
+    const { fullText } = await read(styled(style, "EVIL"));
+    expect(fullText).toMatch(/^Hello\s+World$/);
+  });
+  it.each(harmless)("but not by the style %s", async (style) => {
+    const { fullText } = await read(styled(style, "GOOD"));
+    expect(fullText).toMatch(/^Hello\s+GOOD\s+World$/);
   });
   it.each(hidden)("%s", async (piece) => {
     const { fullText } = await read(html(`<html><body><p>Hello</p>${piece}<p>World</p></body></html>`));
@@ -280,6 +367,44 @@ describe("quotes in HTML", () => {
       { type: "text/html", body: "<p>Hello</p>" },
     ]);
     expect((await read(raw)).fullText).toBe("Hello");
+  });
+});
+
+describe("text in the colour of its background", () => {
+  const white = '<div style="color:rgb(255,255,255)">Yes, please cancel order 4711.</div><br>';
+  const attribution = "On Mon, 2 Nov 2026 at 09:00, Support &lt;support@example.com&gt; wrote:";
+  const asked = `<div class="gmail_quote"><div class="gmail_attr">${attribution}</div><blockquote class="gmail_quote"><div>Shall we?</div></blockquote></div>`;
+  const answer = "Yes, please cancel order 4711.";
+  it.each([
+    ["Gmail's quote", asked],
+    ["Outlook's quote", `<div id="divRplyFwdMsg"><b>From:</b> Support<br><b>Sent:</b> Friday</div><p>Shall we?</p>`],
+    ["a phone's line", "<div>Sent from Outlook for iOS</div>"],
+    ["a phone's line and a quote", `<div>Sent from my iPhone</div>${asked}`],
+    ["a signature", "<div>-- <br>Anna</div>"],
+    ["nothing", ""],
+  ])("is the message of a dark mail client when only this is left: %s", async (_, rest) => {
+    expect((await read(html(white + rest, answering))).text).toBe(answer);
+  });
+  it("is the message when the plain text has its words", async () => {
+    const plain = `${answer}\n\nOn Mon, 2 Nov 2026 at 09:00, Support <support@example.com> wrote:\n> Shall we?\n`;
+    const bodies = [
+      { type: "text/plain; charset=utf-8", body: plain },
+      { type: "text/html; charset=utf-8", body: white + asked },
+    ];
+    expect((await read(multipart("alternative", bodies, answering))).text).toBe(answer);
+  });
+  it("stays hidden beside words that can be seen", async () => {
+    const { fullText } = await read(html(`<p>No.</p><p style="color:#fff">EVIL</p>${asked}`, answering));
+    expect(fullText).toContain("No.");
+    expect(fullText).not.toContain("EVIL");
+  });
+  it("stays hidden inside a quote without an answer", async () => {
+    const inside = asked.replace("Shall we?", 'Shall we? <span style="color:#fff">EVIL</span>');
+    expect((await read(html(inside, answering))).fullText).not.toContain("EVIL");
+  });
+  it("is restored without text that is hidden in another way", async () => {
+    const other = '<div style="color:#fff;display:none">EVIL</div>';
+    expect((await read(html(white + other + asked, answering))).fullText).not.toContain("EVIL");
   });
 });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { mobileLines } from "../../../../adapters/email/parse/quotes/phrases.ts";
 import { isWordless, type TrimOptions, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
 import { workedMs } from "../../../support/clock.ts";
 
@@ -120,6 +121,104 @@ const signatures: readonly [string, string][] = [
   ["iPhone zh", "发自我的iPhone"],
   ["Outlook", "Get Outlook for iOS<https://aka.ms/o0ukef>"],
 ];
+
+/** What phones and programs add, by language. */
+const mobile =
+  `Sent from my iPhone | Sent from my iPad | Sent from my Galaxy | Sent from my Samsung Galaxy S21 Ultra 5G |
+  Sent from my Samsung Galaxy smartphone. | Sent from my Verizon, Samsung Galaxy smartphone |
+  Sent via the Samsung Galaxy S21 Ultra 5G, an AT&T 5G smartphone | Sent from my T-Mobile 4G LTE Android device |
+  Sent from my BlackBerry 10 smartphone on the Virgin Mobile network. | Sent from my BlackBerry® wireless device |
+  Sent from Outlook for iOS<https://aka.ms/o0ukef> | Sent from Outlook for Android [https://aka.ms/AAb9ysg] |
+  Sent from Outlook | Get Outlook for Android <https://aka.ms/AAb9ysg> | Get Outlook for iOS. | Get Outlook for Mac |
+  Get BlueMail for Android | Sent from Yahoo Mail on Android | Sent from Yahoo Mail. Get the app |
+  Sent from Yahoo Mail for iPhone |
+  Yahoo Mail: Search, Organize, Conquer<https://mail.onelink.me/107872968?pid=nativeplacement&c=Global_Acquisition_YMktg_315_Internal_EmailSignature&af_sub1=Acquisition&af_sub2=Global_YMktg&af_sub3=&af_sub4=100000604&af_sub5=EmailSignature__Static_> |
+  Sent from AOL Mobile Mail | Sent from the all new AOL app for iOS | Sent from Mail for Windows 10 |
+  Sent from Mail<https://go.microsoft.com/fwlink/?LinkId=550986> for Windows | Sent with Proton Mail secure email. |
+  Sent with [Proton Mail](https://proton.me/) secure email. | Sent from Proton Mail Android |
+  Sent from my Android device with K-9 Mail. Please excuse my brevity. | Sent from my iPhone, please excuse typos. |
+  Sent from my Huawei P30 Pro | Sent from my mobile | Sent from my mobile phone | Sent from my mobile device. |
+  *Sent from my iPhone* | --Sent from my Windows Phone | Von meinem iPhone gesendet | Von meinem Samsung Gerät gesendet. |
+  Von meinem/meiner Galaxy gesendet | Von meinem Huawei-Mobiltelefon gesendet |
+  Diese Nachricht wurde von meinem Android-Gerät mit K-9 Mail gesendet. |
+  Diese Nachricht wurde von meinem Android Mobiltelefon mit WEB.DE Mail gesendet. | Gesendet mit der GMX Mail App |
+  Gesendet mit der mobilen Mail App | Gesendet von Outlook für Android | Gesendet von Yahoo Mail auf Android |
+  Outlook für Android<https://aka.ms/AAb9ysg> herunterladen | Envoyé de mon iPhone |
+  Envoyé depuis mon téléphone portable Orange | Envoyé à partir de Outlook pour Android |
+  Envoyé de mon appareil Android avec Courriel K-9 Mail. Veuillez excuser ma brièveté. |
+  Télécharger Outlook pour iOS<https://aka.ms/o0ukef> | Obtenez Outlook pour Android |
+  Envoyé depuis Yahoo Mail pour iPhone | Enviado desde mi iPhone | Enviado desde mi smartphone Samsung Galaxy. |
+  Enviado desde mi dispositivo móvil | Enviado desde mi móvil | Enviado desde Yahoo Mail con Android |
+  Obtener Outlook para Android | Enviado do meu iPhone | Enviado do meu smartphone Samsung Galaxy. |
+  Enviado do Yahoo Mail no Android | Obter o Outlook para iOS | Inviato da iPhone | Inviato da mio iPhone |
+  Inviato dal mio telefono Huawei | Inviato dal mio dispositivo Android con K-9 Mail. Perdonate la brevità. |
+  Inviato da Outlook per Android | Scarica Outlook per iOS | Ottieni Outlook per Android | Verstuurd vanaf mijn iPhone |
+  Verzonden vanaf mijn Galaxy | Verstuurd vanaf mijn Samsung-apparaat | Verzonden via Outlook voor iOS |
+  Outlook voor Android downloaden | Wysłane z iPhone'a | Wysłano z telefonu Samsung Galaxy | Wysłane z mojego iPhone’a |
+  Wysłano z programu Outlook dla systemu Android | Pobierz program Outlook dla systemu iOS | Skickat från min iPhone |
+  Skickat från min Samsung Galaxy-smartphone. | Hämta Outlook för Android | Skickat från Outlook för iOS |
+  Sendt fra min iPhone | Sendt fra min Samsung Galaxy-smarttelefon. | Hent Outlook til Android | Få Outlook for iOS |
+  Lähetetty iPhonesta | Lähetetty Samsung Galaxy -älypuhelimesta. | Hanki Outlook for Android | Hanki Outlook iOS:lle |
+  Odesláno z iPhonu | Odesláno z mého iPhonu | Odesláno z Outlooku pro Android | Odoslané z iPhonu | Отправлено с iPhone |
+  Отправлено с моего iPhone | Отправлено из Mail.ru для Android | Отправлено из Яндекс.Почты для мобильных |
+  Отправлено с мобильного устройства | Скачать Outlook для iOS | Надіслано з iPhone | Küldve az iPhone-omról |
+  Trimis de pe iPhone-ul meu | Στάλθηκε από το iPhone μου | Dikirim dari iPhone saya | Được gửi từ iPhone của tôi |
+  iPhone'umdan gönderildi | Samsung Galaxy akıllı telefonumdan gönderildi. | iPad'imden gönderildi | iPhoneから送信 |
+  Yahoo!メール for iPhoneから送信 | Androidスマートフォンから送信されました | 나의 iPhone에서 보냄 | Galaxy에서 보냄 | 发自我的iPhone | 发自我的手机 |
+  从我的 iPhone 发送 | 從我的 iPhone 傳送 | 获取 Outlook for iOS | أرسلت من الـ iPhone | أرسلت من هاتفي | أرسلت من جهازي الـ iPhone`.split(
+    /\s*\|\s*/,
+  );
+/** What customers write with such a beginning, or end. */
+const notMobile = `Von meinem Handy geht es nicht. | Sent from my Galaxy the photos arrive blank. |
+  Enviado desde mi móvil el formulario da error 500. | Get Outlook for my colleague as well please, order 2 licences. |
+  Get Outlook for Max. | Get Outlook for my mobile. | Get Outlook for 2 mobile devices |
+  Sent via mobile app on Monday, no reply yet. | Sent from my iPhone, no email arrived. |
+  Sent via Outlook, no mail since. | Sent with Outlook on Monday. | Sent from my iPhone the photos are blank. |
+  Sent from Outlook it works. | Yahoo Mail: the message bounced | Von meinem Handy. | Von meinem iPhone |
+  Das Foto habe ich vom Handy gesendet | Gesendet von der Sparkasse. | Gesendet mit DHL, das Handy kam nie an. |
+  Gesendet von Ihrem Shop wurde das falsche Handy. | Outlook für Android stürzt beim Start ab. |
+  Diese Nachricht wurde von Outlook als Spam markiert. | Envoyé de mon mobile le formulaire ne marche pas. |
+  Outlook pour Android ne s'ouvre plus. | Envoyé depuis l'application mobile, toujours sans réponse. |
+  Outlook para Android no abre. | Enviado do meu celular o formulário dá erro. |
+  Inviato dal mio cellulare il modulo non funziona. | Outlook per Android si chiude. |
+  Verzonden met de verkeerde telefoon, mobiel is kapot. | Verstuurd vanaf mijn mobiel werkt het formulier niet. |
+  Outlook voor Android start niet. | Wysłane z telefonu Samsung zdjęcia są puste. |
+  Skickat från min mobil kommer bilderna inte fram. | Sendt fra min mobil virker formularen ikke. |
+  Lähetetty Samsung-puhelimesta kuvat ovat tyhjiä. | Odesláno z mobilu, ale odpověď nepřišla. |
+  Отправлено с телефона фото не открывается. | Küldve a mobilomról, de nem jött válasz. |
+  Trimis de pe mobil formularul nu merge. | Στάλθηκε από το mobile αλλά δεν ήρθε. |
+  Dikirim dari mobile formulirnya error. | Được gửi từ iPhone nhưng ảnh bị trống. | Sipariş mobil uygulamadan gönderildi |
+  写真はiPhoneから送信 | スマートフォンから送信しましたが写真が届きません | 나의 아이폰이 고장났어요. | 나의 아이폰 | 사진은 iPhone에서 보냄 | 从我的手机无法登录 | 发自我的手机的照片打不开 |
+  أرسلت من هاتفي الصور ولم تصل`.split(/\s*\|\s*/);
+
+describe("the line of a phone or a program", () => {
+  it.each(mobile)("is removed: %s", (line) => {
+    expect(trimReply(`It has not come.\n\n${line}\n`).text).toBe("It has not come.");
+  });
+  it.each(notMobile)("but not the customer's sentence: %s", (line) => {
+    expect(trimReply(`It has not come.\n${line}\n`).text).toBe(`It has not come.\n${line}`);
+  });
+  it.each(mobileLines.map((line) => [[...line.starts, ...line.ends].join(", "), line] as const))(
+    "has nothing but names, in the language of: %s",
+    (_, { starts, ends }) => {
+      const lines = [
+        ...starts.flatMap((start) =>
+          ["Galaxy zzqx kapft", "Outlook. Zzqx!", "iPhone 4711 zzqx"].map((rest) => start + rest),
+        ),
+        ...ends.flatMap((end) => ["Zzqx Galaxy ", "Outlook, zzqx "].map((rest) => rest + end)),
+      ];
+      for (const line of lines) expect(trimReply(`It has not come.\n${line}`).text).toContain(line);
+      for (const start of starts)
+        expect(trimReply(`It has not come.\n${start} Outlook Android 12.`).text).toBe("It has not come.");
+      for (const end of ends)
+        expect(trimReply(`It has not come.\nSamsung Galaxy ${end}.`).text).toBe("It has not come.");
+    },
+  );
+  it("is not a line with a long text below its address", () => {
+    const line = `Sent from my iPhone ${"x".repeat(1500)}`;
+    expect(trimReply(`It has not come.\n${line}`).text).toContain(line);
+  });
+});
 
 describe("signatures", () => {
   it.each(signatures)("%s", (_, signature) => {
