@@ -141,6 +141,9 @@ export type CallEvent =
   | { readonly kind: "turn"; readonly text: string; readonly language: string | null }
   /** The caller is speaking. The text is not final, or "" when unknown. */
   | { readonly kind: "partial"; readonly text: string }
+  /** The caller has started or stopped speaking. A turn also reports the stop. The caller is not silent in between. Sent
+   *  only when the provider reports both. */
+  | { readonly kind: "speaking"; readonly speaking: boolean }
   /** One or several DTMF digits, in order: `0`-`9`, `*`, `#`. */
   | { readonly kind: "digits"; readonly digits: string }
   /** The caller interrupted our speech (barge-in). `heard`: the part that was spoken until then; null when unknown.

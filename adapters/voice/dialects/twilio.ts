@@ -162,7 +162,7 @@ function setupIn(frame: TwilioFrame): Setup {
 function infoOf({ name, value }: TwilioFrame): CallEvent | null {
   const on = value === true || value === "on" || value === "true";
   if (name === "agentSpeaking") return { kind: "playback", speaking: on };
-  if (name === "clientSpeaking" && on) return { kind: "partial", text: "" };
+  if (name === "clientSpeaking") return { kind: "speaking", speaking: on };
   return null;
 }
 

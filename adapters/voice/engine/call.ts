@@ -8,7 +8,7 @@ import { configuredGreeting, languageOf, type Phrases, phrasesFor } from "../spe
 import { sentencesOf } from "../speech/speakable.ts";
 import { canTransfer } from "../twiml.ts";
 import { Dialogue } from "./dialogue.ts";
-import { type CallParts, type ConnectionEnd, type Farewell, isCancellable, leave } from "./leaving.ts";
+import { type CallParts, type ConnectionEnd, Departure, type Farewell, partingMs } from "./leaving.ts";
 import { notesOf, transferUnanswered } from "./record.ts";
 import { Speaker } from "./speaking.ts";
 import { Keypad, ReplyWait, Silence, Utterances } from "./timers.ts";
@@ -21,8 +21,6 @@ const superseded: SendOutcome = {
 };
 const lineGone: SendOutcome = { kind: "deferred", reason: "the line is gone", retryAfterMs: 500 };
 
-/** Time in milliseconds for the provider to execute an `end` command, before we close the connection. */
-const partingMs = 10_000;
 const drainMs = 8_000;
 
 export class Call {
@@ -37,6 +35,7 @@ export class Call {
   readonly #quiet: Silence;
   readonly #utterances: Utterances;
   readonly #keys: Keypad;
+  readonly #departure: Departure;
   /** False: each event contains the complete utterance, so nothing is debounced. */
   readonly #debounces: boolean;
   #language: string;
@@ -46,8 +45,6 @@ export class Call {
   #pending: boolean;
   /** The message whose reply was spoken last; null when the caller has asked again or interrupted since. */
   #spoken: ExternalId | null = null;
-  #leaving: { readonly farewell: Farewell; readonly abort: AbortController } | null = null;
-  #closed = false;
   #finished = false;
 
   constructor(parts: CallParts) {
@@ -93,6 +90,11 @@ export class Call {
       () => this.#toHuman("asked"),
       (row) => this.#keyed(row),
     );
+    this.#departure = new Departure(parts, {
+      speaker,
+      language: () => this.#language,
+      durationMs: () => this.#duration,
+    });
   }
 
   /** True while the reply to a question is pending. */
@@ -141,21 +143,24 @@ export class Call {
   }
 
   async handle(event: Exclude<CallEvent, StartEvent | { kind: "end" }>): Promise<void> {
-    if (this.#finished) return;
+    if (this.#finished || this.#departure.closed) return;
     switch (event.kind) {
       case "turn":
         return this.#turn(event.text, event.language);
       case "partial":
         return this.#alive();
+      case "speaking":
+        this.#quiet.callerSpeaks(event.speaking);
+        return event.speaking ? this.#alive() : undefined;
       case "digits":
         this.#alive();
-        return this.#leaving ? undefined : this.#keys.press(event.digits);
+        return this.#isLeaving ? undefined : this.#keys.press(event.digits);
       case "interrupted":
         return this.#cutShort(event.heard, event.estimated !== true);
       case "playback":
         return this.#quiet.playback(event.speaking);
       case "silence":
-        return this.#pending || this.#leaving ? undefined : this.#quiet.noticed();
+        return this.#pending || this.#isLeaving ? undefined : this.#quiet.noticed();
       case "dialed":
         return this.#dialed(event.outcome);
       case "problem":
@@ -178,7 +183,7 @@ export class Call {
     this.#waits.rest();
     this.#spoken = draft.answers;
     const { left } = this.#speaker;
-    const { config, failed, start } = this.#parts;
+    const { config, start } = this.#parts;
     try {
       const transfer = draft.transfer === true && this.#canTransfer;
       const pieces = this.#talk.answers({
@@ -187,10 +192,8 @@ export class Call {
         offer: transfer ? null : this.#phrases.restOffered,
       });
       const end = await this.#speaker.speak(pieces);
-      // Not awaited: the reply was spoken, and the result of the transfer or the end does not change that.
-      if (transfer) this.#depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
-      else if (this.#talk.over && end === "whole") this.#end().catch(failed);
-      else this.#listen();
+      if (transfer) this.#depart({ way: "human", reason: "escalated", words: [] });
+      else this.#proceed(end);
       const id = externalId(`${start.call}/spoken/${attempt.key}`);
       return { kind: "sent", id, ...(end === "cut" ? { detail: "interrupted" } : {}) };
     } catch {
@@ -216,7 +219,8 @@ export class Call {
     this.#quiet.end();
     this.#keys.end();
     await this.#utterances.end();
-    if (this.#closed || ending === null) return;
+    await this.#departure.settled(); // it may be storing the end
+    if (this.#departure.closed || ending === null) return;
     await (ending.hungUp ? record.closed(ending.reason, this.#duration) : record.lost(ending.reason));
   }
 
@@ -229,20 +233,30 @@ export class Call {
     return this.#parts.channel.agent()?.active === false;
   }
 
+  get #isLeaving(): boolean {
+    return this.#departure.farewell !== null;
+  }
+
   get #duration(): number {
     return Math.max(0, Math.round(this.#parts.channel.clock.monotonic() - this.#began));
   }
 
   #obstacle(draft: SpeechDraft): SendOutcome | null {
-    if (this.#leaving || this.#closed) return ended;
+    if (this.#isLeaving) return ended;
     const late = this.#newest !== null && draft.answers !== null && draft.answers !== this.#newest;
     if (late || this.#utterances.pending) return superseded;
     return this.#parts.over.aborted ? lineGone : (this.#parts.unready?.() ?? null);
   }
 
+  /** Continues after a reply: ends the call when both sides have used a goodbye phrase. */
+  #proceed(reply: "whole" | "cut"): void {
+    if (this.#talk.over && reply === "whole") this.#end();
+    else this.#listen();
+  }
+
   /** Starts the silence timer, when it is the caller's turn. */
   #listen(): void {
-    if (this.#pending || this.#leaving || this.#parts.can.reportsSilence) this.#quiet.rest();
+    if (this.#pending || this.#isLeaving || this.#parts.can.reportsSilence) this.#quiet.rest();
     else this.#quiet.watch();
   }
 
@@ -253,23 +267,21 @@ export class Call {
 
   #active(): void {
     this.#quiet.reset();
-    // A caller who speaks during the goodbye may want to continue, so the goodbye is cancelled.
-    if (this.#leaving && isCancellable(this.#leaving.farewell) && !this.#closed) {
-      this.#leaving.abort.abort("over");
-      this.#leaving = null;
-    }
+    this.#departure.cancel();
   }
 
   async #turn(text: string, reported: string | null): Promise<void> {
     const { config, can, failed, write } = this.#parts;
     const speaking = can.turnsEndSpeech !== true && this.#speaker.busy;
-    const moment = { speaking, lastSentence: this.#speaker.inLastPiece, pending: this.#pending };
+    const lastSentence = !speaking || this.#speaker.inLastPiece;
+    const moment = { speaking, lastSentence, pending: this.#pending };
     this.#active();
+    this.#quiet.callerSpeaks(false);
     this.#quiet.rest();
-    if (this.#leaving) return;
+    if (this.#isLeaving) return;
     // A back-channel is not a question and does not interrupt one.
     if (!this.#utterances.pending && this.#talk.ignores(text, moment))
-      return this.#talk.closing ? this.#end() : this.#listen();
+      return this.#talk.endsAfter(moment) ? this.#end() : this.#listen();
     const now = languageOf(config, reported) ?? this.#language;
     if (now !== this.#language) {
       this.#language = now;
@@ -287,7 +299,7 @@ export class Call {
     this.#spoken = null;
     this.#quiet.rest();
     await this.#speaker.close();
-    if (this.#isIdle) await this.#giveUp();
+    if (this.#isIdle) this.#giveUp();
     else this.#waits.begin();
   }
 
@@ -304,8 +316,7 @@ export class Call {
     this.#pending = false;
     this.#waits.rest();
     if (reaction.kind === "leave") return this.#end();
-    await this.#speaker.speak(reaction.pieces);
-    this.#listen();
+    this.#proceed(await this.#speaker.speak(reaction.pieces));
   }
 
   async #keyed(row: string): Promise<void> {
@@ -333,15 +344,12 @@ export class Call {
 
   async #dialed(outcome: "answered" | "unanswered" | "gone"): Promise<void> {
     const { channel, config, record, start, write } = this.#parts;
-    if (this.#leaving?.farewell.way !== "human" || this.#closed) return;
-    if (outcome === "answered") {
-      this.#closed = true;
-      return record.closed("transferred", this.#duration);
-    }
+    if (this.#departure.farewell?.way !== "human") return;
+    if (outcome === "answered") return this.#departure.taken();
     channel.log.warn({ call: start.call, outcome }, "call transfer not answered");
     await record.missed(transferUnanswered);
     if (outcome === "gone") return;
-    this.#leaving = null;
+    this.#departure.returned();
     const { apology } = this.#phrases;
     if (config.transfer?.no_answer !== "agent") return this.#goodbye("no-answer", [apology]);
     await record.returned();
@@ -351,40 +359,33 @@ export class Call {
     this.#listen();
   }
 
-  #toHuman(reason: string, first: readonly string[] = []): Promise<void> {
-    return this.#depart({ way: "human", reason, words: [...first, this.#phrases.transfer] });
+  #toHuman(reason: string, first: readonly string[] = []): void {
+    this.#depart({ way: "human", reason, words: [...first, this.#phrases.transfer] });
   }
 
-  #goodbye(reason: string, first: readonly string[] = []): Promise<void> {
-    return this.#depart({ way: "end", reason, words: [...first, this.#phrases.goodbye] });
+  #goodbye(reason: string, first: readonly string[] = []): void {
+    this.#depart({ way: "end", reason, words: [...first, this.#phrases.goodbye] });
   }
 
   /** Both sides have used a goodbye phrase. The call ends when our speech has finished. */
-  #end(): Promise<void> {
-    return this.#depart({ way: "end", reason: "goodbye", words: [] });
+  #end(): void {
+    this.#depart({ way: "end", reason: "goodbye", words: [] });
   }
 
-  #giveUp(): Promise<void> {
+  #giveUp(): void {
     const human = this.#canTransfer && this.#parts.config.give_up.to === "human";
     const { apology } = this.#phrases;
-    return human ? this.#toHuman("no-answer", [apology]) : this.#goodbye("no-answer", [apology]);
+    if (human) this.#toHuman("no-answer", [apology]);
+    else this.#goodbye("no-answer", [apology]);
   }
 
-  async #depart(farewell: Farewell): Promise<void> {
-    if (this.#leaving) return;
-    const { channel, can, over, hangUp } = this.#parts;
-    const abort = new AbortController();
-    this.#leaving = { farewell, abort };
+  #depart(farewell: Farewell): void {
+    if (this.#isLeaving) return;
     this.#pending = false;
     this.#waits.rest();
     this.#keys.rest();
     this.#quiet.rest();
-    const signal = AbortSignal.any([over, abort.signal]);
-    const state = { speaker: this.#speaker, language: this.#language, durationMs: () => this.#duration };
-    await leave(this.#parts, farewell, state, signal, () => void (this.#closed = true));
-    if (signal.aborted || (farewell.way === "human" && can.transfer === "dial")) return;
-    await channel.clock.sleep(partingMs, over);
-    hangUp();
+    this.#departure.begin(farewell);
   }
 
   async #limit(): Promise<void> {
@@ -392,7 +393,7 @@ export class Call {
     await channel.clock.sleep(config.max_call - this.#duration, over);
     // Repeats the goodbye, because the caller may have cancelled another one that was in progress.
     while (!over.aborted) {
-      await this.#goodbye("too-long");
+      this.#goodbye("too-long");
       await channel.clock.sleep(partingMs, over);
     }
   }

@@ -17,7 +17,7 @@ export interface SpokenAnswer {
 export interface Moment {
   /** True while our speech is played. */
   readonly speaking: boolean;
-  /** True while its last sentence is played. */
+  /** True while its last sentence is played, or nothing is. */
   readonly lastSentence: boolean;
   /** True while the agent's reply to a question is pending. */
   readonly pending: boolean;
@@ -46,17 +46,19 @@ export class Dialogue {
   #spoken: number | null = null;
   /** The played part of the last reply, kept until the agent replies again. */
   #note: string | null = null;
+  /** True when the last sentence of `#current` is a goodbye, whether it was played or not. */
   #closing = false;
   #callerLeaves = false;
 
   /** True when the reply ended with a goodbye and the caller said goodbye before it. The call ends after the reply. */
   get over(): boolean {
-    return this.#closing && this.#callerLeaves;
+    return this.closing && this.#callerLeaves;
   }
 
-  /** True when our last speech was a goodbye, independent of the caller's. */
+  /** True when our last speech was a goodbye, independent of the caller's. False when a barge-in cut it off before its
+   *  last sentence. */
   get closing(): boolean {
-    return this.#closing;
+    return this.#closing && this.#unplayed().length <= 1;
   }
 
   /** Records speech of the channel itself, such as a greeting. */
@@ -100,11 +102,17 @@ export class Dialogue {
     return isAcknowledgement(text);
   }
 
+  /** Returns whether the call ends after our speech, when the caller responds with an utterance that is ignored. An
+   *  acknowledgement of an earlier sentence does not respond to the goodbye. */
+  endsAfter({ lastSentence }: Moment): boolean {
+    return this.over || (this.closing && lastSentence);
+  }
+
   /** Handles a complete utterance that was not ignored. */
   handleUtterance(text: string): Reaction {
     this.#presence = false;
     const agrees = isAcknowledgement(text);
-    if (this.#closing && (agrees || isClosing(text))) return { kind: "leave" };
+    if (this.closing && (agrees || isClosing(text))) return { kind: "leave" };
     const left = this.#unplayed();
     // After a barge-in with a back-channel, speech resumes where playback stopped. A question that was cut off counts
     // as answered.

@@ -40,7 +40,7 @@ export interface Farewell {
 }
 
 /** Returns whether the caller cancels the goodbye by speaking. */
-export const isCancellable = ({ reason }: Farewell): boolean => reason === "silent" || reason === "goodbye";
+const isCancellable = ({ reason }: Farewell): boolean => reason === "silent" || reason === "goodbye";
 
 /** The end of a connection. `hungUp`: the call ended with it. */
 export interface ConnectionEnd {
@@ -51,34 +51,107 @@ export interface ConnectionEnd {
 /** State of the call at its end. */
 export interface LastState {
   readonly speaker: Speaker;
-  readonly language: string;
+  readonly language: () => string;
   readonly durationMs: () => number;
 }
 
-/** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. If the connection fails
- *  in between, the callback that follows still finds the transfer. `ended` is called when the
- *  end of the call is stored. */
-export async function leave(
-  { can, config, record, start, write }: CallParts,
-  { way, reason, words }: Farewell,
-  { speaker, language, durationMs }: LastState,
-  signal: AbortSignal,
-  ended: () => void,
-): Promise<void> {
-  await speaker.speak(words);
-  await speaker.finished(signal);
-  if (signal.aborted) return;
-  if (way === "human") {
-    await record.transferring(reason);
-    const data = transferData(start.call, reason, language);
-    await write({ kind: "transfer", data, to: config.transfer?.dial?.[0] ?? null });
-    // A provider that reports the result of the transfer still has the caller, so the call stays open.
-    if (can.transfer !== "frame") return;
-    await record.closed("transferred", durationMs());
-    return ended();
+/** Time in milliseconds for the provider to execute an `end` command, before we close the connection. */
+export const partingMs = 10_000;
+
+interface Leave {
+  readonly farewell: Farewell;
+  readonly cancelled: AbortController;
+  /** True when the last phrases were played. The end is then being stored, and can no longer be cancelled. */
+  played: boolean;
+}
+
+/** The departure of one call: at most one farewell at a time. It runs in the background, so that the events of the
+ *  connection are handled meanwhile. Its errors are reported with `failed`. */
+export class Departure {
+  readonly #parts: CallParts;
+  readonly #state: LastState;
+  #leave: Leave | null = null;
+  #closed = false;
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(parts: CallParts, state: LastState) {
+    this.#parts = parts;
+    this.#state = state;
   }
-  if (reason === "no-answer") await record.missed("the agent did not answer");
-  await record.closed(reason, durationMs());
-  ended();
-  await write({ kind: "end" });
+
+  /** The farewell that has begun; null while the call continues. */
+  get farewell(): Farewell | null {
+    return this.#leave?.farewell ?? null;
+  }
+
+  /** True when the end of the call is stored. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Starts a farewell. Call only when there is none. */
+  begin(farewell: Farewell): void {
+    const leave = { farewell, cancelled: new AbortController(), played: false };
+    this.#leave = leave;
+    this.#work = this.#run(leave).catch(this.#parts.failed);
+  }
+
+  /** A caller who speaks during the goodbye may want to continue, so the goodbye is cancelled. */
+  cancel(): void {
+    const leave = this.#leave;
+    if (leave === null || leave.played || !isCancellable(leave.farewell)) return;
+    leave.cancelled.abort("over");
+    this.#leave = null;
+  }
+
+  /** A human has taken the call. */
+  async taken(): Promise<void> {
+    this.#closed = true;
+    await this.#parts.record.closed("transferred", this.#state.durationMs());
+  }
+
+  /** No human has taken the call, so it continues. */
+  returned(): void {
+    this.#leave = null;
+  }
+
+  /** Resolves when nothing more is stored or sent. Call when the connection has ended. */
+  settled(): Promise<void> {
+    return this.#work;
+  }
+
+  /** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. If the connection
+   *  fails in between, the callback that follows still finds the transfer. */
+  async #run(leave: Leave): Promise<void> {
+    const { can, channel, hangUp, over } = this.#parts;
+    const { speaker } = this.#state;
+    const signal = AbortSignal.any([over, leave.cancelled.signal]);
+    await speaker.speak(leave.farewell.words);
+    await speaker.finished(signal);
+    if (signal.aborted) return;
+    leave.played = true;
+    await this.#finish(leave.farewell);
+    // A provider that reports the result of the transfer still has the caller, so the connection stays open.
+    if (leave.farewell.way === "human" && can.transfer === "dial") return;
+    await channel.clock.sleep(partingMs, over);
+    hangUp();
+  }
+
+  async #finish({ way, reason }: Farewell): Promise<void> {
+    const { can, config, record, start, write } = this.#parts;
+    const { language, durationMs } = this.#state;
+    if (way === "human") {
+      await record.transferring(reason);
+      const data = transferData(start.call, reason, language());
+      await write({ kind: "transfer", data, to: config.transfer?.dial?.[0] ?? null });
+      if (can.transfer !== "frame") return;
+      await record.closed("transferred", durationMs());
+      this.#closed = true;
+      return;
+    }
+    if (reason === "no-answer") await record.missed("the agent did not answer");
+    await record.closed(reason, durationMs());
+    this.#closed = true;
+    await write({ kind: "end" });
+  }
 }

@@ -83,13 +83,13 @@ class Timer {
 export class ReplyWait {
   readonly #parts: TimerParts;
   readonly #fillers: () => readonly string[];
-  readonly #giveUp: () => Promise<void>;
+  readonly #giveUp: () => void;
   readonly #timer: Timer;
   /** Continues over all questions of a call, so that consecutive waits use different fillers. */
   #spokenFillers = 0;
 
   /** `giveUp` is called when no reply arrives before the timeout. */
-  constructor(parts: TimerParts, fillers: () => readonly string[], giveUp: () => Promise<void>) {
+  constructor(parts: TimerParts, fillers: () => readonly string[], giveUp: () => void) {
     this.#parts = parts;
     this.#fillers = fillers;
     this.#giveUp = giveUp;
@@ -109,7 +109,7 @@ export class ReplyWait {
     while (due < elapsed) due = following(due);
     this.#timer.after(left(due), async () => {
       if (clock.monotonic() - began >= limit) {
-        await this.#giveUp();
+        this.#giveUp();
         return null;
       }
       // The cycle stays open: the reply follows in the same cycle and never interrupts a filler.
@@ -135,25 +135,25 @@ export class ReplyWait {
   }
 }
 
+/** Maximum time in milliseconds of one speech of the caller, in case the event of its end is lost. */
+const longestSpeechMs = 60_000;
+
 /** Handles a silent caller: asks `silence.asks` times whether the caller is there, then ends the call. */
 export class Silence {
   readonly #parts: TimerParts;
   readonly #question: (asked: number) => string;
   readonly #isOver: () => boolean;
-  readonly #leave: () => Promise<void>;
+  readonly #leave: () => void;
   readonly #timer: Timer;
   /** When it is watched since, in milliseconds of the monotonic clock. */
   #since = 0;
+  /** The caller speaks until then, in milliseconds of the monotonic clock. Also a time in the past. */
+  #speechEndsAt = 0;
   #asked = 0;
 
   /** `question` returns the phrase for the first, second ... question. `isOver`: after a goodbye a silent caller is not
    *  asked. `leave` ends the call. */
-  constructor(
-    parts: TimerParts,
-    question: (asked: number) => string,
-    isOver: () => boolean,
-    leave: () => Promise<void>,
-  ) {
+  constructor(parts: TimerParts, question: (asked: number) => string, isOver: () => boolean, leave: () => void) {
     this.#parts = parts;
     this.#question = question;
     this.#isOver = isOver;
@@ -172,7 +172,14 @@ export class Silence {
     const { clock, speaker } = this.#parts;
     if (speaker.busy) this.#since = clock.monotonic();
     speaker.playback(speaking);
-    if (this.#timer.waits) this.#timer.after(this.#left, () => this.#look());
+    this.#reschedule();
+  }
+
+  /** The caller has started or stopped speaking. Silence begins at the stop. */
+  callerSpeaks(speaking: boolean): void {
+    const now = this.#parts.clock.monotonic();
+    this.#speechEndsAt = speaking ? now + longestSpeechMs : Math.min(this.#speechEndsAt, now);
+    this.#reschedule();
   }
 
   rest(): void {
@@ -202,7 +209,11 @@ export class Silence {
   /** Milliseconds until the caller has been silent for long enough. */
   get #left(): number {
     const { clock, config, speaker } = this.#parts;
-    return Math.max(this.#since, speaker.endsAt) + config.silence.after - clock.monotonic();
+    return Math.max(this.#since, this.#speechEndsAt, speaker.endsAt) + config.silence.after - clock.monotonic();
+  }
+
+  #reschedule(): void {
+    if (this.#timer.waits) this.#timer.after(this.#left, () => this.#look());
   }
 
   async #look(): Promise<number | null> {
@@ -285,18 +296,13 @@ const longestRow = 64;
 export class Keypad {
   readonly #parts: TimerParts;
   readonly #canTransfer: boolean;
-  readonly #human: () => Promise<void>;
+  readonly #human: () => void;
   readonly #entered: (keys: string) => Promise<void>;
   readonly #timer: Timer;
   #row = "";
 
   /** `entered` is called with a complete sequence, without its final `#`. */
-  constructor(
-    parts: TimerParts,
-    canTransfer: boolean,
-    human: () => Promise<void>,
-    entered: (keys: string) => Promise<void>,
-  ) {
+  constructor(parts: TimerParts, canTransfer: boolean, human: () => void, entered: (keys: string) => Promise<void>) {
     this.#parts = parts;
     this.#canTransfer = canTransfer;
     this.#human = human;

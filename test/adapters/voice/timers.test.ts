@@ -53,13 +53,13 @@ function timers() {
   const waits = new ReplyWait(
     parts,
     () => ["one moment"],
-    async () => void said.push("sorry"),
+    () => void said.push("sorry"),
   );
   const quiet = new Silence(
     parts,
     () => "still there?",
     () => false,
-    async () => void said.push("bye"),
+    () => void said.push("bye"),
   );
   onTestFinished(() => {
     waits.end();

@@ -149,6 +149,53 @@ test("any sign of life restarts the silence timeout", async () => {
   expect(said(call)).toEqual([]);
 });
 
+const speaking = (call: PhoneCall, value: "on" | "off") => call.send({ type: "info", name: "clientSpeaking", value });
+
+test("a caller who speaks without a pause is not silent until the provider reports the end", async () => {
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.clock.passes(2000);
+  speaking(call, "on");
+  await fixture.clock.passes(40_000);
+  expect(said(call)).toEqual([]);
+  speaking(call, "off");
+  await fixture.clock.passes(9500);
+  expect(said(call)).toEqual([]);
+  await fixture.clock.passes(1000);
+  expect(said(call)).toEqual(["Are you still there?"]);
+});
+
+test("an utterance ends the caller's speech, too", async () => {
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  speaking(call, "on");
+  await fixture.says(call, "Hello?");
+  await fixture.answer(call, "Short.");
+  await fixture.clock.passes(12_000);
+  expect(said(call)).toEqual(["Short.", "Are you still there?"]);
+});
+
+test("the end of the caller's speech is assumed after a minute", async () => {
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  speaking(call, "on");
+  await fixture.clock.passes(69_000);
+  expect(said(call)).toEqual([]);
+  await fixture.clock.passes(2000);
+  expect(said(call)).toEqual(["Are you still there?"]);
+});
+
+test("text that is not final restarts the silence timeout, and does not suspend it", async () => {
+  const fixture = await openVoiceFixture({ config });
+  const call = await fixture.dial();
+  await fixture.clock.passes(9000);
+  call.say("When do", { partial: true });
+  await fixture.clock.passes(9500);
+  expect(said(call)).toEqual([]);
+  await fixture.clock.passes(1500);
+  expect(said(call)).toEqual(["Are you still there?"]);
+});
+
 test("a caller who speaks during the goodbye keeps the call open", async () => {
   const fixture = await openVoiceFixture({ config: { ...config, silence: { asks: 0 } } });
   const call = await fixture.dial();

@@ -98,6 +98,7 @@ const dialects: readonly {
       { type: "prompt", voicePrompt: "hel", lang: "en", last: false },
       { type: "dtmf", digit: "1" },
       { type: "interrupt", utteranceUntilInterrupt: "Hel", durationUntilInterruptMs: 10 },
+      { type: "info", name: "clientSpeaking", value: "on" },
       { type: "error", description: "Invalid message" },
     ],
   },
@@ -139,6 +140,7 @@ function well(reading: DialectReading): void {
   for (const event of reading.events) {
     if (event.kind === "turn" || event.kind === "partial") expect(event.text).toBeTypeOf("string");
     if (event.kind === "interrupted") expect(["string", "object"]).toContain(typeof event.heard);
+    if (event.kind === "playback" || event.kind === "speaking") expect(event.speaking).toBeTypeOf("boolean");
     if (event.kind === "digits") expect(event.digits).toBeTypeOf("string");
     if (event.kind === "end") expect(event.reason).toMatch(/^[a-z-]+$/);
     if (event.kind !== "start") continue;
