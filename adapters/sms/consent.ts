@@ -1,8 +1,9 @@
 // Recognizes consent keywords (STOP, START, HELP). A message counts only when it consists of one keyword, or of a request for
-// no more texts: "STOP 12345" and "please stop by tomorrow" are ordinary messages.
+// no more texts ("stop please"): "STOP 12345" and "please stop by tomorrow" are ordinary messages.
 
 import type { Consent } from "bridgehead/contract";
-import { requestIn } from "./phrases.ts";
+import { requestIn, type StopRequest } from "./phrases.ts";
+import type { InboundText } from "./provider.ts";
 
 export interface ConsentWords {
   /** Languages whose keywords count. The English keywords are those of the carriers and of the FCC. */
@@ -100,7 +101,8 @@ const terms = {
   }
 >;
 
-/** Confirmation messages for the sender of a business term. START and STOP are the same in every language. */
+/** Confirmation messages for the sender of a business term or of a worded request. START and STOP are the same in every
+ *  language. */
 const confirmations: Readonly<Record<Language, { readonly stop: string; readonly start: string }>> = {
   en: {
     stop: "You will get no more texts from this number. Reply START to get them again.",
@@ -155,29 +157,59 @@ export function consentOf(body: string, words: ConsentWords, countries: readonly
   if (text.length > 100) return null;
   const said = bare(text);
   if (said === "") return null;
-  const word = meanings(words).get(said);
-  if (word !== undefined) return { word };
+  const keyword = meanings(words).get(said);
+  if (keyword !== undefined) return { word: keyword.word };
   const places = words.countries ?? countries;
   const term = meaningsOfTerms(words)
     .get(said)
     ?.find(({ language }) => terms[language].countries.some((one) => places.includes(one)));
   if (term !== undefined) return { word: term.word, confirmation: confirmations[term.language][term.word] };
-  const isRequest = requestIn(text) === "stop" && !words.remove.some((one) => bare(one) === said);
-  return isRequest ? { word: "stop", confirmation: confirmations.en.stop } : null;
+  const { request, language } = requestOf(text, words);
+  return request === "stop" ? { word: "stop", confirmation: confirmations[language].stop } : null;
+}
+
+/** Returns true when a text without consent may ask for no more texts, so that a human must read it. */
+export function isDoubtful({ body }: Pick<InboundText, "body">, words: ConsentWords): boolean {
+  return requestOf(body, words).request !== null;
+}
+
+/** Returns the request in the text and its language. A STOP keyword with courtesies is a request; a message that the
+ *  configuration removed from the keywords is ordinary. */
+function requestOf(
+  text: string,
+  words: ConsentWords,
+): { readonly request: StopRequest | null; readonly language: Language } {
+  let language: Language = "en";
+  const request = requestIn(text, (message) => {
+    const said = bare(message);
+    if (isRemoved(said, words)) return null;
+    const keyword = meanings(words).get(said);
+    if (keyword?.word !== "stop") return undefined;
+    language = keyword.language;
+    return "stop";
+  });
+  return { request, language };
+}
+
+const isRemoved = (said: string, words: ConsentWords): boolean => words.remove.some((one) => bare(one) === said);
+
+interface Keyword {
+  readonly language: Language;
+  readonly word: Consent["word"];
 }
 
 /** Cache of the keyword map for each channel configuration; every inbound text is looked up in it. */
-const made = new WeakMap<ConsentWords, ReadonlyMap<string, Consent["word"]>>();
+const made = new WeakMap<ConsentWords, ReadonlyMap<string, Keyword>>();
 
-function meanings(words: ConsentWords): ReadonlyMap<string, Consent["word"]> {
+function meanings(words: ConsentWords): ReadonlyMap<string, Keyword> {
   const known = made.get(words);
   if (known) return known;
-  const meaning = new Map<string, Consent["word"]>();
+  const meaning = new Map<string, Keyword>();
   // STOP is last and takes precedence when a word is listed twice.
   for (const word of ["help", "start", "stop"] as const) {
     for (const language of new Set<Language>(["en", ...words.languages]))
-      for (const one of vocabulary[language][word]) meaning.set(bare(one), word);
-    for (const one of words.add[word] ?? []) meaning.set(bare(one), word);
+      for (const one of vocabulary[language][word]) meaning.set(bare(one), { word, language });
+    for (const one of words.add[word] ?? []) meaning.set(bare(one), { word, language: "en" });
   }
   for (const one of words.remove) meaning.delete(bare(one));
   made.set(words, meaning);
@@ -196,11 +228,10 @@ function meaningsOfTerms(words: ConsentWords): ReadonlyMap<string, readonly Term
   const known = madeTerms.get(words);
   if (known) return known;
   const found = new Map<string, Term[]>();
-  const removed = new Set(words.remove.map(bare));
   for (const language of new Set<Language>(["en", ...words.languages])) {
     for (const word of ["stop", "start"] as const) {
       for (const one of terms[language][word].map(bare))
-        if (!removed.has(one)) found.set(one, [...(found.get(one) ?? []), { language, word }]);
+        if (!isRemoved(one, words)) found.set(one, [...(found.get(one) ?? []), { language, word }]);
     }
   }
   madeTerms.set(words, found);

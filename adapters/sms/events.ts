@@ -10,11 +10,10 @@ import {
   type Refusal,
 } from "bridgehead/contract";
 import type { SmsConfig } from "./config.ts";
-import { consentOf, type Meaning } from "./consent.ts";
+import { consentOf, isDoubtful, type Meaning } from "./consent.ts";
 import { senderFor } from "./draft.ts";
 import { canonicalNumber, countriesOf } from "./numbers.ts";
 import { isPermanent, type TextClass } from "./outcomes.ts";
-import { requestIn } from "./phrases.ts";
 import { type InboundMedium, type InboundText, statusEventId, type TextStatus } from "./provider.ts";
 
 export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent {
@@ -72,8 +71,8 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
 }
 
 /** Returns a refusal for a text that may ask for no more texts: a human decides. */
-function doubtIn({ opt_out: own }: SmsConfig, { body }: InboundText): Refusal | null {
-  if (own.doubtful === "ask" || requestIn(body) === null) return null;
+function doubtIn({ opt_out: own }: SmsConfig, text: InboundText): Refusal | null {
+  if (own.doubtful === "ask" || !isDoubtful(text, own)) return null;
   return { code: "possible-opt-out", reason: "it may ask for no more texts", hold: true };
 }
 

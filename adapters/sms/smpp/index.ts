@@ -17,8 +17,8 @@ import type { SmsConfig } from "../config.ts";
 import { outcomeOf, statusOf, unreachable } from "../outcomes.ts";
 import { defineProvider, type Provider, type ProviderParts, type TextDraft } from "../provider.ts";
 import { piecesOf, type SmppAddress, type SmppMessage, toAddress } from "./encoding.ts";
-import { classOf, codeOf, type Pdu, type PduFields, text } from "./pdu.ts";
-import { Memory, receive, type SmppDelivery } from "./receive.ts";
+import { classOf, codeOf, type Pdu, type PduFields } from "./pdu.ts";
+import { Memory, receive, type SmppDelivery, submittedId } from "./receive.ts";
 import { isLoginRefusal, openSession, SendLines, type Session } from "./session.ts";
 
 /** Timeout for closing a connection in good order, in milliseconds. */
@@ -172,7 +172,7 @@ class Smpp implements Provider {
       const fields = this.#fieldsOf(piece, from, to, at === pieces.length - 1);
       const answer = await this.#submit(line, fields, attempt, at === 0);
       if (answer.status !== 0) return this.#refused(answer.status, partName(at, pieces.length, draft));
-      ids.push(text(answer, "message_id") || `${attempt.key}-${at}`);
+      ids.push(submittedId(answer, this.#config.receipt_ids) || `${attempt.key}-${at}`);
     }
     this.#state.set("account", { state: "ready" });
     const [id = attempt.key, ...also] = ids.toReversed().map((one) => externalId(one));

@@ -263,6 +263,18 @@ const names = ["", "ENROUTE", "DELIVRD", "EXPIRED", "DELETED", "UNDELIV", "ACCEP
 // UNKNOWN means that no further status will follow. It is not a failure.
 const failed: readonly string[] = ["EXPIRED", "DELETED", "UNDELIV", "REJECTD"];
 
+/** Returns the id in a response to submit_sm, in the form in which `readReceipt` returns that of the receipt; empty when the
+ *  response has none. */
+export function submittedId(response: Pdu, ids: SmppConfig["receipt_ids"]): string {
+  const id = text(response, "message_id");
+  return ids === "decimal" ? hexadecimal(id) : id;
+}
+
+/** Returns a hexadecimal id in lower case and without leading zeros, another id unchanged. */
+const hexadecimal = (id: string): string => (/^[0-9a-f]{1,64}$/i.test(id) ? BigInt(`0x${id}`).toString(16) : id);
+/** Returns the hexadecimal form of a decimal id. An id with letters is hexadecimal already. */
+const fromDecimal = (id: string): string => (/^\d{1,64}$/.test(id) ? BigInt(id).toString(16) : hexadecimal(id));
+
 function isReceipt(pdu: Pdu): boolean {
   const bits = number(pdu, "esm_class") & receiptBits.mask;
   return bits === receiptBits.receipt || bits === receiptBits.intermediate;
@@ -282,7 +294,7 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
     network?.length === 3 ? String(Buffer.from(network).readUInt16BE(1)) : /\berr:\s*(\w+)/i.exec(words)?.[1];
   const state = stateOf(status);
   return {
-    id: ids === "decimal" && /^\d+$/.test(id) ? BigInt(id).toString(16) : id,
+    id: ids === "decimal" ? fromDecimal(id) : id,
     key: null,
     status,
     state,

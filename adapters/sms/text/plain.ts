@@ -3,9 +3,12 @@
 import { type MarkdownStyle, markdownText } from "bridgehead/contract";
 import MarkdownIt from "markdown-it";
 
-/** Markdown longer than this many characters is sent unchanged. This bounds the work inside the
- *  transaction to a few milliseconds; an answer of this length is about thirty text messages. */
-const markdownLimit = 5_000;
+/** Markdown is parsed in pieces of at most this many characters. This bounds the work inside the transaction to a few
+ *  milliseconds, because the parser's time for a piece can grow with the square of its length. */
+const pieceLimit = 5_000;
+/** In longer Markdown the pieces after this many characters that may be markup are sent unchanged. The parser's time depends
+ *  on these characters; an answer with so many of them is dozens of text messages. */
+const markupLimit = 5_000;
 
 const allowedLink = /^(https?:\/\/|mailto:|tel:)[^\s<>"']+$/i;
 const markdownIt = new MarkdownIt({ html: true, breaks: true, linkify: true });
@@ -15,12 +18,87 @@ markdownIt.validateLink = () => true;
 /** Removes the markup of headings and emphasis. Lists keep dashes and numbers, tables become lines.
  *  Returns the input unchanged if parsing fails. */
 export function toPlain(markdown: string): string {
-  if (markdown.length > markdownLimit) return markdown;
   try {
-    return markdownText(markdownIt.parse(markdown, {}), style);
+    return markdown.length > pieceLimit ? longToPlain(markdown) : parsed(markdown, {});
   } catch {
     return markdown;
   }
+}
+
+/** `links`: markdown-it's collection of link definitions (`[1]: https://...`). */
+const parsed = (markdown: string, links: { readonly [key: string]: unknown }): string =>
+  markdownText(markdownIt.parse(markdown, links), style);
+
+function longToPlain(markdown: string): string {
+  let left = markupLimit;
+  const pieces = piecesOf(markdown).map((text) => {
+    left -= text.replace(/[\p{L}\p{M}\p{N} ]+/gu, "").length;
+    return { text, isParsed: left >= 0 && text.length <= pieceLimit };
+  });
+  // Links may be defined in another piece than the one that uses them.
+  const links = {};
+  for (const { text, isParsed } of pieces)
+    if (isParsed && /^ {0,3}\[[^[\]\n]+\]:/m.test(text)) markdownIt.parse(text, links);
+  return pieces
+    .map(({ text, isParsed }) => {
+      const content = text.trimEnd();
+      return (isParsed ? parsed(content, links) : content) + text.slice(content.length);
+    })
+    .join("");
+}
+
+/** Between a blank line and a line that is not indented. */
+const paragraphStart = /(?<=\n[ \t]*\n)(?=\S)/;
+/** A line that begins or ends fenced code. A line with further backticks is a span of code. */
+const fenceLine = /^[ \t]*(`{3,}(?=[^`\n]*$)|~{3,}).*$/gm;
+
+/** Returns pieces that can be parsed separately, as long as the limit allows; concatenated they equal the Markdown. A piece
+ *  ends at a blank line outside fenced code. A longer paragraph is cut; longer fenced code is one piece. */
+function piecesOf(markdown: string): readonly string[] {
+  const pieces: string[] = [];
+  let [piece, paragraph, fence] = ["", "", ""];
+  const blocks = markdown.split(paragraphStart);
+  for (const [at, block] of blocks.entries()) {
+    paragraph += block;
+    fence = fenceAfter(block, fence);
+    if (fence !== "" && at < blocks.length - 1) continue;
+    if (piece.length + paragraph.length > pieceLimit) {
+      pieces.push(piece);
+      piece = "";
+    }
+    const isCut = paragraph.length > pieceLimit && paragraph.search(fenceLine) < 0;
+    const cut = isCut ? cutParagraph(paragraph) : [paragraph];
+    pieces.push(...cut.slice(0, -1));
+    piece += cut.at(-1) ?? "";
+    paragraph = "";
+  }
+  return [...pieces, piece];
+}
+
+/** Returns the backticks or tildes of the fence that is open after the block; empty: none. */
+function fenceAfter(block: string, before: string): string {
+  let fence = before;
+  for (const [line, mark = ""] of block.matchAll(fenceLine)) {
+    if (fence === "") fence = mark;
+    else if (mark.startsWith(fence) && line.trim() === mark) fence = "";
+  }
+  return fence;
+}
+
+/** Cuts a long paragraph before a line that is not indented, else after any line, after a sentence, or at white space. */
+function cutParagraph(paragraph: string): readonly string[] {
+  const pieces: string[] = [];
+  let rest = paragraph;
+  while (rest.length > pieceLimit) {
+    const start = rest.slice(0, pieceLimit);
+    const sentence = Math.max(...[". ", "! ", "? "].map((end) => start.lastIndexOf(end) + 1));
+    const line = Array.from(start.matchAll(/\n(?=\S)/g)).at(-1)?.index ?? start.lastIndexOf("\n");
+    const to = [line, sentence, start.lastIndexOf(" ")].find((at) => at > 0);
+    const piece = to === undefined ? start : start.slice(0, to + 1);
+    pieces.push(piece);
+    rest = rest.slice(piece.length);
+  }
+  return [...pieces, rest];
 }
 
 const style: MarkdownStyle = {

@@ -275,7 +275,7 @@ function failure(answer: ExchangeAnswer): ApiFailure {
 
 // Maps Twilio's error codes to error classes. Source: twilio.com/docs/api/errors.
 const classOfCode = classes({
-  recipient: [21211, 21214, 21217, 21614, 21635, 30006, 63024],
+  recipient: [21211, 21214, 21217, 21614, 21635, 30005, 30006, 63024],
   "opted-out": [21610],
   login: [20003, 20005, 20006, 20008],
   account: [20404, 21609, 30002],
@@ -284,7 +284,7 @@ const classOfCode = classes({
   content: [21602, 21617, 21620, 21623, 30007, 30450, 30610, 30640],
   rate: [20429],
   "sender-rate": [21611, 63017, 63018],
-  unreached: [30001, 30003, 30005, 30008],
+  unreached: [30001, 30003, 30008],
   expired: [30036],
   ambiguous: [20500],
 });

@@ -39,6 +39,70 @@ describe("markup", () => {
   });
 });
 
+describe("long markup", () => {
+  const point = "**Bold** point with [a link](https://x.example/a) and text.";
+  const plain = "Bold point with a link (https://x.example/a) and text.";
+  const filled = (unit: string, separator: string, length: number) =>
+    Array.from({ length: Math.ceil(length / (unit.length + separator.length)) }, () => unit).join(separator);
+
+  it.each([
+    ["paragraphs", "\n\n"],
+    ["lines", "\n"],
+    ["sentences", " "],
+  ])("is removed from %s in long texts", (_, separator) => {
+    for (const length of [4900, 5100, 17_000]) {
+      const markdown = filled(point, separator, length);
+      expect(clean(toPlain(markdown)), String(length)).toBe(markdown.replaceAll(point, plain));
+    }
+  });
+
+  it("keeps lists, tables and code whole", () => {
+    const list = Array.from({ length: 90 }, (_, at) => `${at + 1}. **Step ${at + 1}**`).join("\n");
+    const code = `\`\`\`\nlet __a = "**b**";\n\nlet c;\n\`\`\``;
+    const table = "| Item | Price |\n|--|--|\n| Tea | **2** |";
+    const shown = `${list.replaceAll("**", "")}\n\n${code.replaceAll("```", "").trim()}\n\nTea: 2`;
+    const markdown = filled([list, code, table].join("\n\n"), "\n\n", 9000);
+    // A line of code is followed by one line break.
+    expect(clean(toPlain(markdown)).replace(/\n+/g, "\n")).toBe(
+      filled(shown, "\n\n", shown.length * markdown.split("Tea").length - shown.length).replace(/\n+/g, "\n"),
+    );
+  });
+
+  it("keeps fenced code that is longer than a piece as it is", () => {
+    const code = `~~~\n${filled("a = __b__ * c", "\n\n", 8000)}\n~~~`;
+    const text = toPlain(`${point}\n\n${code}\n\n${point}`);
+    expect(text).toBe(`${plain}\n\n${code}\n\n${plain}`);
+  });
+
+  it("finds the links that are defined in another piece", () => {
+    const text = toPlain(
+      `See [the page][1].\n\n${filled("Words and words.", "\n\n", 6000)}\n\n[1]: https://x.example/1`,
+    );
+    expect(text.startsWith("See the page (https://x.example/1).\n\nWords")).toBe(true);
+    expect(text).not.toContain("[1]");
+  });
+
+  it("loses nothing of any text", () => {
+    const word = fc.constantFrom("**a**", "b. ", "\n", "\n\n", "- ", "c ", "d".repeat(900), "```\n", "  ");
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 50, maxLength: 400 }), (all) => {
+        const letters = (text: string) => text.replace(/[^a-d]/g, "");
+        expect(letters(toPlain(all.join("")))).toBe(letters(all.join("")));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("in great numbers stays within the time of a transaction", () => {
+    for (const unit of ["![", "[{", "[a][b", "a|b\n-|-\n", "- a\n\n", "[a]: b\n\n"]) {
+      toPlain(unit.repeat(2000));
+      const began = workedMs();
+      toPlain(unit.repeat(100_000 / unit.length));
+      expect(workedMs() - began, unit).toBeLessThan(500);
+    }
+  });
+});
+
 describe("characters", () => {
   const cases: Record<string, readonly [string, string]> = {
     quotes: ["“It’s” ‚so‘ „gut“ «bon»", '"It\'s" \'so\' "gut" "bon"'],
@@ -88,6 +152,36 @@ describe("parts", () => {
     expect(parts.length).toBeGreaterThan(1);
     for (const part of parts) expect(part).toMatch(/^[A-E] .*\.$/);
     expect(parts.join(" ")).toBe(text);
+  });
+
+  const link = "https://shop.example.com/pay?Invoice=A-2025-00017&Token=8f3b!Next=/a.Html?B=1";
+
+  it("a link is in one part, wherever it is in the text", () => {
+    for (let before = 0; before <= 400; before++)
+      for (const parts of [
+        textsOf(answer(`${words(100).slice(0, before)} ${link} ${words(60)}`), usual),
+        split(`${"你好。今天天气很好。".repeat(40).slice(0, before)}${link}。${"再见。".repeat(60)}`, 320),
+        split(`${"x".repeat(before)} (www.example.com/A?B=1.C!D), and ${words(60)}`, 100),
+      ])
+        expect(
+          parts.filter((part) => part.includes(link) || part.includes("(www.example.com/A?B=1.C!D)")),
+          String(before),
+        ).toHaveLength(1);
+  });
+
+  it("a link that is longer than a usual part is in one part", () => {
+    const long = `${link}&signature=${"0123456789abcdef?A".repeat(30)}`;
+    expect(textsOf(answer(long, "Ada"), usual)).toEqual([`${long}\nAda`]);
+    const parts = textsOf(answer(`Pay here, please: ${long} ${words(60)}`), usual);
+    expect(parts.filter((part) => part.includes(long))).toHaveLength(1);
+    for (const part of parts) expect(part.length).toBeLessThanOrEqual(part.includes(long) ? usual.max : usual.target);
+    expect(split(`${long} end`, 320).length, "longer than a text may be").toBe(2);
+  });
+
+  it("sentences stay together in a script without spaces", () => {
+    const sentence = "今天天气很好。";
+    for (const part of split(sentence.repeat(40), 100)) expect(part.replaceAll(sentence, "")).toBe("");
+    expect(split("สวัสดีครับ!".repeat(40), 100).join("")).toBe("สวัสดีครับ!".repeat(40));
   });
 
   it("an endless word is cut, an emoji family is not", () => {
@@ -157,18 +251,30 @@ describe("the signature", () => {
     expect(parts.at(-1)).toMatch(/\nAda, Bridge Ltd$/);
   });
 
-  it("where it does not fit any more, the last part is cut again", () => {
+  it("is left out where it would need a further part", () => {
     const text = words(46).slice(0, 315);
-    const parts = all(text, "Ada, Bridge Ltd");
-    expect(parts.length).toBe(2);
-    expect(parts[1]).toMatch(/^\(2\/2\) word.*\nAda, Bridge Ltd$/);
+    expect(all(text, "Ada, Bridge Ltd")).toEqual([text]);
+    const two = textsOf(answer(words(100)), { ...usual, target: 400 });
+    const room = 400 - (two.at(-1)?.length ?? 0) - 1;
+    expect(all(words(100), "s".repeat(room), { ...usual, target: 400 })).toEqual([
+      two[0],
+      `${two[1]}\n${"s".repeat(room)}`,
+    ]);
+    expect(all(words(100), "s".repeat(room + 1), { ...usual, target: 400 })).toEqual(two);
   });
 
-  it("a long one is a part of its own, one too long for that is left out", () => {
+  it("of any length is no part of its own", () => {
     const long = "s".repeat(200);
     expect(all("Yes.", long)).toEqual([`Yes.\n${long}`]);
-    expect(all(words(40), long)).toEqual([`(1/2) ${words(40)}`, `(2/2) ${long}`]);
+    expect(all(words(40), long)).toEqual([words(40)]);
     expect(all("Yes.", "s".repeat(1700))).toEqual(["Yes."]);
+  });
+
+  it("makes parts longer where they grow anyway", () => {
+    const options = { ...usual, target: 100, parts: 2 };
+    const parts = all(words(60), "Ada, Bridge Ltd", options);
+    expect(parts).toHaveLength(2);
+    expect(parts[1]).toMatch(/\nAda, Bridge Ltd$/);
   });
 });
 
@@ -206,7 +312,13 @@ describe("any text", () => {
             ? parts
             : parts.map((part) => part.replace(/^(\(\d+\/\d+\)|\d+\/\d+:) /, ""));
         const whole = clean(body) === "" ? "(no text)" : clean(body);
-        expect(dense(bare)).toBe(dense([whole, clean(signature ?? "")]));
+        const unsigned = textsOf({ ...reply, signature: null }, chosen);
+        expect(parts.length, "a signature needs no part").toBe(unsigned.length);
+        const isSigned = parts.at(-1) !== unsigned.at(-1);
+        expect(dense(bare)).toBe(dense([whole, isSigned ? clean(signature ?? "") : ""]));
+        const room =
+          Math.min(chosen.target, chosen.max) - (unsigned.at(-1)?.length ?? 0) - clean(signature ?? "").length;
+        if (signature && room > 0) expect(isSigned, "there is room for the signature").toBe(true);
         expect(textsOf(reply, chosen)).toEqual(parts);
       }),
       { numRuns: 600 },

@@ -123,6 +123,16 @@ it.concurrent("applies an opt-out from a delivery receipt at once", async ({ onT
   expect(daemon.questions()).toHaveLength(1);
 });
 
+it.concurrent("suppresses an unknown destination after its second failed text", async ({ onTestFinished }) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  daemon.api.fault({ fails: 30005 }, { times: 2 });
+  const marks = () => daemon.rows("SELECT address, active, strikes FROM suppressions");
+  await daemon.text("Hello?");
+  await eventually(async () => expect(await marks()).toEqual([{ address: anna, active: 0, strikes: 1 }]));
+  await daemon.text("Are you there?");
+  await eventually(async () => expect(await marks()).toEqual([{ address: anna, active: 1, strikes: 2 }]));
+});
+
 it.concurrent("a request for no more texts counts as STOP, and a doubtful one waits for a human", async ({
   onTestFinished,
 }) => {
@@ -139,6 +149,22 @@ it.concurrent("a request for no more texts counts as STOP, and a doubtful one wa
   expect(daemon.questions()).toEqual([]);
   const held = await daemon.rows("SELECT state FROM events WHERE code = 'possible-opt-out'");
   expect(held).toEqual([{ state: "held" }]);
+});
+
+it.concurrent("a polite STOP counts, a worded one waits for a human, and other polite texts are answered", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("Please unsubscribe");
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  await daemon.text("I want to unsubscribe", { from: bert });
+  await daemon.text("Please stop by at five", { from: "+12025550125" });
+  await daemon.api.until(({ sent }) => sent.length === 2);
+  await daemon.idle();
+  expect(await codes(daemon)).toEqual([{ code: "opt-out" }, { code: "possible-opt-out" }]);
+  expect(daemon.textsTo()).toEqual([expect.stringContaining("Reply START")]);
+  expect(daemon.textsTo(bert)).toEqual([]);
+  expect(daemon.questions().map(({ text }) => text)).toEqual(["Please stop by at five"]);
 });
 
 it.concurrent("an operator opts out the sender of a doubtful text, and the reply that waits is not sent", async ({

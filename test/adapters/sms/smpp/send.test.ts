@@ -206,6 +206,33 @@ describe("receipts", () => {
     expect(fixture.channel.stored[0]).toMatchObject({ about: { sent: ["ab1"] } });
     await centre.close();
   });
+
+  // The form of the id in submit_sm_resp, and that of the same id in the receipt.
+  const forms: readonly (readonly [ids: "same" | "decimal", response: string, receipt: string])[] = [
+    ["decimal", "ABC", "2748"],
+    ["decimal", "00000ABC", "2748"],
+    ["decimal", "abc", "0000002748"],
+    ["decimal", "0000000a", "10"],
+    ["decimal", "00000012", "18"],
+    ["decimal", "FFFFFFFFFFFFFFFFFF", "4722366482869645213695"],
+    ["decimal", "00000ABC", "ABC"],
+    ["decimal", "0f3a-4d-X", "0f3a-4d-X"],
+    ["same", "00000ABC", "00000ABC"],
+    ["same", "0000002748", "0000002748"],
+    ["same", "aB3-x", "aB3-x"],
+  ];
+  it.each(forms)("name the text (%s) whose response had the id %s as %s", async (ids, response, named) => {
+    const centre = await startSmsc({ idOf: () => response });
+    await using fixture = openSmpp({ port: centre.port, receipt_ids: ids });
+    await bound(fixture);
+    const [outcome] = await fixture.send("hello");
+    const id = outcome?.kind === "sent" ? outcome.id : null;
+    centre.deliver(receipt(form(named, "DELIVRD")));
+    centre.deliver(receipt("", { receipted_message_id: named, message_state: 5 }));
+    await fixture.channel.until("the receipts", ({ stored }) => stored.length === 2);
+    for (const stored of fixture.channel.stored) expect(stored).toMatchObject({ about: { sent: [id] } });
+    await centre.close();
+  });
 });
 
 const missing = await need("openssl", "/usr/bin/openssl");

@@ -287,7 +287,7 @@ describe("a status", () => {
 
   it.each([
     [30003, false],
-    [30005, false],
+    [30005, true],
     [30008, false],
     [30001, false],
     [30036, false],
