@@ -64,8 +64,9 @@ export class Daemon {
     const { notifier, log, io, timing } = this.#service;
     const tasks = new TaskGroup(io.signal, { clock, log, timing: timing.health });
     let reloading = Promise.resolve();
+    // A terminal that closes after Ctrl-C sends one during the shutdown, which must not start channels.
     io.onHangup(() => {
-      reloading = reloading.then(() => this.#reload());
+      if (!io.signal.aborted) reloading = reloading.then(() => this.#reload());
     });
     try {
       await this.#firstTries();
@@ -224,7 +225,7 @@ export class Daemon {
 
 /** Returns why the store cannot be written, and its warnings, for /readyz and the console. */
 export async function storeState(app: App, { store }: Config, timing: Timing) {
-  const problem = await storeProblem(app.db, clock, freeBytesOf(store), timing.health.store);
+  const problem = app.db.damage() ?? (await storeProblem(app.db, clock, freeBytesOf(store), timing.health.store));
   if (problem !== null) return { problem, warnings: [] };
   return { problem, warnings: await storeWarnings(app, app.installation, timing.upkeep) };
 }

@@ -82,7 +82,16 @@ interface HealthQuery extends CommandOptions {
 
 /** What the command reads of /readyz. */
 interface ReadyBody {
-  readonly channels?: readonly { readonly id: string; readonly state: string; readonly reason?: string }[];
+  readonly reason?: string;
+  /** A sentence when the store has a problem. */
+  readonly store?: unknown;
+  readonly escalations?: { readonly says?: string };
+  readonly channels?: readonly {
+    readonly id: string;
+    readonly state: string;
+    readonly reason?: string | null;
+    readonly not_asking?: string | null;
+  }[];
 }
 
 /** Resolves to 0 when the daemon is ready, to 1 when it is not, and to 69 when it does not answer. Reads only the
@@ -104,9 +113,21 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   }
 }
 
-function summary(ready: boolean, { channels = [] }: ReadyBody): string {
-  const lines = channels.map(({ id, state, reason }) => `  ${id}: ${state}${reason ? ` (${reason})` : ""}`);
-  return [ready ? "ready" : "not ready", ...lines].join("\n");
+function summary(ready: boolean, { channels = [], store, reason, escalations }: ReadyBody): string {
+  const alarm = escalations?.says?.trim();
+  const causes = [
+    ...(reason ? [reason] : []),
+    ...(typeof store === "string" ? [`store: ${store}`] : []),
+    ...(alarm ? [`escalations: ${alarm}`] : []),
+  ];
+  const lines = channels.map(({ id, state, reason, not_asking }) => {
+    const notes = [
+      ...(reason ? [reason] : []),
+      ...(not_asking && !ready ? [`its agent is not asked: ${not_asking}`] : []),
+    ];
+    return `  ${id}: ${state}${notes.length > 0 ? ` (${notes.join("; ")})` : ""}`;
+  });
+  return [ready ? "ready" : "not ready", ...causes.map((cause) => `  ${cause}`), ...lines].join("\n");
 }
 
 /** Without control characters: reasons quote mail servers. */

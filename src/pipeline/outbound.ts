@@ -27,8 +27,8 @@ export interface Repeated extends Begun {
   readonly state: OpeningOutcome["state"];
 }
 
-/** Deduplicates openings. Returns the conversation in which the same text was queued for or sent to that
- *  recipient within the last `sameMs` milliseconds: the same command run twice. Returns null when there is none, or when all of them failed.
+/** Deduplicates openings. Returns the conversation in which the same text still waits for that recipient, or was queued
+ *  or sent within the last `sameMs` milliseconds: the same command run twice. Returns null when there is none, or when all of them failed.
  *  `defaults` is the agent's own text, for openings that omit it. Call it in the transaction that calls
  *  `begin`; the channel's row must exist. */
 export async function begunBefore(

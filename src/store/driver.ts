@@ -157,6 +157,9 @@ export interface Database {
   maintain(): Promise<boolean>;
   /** Registers a listener that is called when another node has announced new work. */
   onWake(listener: () => void): void;
+  /** Returns a sentence about damage that a statement has met since the file was opened; null without any. The rest of the
+   *  file may still be usable, so a probe can succeed. PostgreSQL: null. */
+  damage(): string | null;
   /** Sets the observer. Called once, by the daemon; a store of a command has none. */
   observe(observer: StoreObserver): void;
   /** Notifies the other nodes when this transaction commits. */

@@ -172,6 +172,10 @@ class PostgresDatabase implements Database {
     this.#listener.onNotification(woken);
   }
 
+  damage(): null {
+    return null;
+  }
+
   observe(observer: StoreObserver): void {
     this.#observer = observer;
     this.#joint.observer = observer;

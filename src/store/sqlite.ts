@@ -9,7 +9,7 @@ import { standardTiming } from "../ops/timing.ts";
 import { type Database, type DeferredRows, dialect, type Query, type Value } from "./driver.ts";
 import { LaneLeases } from "./lanes.ts";
 import { Commits } from "./sqlite/commits.ts";
-import { damaged, isDamage } from "./sqlite/damaged.ts";
+import { damaged, isDamage, isDamagedStore } from "./sqlite/damaged.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
 
 /** The version of the SQLite library. */
@@ -150,9 +150,18 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
   const prepare = cachedStatements(db, now);
   const commits = new Commits(file, db, (own) => queryOn(prepare, leases, own), options);
   let reading: Reader | null = null;
+  let damage: string | null = null;
+  const notice = (error: unknown) => {
+    if (isDamagedStore(error)) damage ??= error.message;
+  };
   return {
     kind: "sqlite",
-    tx: (work, txOptions) => commits.run(work, txOptions),
+    tx: (work, txOptions) => {
+      const result = commits.run(work, txOptions);
+      result.catch(notice);
+      return result;
+    },
+    damage: () => damage,
     maintain: () =>
       commits.run(
         async () => {
@@ -170,8 +179,10 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         return work(commits.query);
       }
       reading ??= openReader(file, busy, now, leases);
-      const result = await work(reading.query).catch((error: unknown) => {
-        throw isDamage(error) ? damaged(file, (error as Error).message, error) : error;
+      const result = await work(reading.query).catch((given: unknown) => {
+        const error = isDamage(given) ? damaged(file, (given as Error).message, given) : given;
+        notice(error);
+        throw error;
       });
       await commits.durable();
       return result;

@@ -164,6 +164,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
     synced: async () => undefined,
     onWake: () => undefined,
     observe: () => undefined,
+    damage: () => null,
     wake: async () => undefined,
     maintain: async () => false,
     close: async () => undefined,

@@ -1,7 +1,19 @@
 // Checks of this machine without a connection: modes and owners of the files, space on the disk, Node.js. `applyChanges`
 // is what `doctor --fix` does.
 
-import { chmodSync, chownSync, readdirSync, type Stats, type StatsFs, statSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  type Stats,
+  type StatsFs,
+  statSync,
+} from "node:fs";
 import { statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { StoreConfig } from "../../config/index.ts";
@@ -62,19 +74,21 @@ export function fileProblems(config: string, secrets: readonly string[], store: 
   ];
 }
 
-/** The store and the files beside it, such as its log and its copies. */
+/** The store and the files beside it, such as its log and its copies. No links: the daemon's user can create one to any file. */
 function storeFiles(file: string, folder: string): string[] {
   const name = basename(file);
   try {
     return readdirSync(folder)
       .filter((one) => one === name || one.startsWith(`${name}-`) || one.startsWith(`${name}.before-`))
-      .map((one) => join(folder, one));
+      .map((one) => join(folder, one))
+      .filter((path) => lstatSync(path).isFile());
   } catch {
     return [];
   }
 }
 
-/** Applies the changes of modes and owners. Returns what was changed, and what could not be. */
+/** Applies the changes of modes and owners. Returns what was changed, and what could not be. Changes no file that a path
+ *  leads to over a link: this runs as root, in folders of the daemon's user. */
 export function applyChanges(changes: readonly FileChange[]): {
   readonly done: string[];
   readonly failed: string[];
@@ -84,15 +98,27 @@ export function applyChanges(changes: readonly FileChange[]): {
   for (const change of changes) {
     const what = "mode" in change ? `mode ${octal(change.mode)}` : `owner ${change.uid}:${change.gid}`;
     try {
-      if ("mode" in change) chmodSync(change.path, change.mode);
-      else chownSync(change.path, change.uid, change.gid);
+      applyChange(change);
       done.push(`${change.path}: ${what}`);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      failed.push(`${change.path}: ${what} could not be set (${code}): run this as root`);
+      const remedy = code === "ELOOP" ? "it is a link; change its target" : "run this as root";
+      failed.push(`${change.path}: ${what} could not be set (${code}): ${remedy}`);
     }
   }
   return { done, failed };
+}
+
+function applyChange(change: FileChange): void {
+  const file = openSync(change.path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile() || stats.nlink > 1) throw Object.assign(new Error("a link"), { code: "ELOOP" });
+    if ("mode" in change) fchmodSync(file, change.mode);
+    else fchownSync(file, change.uid, change.gid);
+  } finally {
+    closeSync(file);
+  }
 }
 
 const leastBytes = 32 * 2 ** 20;
@@ -115,7 +141,7 @@ export async function diskProblems(
           diagnosis(
             "disk-space",
             folder,
-            `${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastBytes / 2 ** 20} are needed: with less, the daemon accepts no messages`,
+            `${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastBytes / 2 ** 20} are needed: with less, the daemon is not ready, and soon accepts no messages`,
             remedy,
             { severity: free < leastBytes ? "error" : "warning" },
           ),

@@ -238,7 +238,8 @@ export interface RecentOpening {
   readonly opening: string;
 }
 
-/** Returns outbound conversations with that person on that channel within the last `withinMs`, newest first. Locks the
+/** Returns outbound conversations with that person on that channel that began within the last `withinMs` or still wait to be
+ *  sent, newest first. Locks the
  *  channel's row and so waits for concurrent starts; call it in the transaction that starts the next one. */
 export async function recentOpenings(
   q: Query,
@@ -249,7 +250,8 @@ export async function recentOpenings(
   await q.write("UPDATE channels SET cursor = cursor WHERE id = $1", channel);
   return q.all<RecentOpening>(
     `SELECT id AS turn, conversation, now_ms() - made_at AS ago, opening FROM turns
-     WHERE channel = $1 AND person = $2 AND made_at > now_ms() - $3 AND opening IS NOT NULL
+     WHERE channel = $1 AND person = $2 AND opening IS NOT NULL AND (made_at > now_ms() - $3 OR open = 1
+       OR EXISTS (SELECT 1 FROM drafts WHERE drafts.conversation = turns.conversation AND drafts.open = 1))
      ORDER BY made_at DESC, id DESC`,
     channel,
     person,

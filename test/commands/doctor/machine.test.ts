@@ -1,6 +1,6 @@
 // Findings without a connection: configuration, files, disk, Node.js and the store.
 
-import { chmodSync, chownSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, linkSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { diskProblems, nodeProblems } from "../../../src/commands/doctor/machine.ts";
@@ -102,6 +102,22 @@ describe("doctor", () => {
     expect(statSync(password).mode & 0o777).toBe(0o640);
     if (isRoot) expect(statSync(store).uid).toBe(1234);
     expect((await one.doctor({ fix: true })).fixed).toEqual([]);
+  });
+
+  it("changes nothing behind a link that the daemon's user created beside the store", async () => {
+    const one = prepared();
+    await one.stored();
+    const store = join(one.folder, "data", "store.db");
+    const foreign = join(one.folder, "foreign");
+    writeFileSync(foreign, "of root", { mode: 0o644 });
+    symlinkSync(foreign, `${store}-x`);
+    linkSync(foreign, `${store}-y`);
+    const { ids } = await one.doctor({ fix: true });
+    expect(ids).toContain("file-mode");
+    expect(statSync(foreign).mode & 0o777).toBe(0o644);
+    expect((await bridgehead(["doctor", "--fix", "--config", one.config], env)).out).toContain(
+      `${store}-y: mode 0600 could not be set (ELOOP)`,
+    );
   });
 
   it("reports a disk without space and without inodes", async () => {

@@ -131,7 +131,7 @@ describe("bridgehead health", () => {
     await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 503 });
     expect(await health(adminOf(started))).toMatchObject({
       code: exitCodes.failed,
-      out: expect.stringMatching(/^not ready\n/),
+      out: expect.stringMatching(/^not ready\n {2}office: ready \(its agent is not asked: .{10,}\)\n$/),
     });
     const { out } = await health(adminOf(started), "--json");
     expect(JSON.parse(out)).toMatchObject({ ready: false, channels: [{ id: "office", key_rejected: true }] });

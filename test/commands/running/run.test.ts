@@ -14,13 +14,16 @@ import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
 export default {
   name: "probe",
   contract: 1,
-  config: z.strictObject({ broken: z.boolean().default(false) }),
+  config: z.strictObject({ broken: z.boolean().default(false), lingers: z.boolean().default(false) }),
   traits: { attachments: false, conversations: "person", platform: "sms" },
-  create(channel, { broken }) {
+  create(channel, { broken, lingers }) {
     if (broken) throw new Error("no paper");
     return { inbound: { run: async (_cursor, signal) => {
       channel.report({ state: "ready" });
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      if (!lingers) return;
+      channel.log.info({}, "lingering");
+      await new Promise((resolve) => process.once("SIGHUP", resolve));
     } } };
   },
 };`;
@@ -60,13 +63,17 @@ it("continues when a reload fails, applies the next valid one, and still exits c
   await heard("reloading the configuration failed, the old one stays in use");
   expect(said).toContain("no paper");
 
-  configure({ broken: false }, { raw: "2d" });
+  configure({ lingers: true }, { raw: "2d" });
   child.kill("SIGHUP");
   await heard('"message":"configuration reloaded"');
   expect(said).not.toContain("take effect at the next restart");
 
+  configure({ lingers: true }, { raw: "3d" });
   child.kill("SIGTERM");
+  await heard("lingering");
+  child.kill("SIGHUP");
   expect(await ended).toEqual([exitCodes.ok, null]);
   expect(said).toContain('"message":"stopped"');
+  expect(said.split('"message":"configuration reloaded"')).toHaveLength(2);
   expect(said).not.toContain("a defect");
 });

@@ -339,14 +339,21 @@ onEachDatabase((newDatabase) => {
       const same = { turn: first?.turn, state: "waiting" };
       expect(await starts(db, { introduction: " Hello " })).toMatchObject(same);
       expect(await starts(db, { context: "another" }), "the person sees the same").toMatchObject(same);
+      await db.tx((q) => q.run("UPDATE turns SET made_at = made_at - 86400000"));
+      expect(await starts(db), "it still waits after a day").toMatchObject(same);
+      await db.tx((q) => q.run("UPDATE turns SET made_at = made_at + 86400000"));
       const other1 = await starts(db, { introduction: "Something else" });
       expect("ago" in other1).toBe(false);
       // The agent's own introduction is equal whether it was given or omitted.
       expect("ago" in (await starts(db, { introduction: null }, { introduction: "Hello", subject: null }))).toBe(true);
       // What has failed is begun anew.
       await db.tx((q) => concludeTurn(q, first?.turn ?? "", { state: "failed", open: 0 }));
-      expect("ago" in (await starts(db))).toBe(false);
+      const next = await starts(db);
+      expect("ago" in next).toBe(false);
+      // What was sent is begun anew after some minutes, and what still waits is not.
       await db.tx((q) => q.run("UPDATE turns SET made_at = made_at - 601000"));
+      expect("ago" in (await starts(db))).toBe(true);
+      await db.tx((q) => concludeTurn(q, next.turn, { state: "answered", open: 0 }));
       expect("ago" in (await starts(db))).toBe(false);
     });
 
