@@ -5,6 +5,7 @@ import type { Clock } from "bridgehead/contract";
 import { clockAhead, tooOldCode } from "../domain/guards.ts";
 import type { Query, Value, Work } from "./driver.ts";
 import { type Direction, itemTable, type Lease, type LeaseDeadline, leaseDeadline } from "./lanes.ts";
+import { cappedCode } from "./tables/events.ts";
 import { isPaused } from "./tables/pauses.ts";
 import { moves } from "./transitions.ts";
 
@@ -237,12 +238,26 @@ export function channelsIn(
    SELECT channel FROM found WHERE channel IS NOT NULL ${due === undefined ? "" : `AND ${due}`}`;
 }
 
-const dueRows = (table: "events" | "attachments" | "polls", open: string, due: readonly string[]): string => {
+/** `also`: further conditions on `found`. */
+const dueRows = (
+  table: "events" | "attachments" | "polls",
+  open: string,
+  due: readonly string[],
+  also: readonly string[] = [],
+): string => {
   const some = due.map(
     (when) => `EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND ${when})`,
   );
-  return channelsIn(table, open, `(${some.join(" OR ")})`);
+  return channelsIn(table, open, `(${[...some, ...also].join(" OR ")})`);
 };
+
+/** Channels whose messages wait under the cap, when it is time to look at them. CASE keeps the databases from reading what
+ *  waits before that. */
+const cappedDue = ["others_until", "preferred_until"].map(
+  (until, preferred) => `CASE WHEN (SELECT ${until} FROM channels WHERE id = found.channel) <= now_ms() THEN EXISTS (
+       SELECT 1 FROM events WHERE state = 'stored' AND code = '${cappedCode}' AND channel = found.channel
+         AND preferred = ${preferred}) ELSE false END`,
+);
 
 /** Lanes that are not leased, and not pinned to another node than $1. */
 const dueLanes = (direction: Direction): string => {
@@ -256,10 +271,12 @@ const dueLanes = (direction: Direction): string => {
 };
 
 const searches: Partial<Record<Work, string>> = {
-  events: dueRows("events", "state = 'stored'", [
-    "postponed = 0 AND due_at <= now_ms()",
-    "postponed = 1 AND due_at <= now_ms()",
-  ]),
+  events: dueRows(
+    "events",
+    "state = 'stored'",
+    ["postponed = 0 AND due_at <= now_ms()", "postponed = 1 AND due_at <= now_ms()"],
+    cappedDue,
+  ),
   turns: dueLanes("in"),
   replies: channelsIn("replies", "state = 'ready'"),
   drafts: dueLanes("out"),
@@ -323,7 +340,7 @@ export async function hastenDue(q: Query, ms: number): Promise<void> {
     `SELECT tables.name AS owner, columns.name AS name
      FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
      WHERE tables.type = 'table' AND tables.name <> 'leases'
-       AND columns.name IN ('due_at', 'until', 'penalty_until', 'reconcile_until')`,
+       AND columns.name IN ('due_at', 'until', 'penalty_until', 'reconcile_until', 'preferred_until', 'others_until')`,
   );
   for (const { owner, name } of columns)
     await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, Math.ceil(ms));

@@ -2,6 +2,7 @@
 
 import { externalId, type MessageEvent } from "bridgehead/contract";
 import { beforeAll, describe, expect, it } from "vitest";
+import type { Database, Query, Value } from "../../src/store/driver.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import { escalationsIn, raising } from "../support/escalation/policy.ts";
 import { describeReal } from "../support/machine/debian.ts";
@@ -195,6 +196,92 @@ describe("a channel that is flooded from forged addresses", () => {
     await pipeline.passes(4 * minute, 1000);
     const said = pipeline.sent.filter((text) => /first|second|third/.test(text));
     expect(said).toEqual(["first", "second", "third"].map((text) => `answer to ${text}`));
+  });
+
+  it.each([
+    ["few messages", 0],
+    ["many messages", 5],
+  ])("lets no message overtake one of its conversation that waits: %s", async (_, more) => {
+    const shared = { sender: [], conversation: [], channel: [{ max: 10, per: minute }] };
+    const pipeline = await openPipeline({ rules: { caps: shared, concurrency: 1 } });
+    const first = customer("ann", { text: "first", cc: [{ address: "bob@customer.example" }] });
+    await pipeline.arrives(first);
+    // The others' half of the cap.
+    await pipeline.arrives(...forged(4, "a"));
+    await pipeline.arrives(...forged(1, "b"));
+    const thread = { answers: [first.id] };
+    const second = mail({ text: "second", from: { address: "ann@customer.example" }, thread, sender: "unverified" });
+    await pipeline.arrives(second, customer("bob", { text: "third", thread }), ...forged(more, "c"));
+    await pipeline.passes(3 * minute, 1000);
+    const said = pipeline.sent.filter((text) => /first|second|third/.test(text));
+    expect(said).toEqual(["first", "second", "third"].map((text) => `answer to ${text}`));
+  });
+
+  it("does not order the backlog for a message that arrives, however long it is", async () => {
+    const asked: string[] = [];
+    const note = (sql: string, values: readonly Value[]) => void asked.push(`${sql} ${String(values.at(-1))}`);
+    const noted = (q: Query): Query => ({
+      ...q,
+      all: (sql, ...values) => (note(sql, values), q.all(sql, ...values)),
+      one: (sql, ...values) => (note(sql, values), q.one(sql, ...values)),
+      write: (sql, ...values) => (note(sql, values), q.write(sql, ...values)),
+    });
+    const faulty = (db: Database): Database => ({ ...db, tx: (work, how) => db.tx((q) => work(noted(q)), how) });
+    const pipeline = await openPipeline({ rules: floodRules, faulty });
+    const arrival = async (name: string) => {
+      asked.length = 0;
+      await pipeline.accepts("c", ...forged(1, name));
+      return [...asked];
+    };
+    await pipeline.arrives(...forged(40, "a"));
+    const few = await arrival("b");
+    await pipeline.arrives(...forged(200, "c"));
+    const many = await arrival("d");
+    expect(many.map((one) => one.split("(")[0])).toEqual(few.map((one) => one.split("(")[0]));
+    expect(few.filter((one) => one.includes("ROW_NUMBER")).map((one) => one.slice(-2))).toEqual([" 1"]); // preferred only
+    // Those that wait are looked at when the channel has room again, not at every sweep.
+    const sweep = async () => {
+      asked.length = 0;
+      await pipeline.scheduler.sweep();
+      return asked.filter((sql) => /ROW_NUMBER|UPDATE channels/.test(sql)).length;
+    };
+    expect(await sweep()).toBe(0);
+    pipeline.clock.forward(minute);
+    expect(await sweep()).toBeGreaterThan(0);
+    expect(await sweep()).toBe(0);
+  });
+
+  it("answers what waits when the channel has no cap any more", async () => {
+    const pipeline = await openPipeline({ rules: floodRules });
+    await pipeline.arrives(...forged(40, "a"));
+    expect(pipeline.sent).toHaveLength(30);
+    const { db, platform, clock } = pipeline;
+    const caps = { sender: [], conversation: [], channel: [] };
+    const next = await openPipeline({ rules: { caps }, db, platform, clock, node: "next" });
+    await next.passes(minute);
+    expect(next.sent).toHaveLength(10);
+  });
+
+  it("fails a message alone that cannot be read, and answers the others", async () => {
+    const small = { sender: [], conversation: [], channel: [{ max: 2, per: minute }] };
+    const pipeline = await openPipeline({ rules: { caps: small, concurrency: 1 }, clock: testClock(true) });
+    const first = customer("ann", { text: "first" });
+    await pipeline.arrives(first, ...forged(2, "a"));
+    const thread = { answers: [first.id] };
+    // One whose parties are incomplete, and one whose conversation cannot be looked up.
+    await pipeline.arrives(
+      customer("ann", { text: "bad", thread, cc: [{} as never] }),
+      customer("ann", { text: "worse", thread, to: null as never }),
+      customer("ann", { text: "good", thread }),
+      ...forged(2, "b"),
+    );
+    for (let n = 0; n < 8; n++) await pipeline.passes(60 * minute, 60 * minute);
+    expect(pipeline.sent).toHaveLength(6);
+    const failed = await pipeline.db.read((q) => q.all("SELECT id, state FROM events WHERE state <> 'routed'"));
+    expect(failed).toEqual([
+      { id: 4, state: "failed" },
+      { id: 5, state: "failed" },
+    ]);
   });
 
   it("raises one alert, and lets an operator release a message that waits", async () => {

@@ -23,6 +23,7 @@ import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite, conversationsCiting, schedulePoll } from "../../src/store/tables/conversations.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
+import { fairEvents, postponeChannel, storedEvents } from "../../src/store/tables/events.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
 import { customerHistories, transcriptsOf } from "../../src/store/tables/transcript.ts";
@@ -465,6 +466,19 @@ onEachDatabase((newDatabase) => {
         ...escalation,
       ]);
       expect(await plans(db, told)).toContain("SEARCH notifications USING INDEX notifications_written (written_at>?)");
+    });
+
+    it("are none of what waits under a cap when a message arrives; its order is read in an index", async () => {
+      const db = await withHistory(newDatabase);
+      await db.tx((q) => q.run("UPDATE events SET state = 'stored'"));
+      await db.tx((q) => postponeChannel(q, "c", 60_000, true));
+      if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
+      const arrival = async (q: Query) => [await storedEvents(q, "c", 9), await postponeChannel(q, "c", 60_000, true)];
+      for (const one of [arrival, (q: Query) => dueChannels(q, "events")]) expect(await scans(db, one)).toEqual([]);
+      if (db.kind === "postgres") return;
+      const found = (await plans(db, async (q) => [await arrival(q), await fairEvents(q, "c", 1, 64, false)])).join();
+      const indexes = [...new Set(found.match(/(?<=events USING )(COVERING )?INDEX \w+/g))].toSorted();
+      expect(indexes).toEqual(["COVERING INDEX events_capped", "COVERING INDEX events_due", "INDEX events_stored"]);
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {

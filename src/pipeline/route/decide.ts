@@ -4,7 +4,6 @@
 import {
   type Cap,
   capped,
-  channelRoom,
   clockAhead,
   loopCode,
   type Rules,
@@ -21,7 +20,7 @@ import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import type { EscalationTrigger } from "../escalation.ts";
 import type { CapUse, Context, Extension, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
-import { aboutChannel, addUnasked } from "./unasked/decide.ts";
+import { aboutChannel, addUnasked, waitsOf } from "./unasked/decide.ts";
 
 /** Creates the message of an event that was read from `row`. */
 export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
@@ -135,10 +134,7 @@ export function decideTurn(
   if (extension) return { kind: "join", extension };
   const over = capped(facts.counts);
   if (over) return { kind: "over", over };
-  const waits = uses.flatMap((use) => {
-    const room = channelRoom(use.cap, row.preferred === 1, use);
-    return room === null ? [] : [{ cap: use.cap, ...room }];
-  });
+  const waits = waitsOf(uses, row.preferred === 1);
   return waits.length > 0 ? { kind: "wait", waits } : { kind: "ask", dueAt: row.received_at + rules.debounce };
 }
 

@@ -10,6 +10,7 @@ import { newId, newToken } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { type Core, failpointOfCommit, type Query } from "../../store/driver.ts";
 import {
+  type DueEvent,
   type EventRow,
   elderEvents,
   fairEvents,
@@ -40,6 +41,7 @@ import {
 } from "./decide.ts";
 import type { Context, Facts, Incoming, Run } from "./facts.ts";
 import { loadConversations, loadFacts, loadLimits, loadUses, write } from "./rows.ts";
+import { addWaits } from "./unasked/decide.ts";
 import { loadUnasked, writeLimitPause } from "./unasked/rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
@@ -68,19 +70,29 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
       for (const channel of channels ?? []) {
         const line = deps.lines().get(channel);
         if (!line) continue;
-        if (!(await lockChannel(q, channel))) continue; // another transaction holds the lock: retried after its commit
         const pass = passOf(deps, line);
-        const rows = await storedEvents(q, channel, batch);
-        const fair = await fairOrder(q, line, rows);
-        if (fair === null) await routeInOrder(q, pass, rows);
-        else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
-        await pauseAtLimit(q, pass);
-        failpointOfCommit(q, "route.commit", { channel });
-        committed.push(...pass.committed);
+        // In a savepoint: an error in one channel does not stop the others.
+        await q
+          .savepoint(() => routeChannel(q, pass))
+          .then(
+            () => committed.push(...pass.committed),
+            (error: unknown) => deps.log.error({ channel, err: error }, "routing a channel failed"),
+          );
       }
       return committed;
     },
   };
+}
+
+async function routeChannel(q: Query, pass: Pass): Promise<void> {
+  const { channel } = pass.line;
+  if (!(await lockChannel(q, channel))) return; // another transaction holds the lock: retried after its commit
+  const rows = await storedEvents(q, channel, batch);
+  const fair = await fairOrder(q, pass, rows);
+  if (fair === null) await routeInOrder(q, pass, rows);
+  else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
+  await pauseAtLimit(q, pass);
+  failpointOfCommit(q, "route.commit", { channel });
 }
 
 const passOf = (deps: RouteDeps, line: ChannelRuntime): Pass => ({
@@ -104,19 +116,26 @@ async function pauseAtLimit(q: Query, pass: Pass): Promise<void> {
   pass.committed.push(() => failpoints["pause.commit"].publish({ phase: "after", channel }));
 }
 
-/** Returns the channel's messages in fair order when they exceed the room under its cap; else null. */
-async function fairOrder(
-  q: Query,
-  line: ChannelRuntime,
-  rows: readonly EventRow[],
-): Promise<readonly EventRow[] | null> {
+/** Returns the channel's messages in fair order when they exceed the room under its cap; else null. Without those that
+ *  certainly have no room: a backlog is not ordered at every message that arrives. */
+async function fairOrder(q: Query, pass: Pass, rows: readonly DueEvent[]): Promise<readonly EventRow[] | null> {
+  const { line, run } = pass;
   const caps = line.rules.caps.channel;
-  const messages = rows.filter(isUnderCap);
-  if (caps.length === 0 || messages.length === 0) return null;
-  const least = Math.min(...caps.map(({ max }) => max));
-  if (messages.length < Math.max(2, least / 2) && !(await isCapped(q, line.channel))) return null;
-  const window = Math.max(...caps.map(({ per }) => per));
-  return fairEvents(q, line.channel, window, fairBatch);
+  const [first] = rows;
+  if (first ? first.capped === 1 : await isCapped(q, line.channel)) {
+    run.uses = await loadUses(q, line);
+    const writes = noWrites();
+    addWaits(writes, pass, run);
+    // The messages stay due when this fails. Those of senders with room are routed.
+    const error = writes.unasked ? await attempt(q, pass, () => write(q, pass, writes)) : null;
+    if (error !== null) pass.log.error({ channel: line.channel, err: error }, "routing a channel failed");
+    if (run.room.none) return [];
+  } else {
+    const least = Math.min(...caps.map(({ max }) => max));
+    if (caps.length === 0 || rows.filter(isUnderCap).length < Math.max(2, least / 2)) return null;
+  }
+  const window = Math.max(0, ...caps.map(({ per }) => per));
+  return fairEvents(q, line.channel, window, fairBatch, run.room.noneForOthers);
 }
 
 /** Routes events in the order of arrival. Consecutive messages that do not depend on each other share the
@@ -137,6 +156,10 @@ async function routeInOrder(q: Query, pass: Pass, rows: readonly EventRow[]): Pr
       continue;
     }
     if (isReply(message) || dependsOn(message, parties)) await flush();
+    if (isReply(message) && pass.run.room.noneForOthers) {
+      await routeFairly(q, pass, [row]); // an earlier message of its conversation may wait
+      continue;
+    }
     group.push(message);
     for (const party of partiesOf(message)) parties.add(party);
     if (isReply(message)) await flush();
@@ -159,32 +182,46 @@ async function routeFairly(q: Query, pass: Pass, rows: readonly EventRow[]): Pro
       if (!hasRoom(pass.run, next.row)) break;
       done.add(next.row.id);
       await routeGroup(q, pass, [next]);
+      if (!hasRoom(pass.run, next.row)) break; // it waits, and the later messages of its conversation with it
     }
   }
 }
 
-/** Returns the first queued message of the same conversation, which may be the message itself. */
+/** Returns the first queued message of the same conversation, which may be the message itself. Also returns one whose
+ *  conversation cannot be looked up, so that it fails alone. */
 async function eldest(q: Query, pass: Pass, message: Incoming, done: ReadonlySet<number>): Promise<Incoming> {
   const { line } = pass;
-  if (!isUnderCap(message.row) || line.rules.caps.channel.length === 0) return message;
+  if (!isUnderCap(message.row)) return message;
   if (line.traits.conversations === "person") return message;
-  const of = async (one: Incoming) =>
-    (await loadFacts(q, line, [one], pass.timing.route.ownAddress)).get(one)?.conversation ?? null;
-  const conversation = await of(message);
-  if (conversation === null) return message;
+  const conversation = await conversationOf(q, pass, message);
+  if (!conversation) return message;
   for (const row of await elderEvents(q, line.channel, message.row.id, conversation)) {
     const elder = done.has(row.id) ? null : parsed(row);
-    if (elder !== null && (await of(elder)) === conversation) return elder;
+    if (elder === null) continue;
+    const own = await conversationOf(q, pass, elder);
+    if (own === undefined || own === conversation) return elder;
   }
   return message;
+}
+
+/** Returns the conversation of the message; null when it opens one, undefined when that cannot be looked up. */
+async function conversationOf(q: Query, pass: Pass, message: Incoming): Promise<string | null | undefined> {
+  let found: string | null | undefined;
+  await attempt(q, pass, async () => {
+    const facts = await loadFacts(q, pass.line, [message], pass.timing.route.ownAddress);
+    found = facts.get(message)?.conversation ?? null;
+  });
+  return found;
 }
 
 /** Returns the message of the event; null for other events and for one that cannot be read. */
 function parsed(row: EventRow): Incoming | null {
   try {
     const event = readBody(row.body);
-    if (event.kind !== "message") return null;
-    return typeof event.from.address === "string" && typeof event.thread === "object" ? messageOf(row, event) : null;
+    if (event.kind !== "message" || typeof event.thread !== "object") return null;
+    const message = messageOf(row, event);
+    partiesOf(message); // throws when one of them has no address
+    return message;
   } catch {
     return null;
   }

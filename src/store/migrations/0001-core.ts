@@ -38,7 +38,10 @@ CREATE TABLE channels (
   id TEXT PRIMARY KEY,
   since BIGINT NOT NULL DEFAULT 0,
   cursor TEXT,
-  cursor_at BIGINT
+  cursor_at BIGINT,
+  -- When messages that wait under its cap are looked at again: those of preferred senders, and of others.
+  preferred_until BIGINT NOT NULL DEFAULT 0,
+  others_until BIGINT NOT NULL DEFAULT 0
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
@@ -151,7 +154,7 @@ CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fi
 CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
 CREATE INDEX events_stored ON events (channel, postponed, id) WHERE state = 'stored';
 CREATE INDEX events_sender ON events (channel, sender, id) WHERE state = 'stored' AND postponed = 1;
-CREATE INDEX events_capped ON events (channel, preferred) WHERE state = 'stored' AND code = 'cap-channel';
+CREATE INDEX events_capped ON events (channel, preferred, queue, id) WHERE state = 'stored' AND code = 'cap-channel';
 CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored' AND postponed = 1;
 CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
 CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');

@@ -7,8 +7,11 @@ import { isRecent, ManyRows, notAhead, type Query } from "../driver.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
 
-/** Code of a stored message that waits for capacity under the channel's cap. */
-const cappedCode = "cap-channel";
+/** Code of a stored message that waits for capacity under the channel's cap. It has no due time of its own
+ *  (`farTime`): its channel has the time at which it is looked at again (`postponeChannel`). */
+export const cappedCode = "cap-channel";
+/** The last time that a `Date` can hold. */
+const farTime = 8.64e15;
 /** Code of a stored event that is exempt from the channel's cap. */
 export const exempt = "exempt";
 
@@ -26,6 +29,12 @@ export interface EventRow {
   readonly preferred: 0 | 1;
   /** Queue key for fair scheduling under the channel's cap: the sender, or the domain of unauthenticated senders. */
   readonly queue: string | null;
+}
+
+/** A stored event that is due. */
+export interface DueEvent extends EventRow {
+  /** 1: messages of its channel wait for capacity under the cap. */
+  readonly capped: 0 | 1;
 }
 
 const blobRows = new ManyRows<{ readonly id: string; readonly bytes: Uint8Array }>(
@@ -97,13 +106,20 @@ const storedParts = (part: (where: string) => string): string =>
     .map((rows) => `SELECT * FROM (${rows}) AS part`)
     .join(" UNION ALL ");
 
+/** Finds one of the messages that wait for capacity under the cap of channel $1. */
+const firstCapped = `SELECT 1 FROM events WHERE channel = $1 AND state = 'stored' AND code = '${cappedCode}' LIMIT 1`;
+
+/** The ids are selected from an index: one in the order of arrival would lead through all that was postponed. */
 const oldestStored = storedParts(
-  (where) => `SELECT ${eventColumns} FROM events WHERE ${where} AND due_at <= now_ms() ORDER BY id LIMIT $2`,
+  (where) =>
+    `SELECT ${eventColumns}, CASE WHEN EXISTS (${firstCapped}) THEN 1 ELSE 0 END AS capped FROM events
+     WHERE id IN (SELECT id FROM events WHERE ${where} AND due_at <= now_ms()) ORDER BY id LIMIT $2`,
 );
 
-/** Returns the oldest stored events of a channel, in order of arrival. */
-export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
-  return q.all<EventRow>(`${oldestStored} ORDER BY id LIMIT $2`, channel, limit);
+/** Returns the oldest stored events of a channel that are due, in order of arrival. Without messages that wait under its
+ *  cap. */
+export async function storedEvents(q: Query, channel: string, limit: number): Promise<DueEvent[]> {
+  return q.all<DueEvent>(`${oldestStored} ORDER BY id LIMIT $2`, channel, limit);
 }
 
 /** The outcome of an event. */
@@ -290,30 +306,43 @@ const dueOrCapped = `(due_at <= now_ms() OR code = '${cappedCode}')`;
 
 /** Returns whether messages of the channel wait for capacity under its cap. */
 export async function isCapped(q: Query, channel: string): Promise<boolean> {
-  const row = await q.one(
-    `SELECT 1 FROM events WHERE channel = $1 AND state = 'stored' AND code = '${cappedCode}' LIMIT 1`,
-    channel,
-  );
-  return row !== undefined;
+  return (await q.one(firstCapped, channel)) !== undefined;
 }
+
+const dueStored = storedParts((where) => `SELECT id FROM events WHERE ${where} AND due_at <= now_ms()`);
 
 /** Returns the waiting messages of a channel at its cap, in the order in which they get the available
  *  capacity. Preferred senders come first. Then come the senders with the fewest turns in the last
- *  `windowMs`, counting their earlier messages in this queue; ties are resolved by arrival. */
-export async function fairEvents(q: Query, channel: string, windowMs: number, limit: number): Promise<EventRow[]> {
+ *  `windowMs`, counting their earlier messages in this queue; ties are resolved by arrival. With
+ *  `preferredOnly` only those of preferred senders. Orders the entries of an index, and reads the rows of the first ones. */
+export async function fairEvents(
+  q: Query,
+  channel: string,
+  windowMs: number,
+  limit: number,
+  preferredOnly: boolean,
+): Promise<EventRow[]> {
   return q.all<EventRow>(
     `WITH served AS (
        SELECT queue, COUNT(*) AS turns FROM turns
        WHERE channel = $1 AND ${isRecent("made_at", "$2")} AND kind = 'question' GROUP BY queue
      ), waiting AS (
-       SELECT ${eventColumns}, ROW_NUMBER() OVER (PARTITION BY preferred, queue ORDER BY id) AS place FROM events
-       WHERE channel = $1 AND state = 'stored' AND ${underCap} AND ${dueOrCapped}
+       SELECT id, preferred, queue, ROW_NUMBER() OVER (PARTITION BY preferred, queue ORDER BY id) AS place FROM (
+         SELECT id, preferred, queue FROM events
+         WHERE channel = $1 AND state = 'stored' AND code = '${cappedCode}' AND preferred >= $4
+         UNION ALL SELECT id, preferred, queue FROM events WHERE id IN (${dueStored}) AND preferred >= $4 AND ${underCap}
+       ) AS queued
+     ), ranked AS (
+       SELECT waiting.id AS event, waiting.preferred AS rank, place + COALESCE(served.turns, 0) AS place
+       FROM waiting LEFT JOIN served ON served.queue = waiting.queue
+       ORDER BY waiting.preferred DESC, place + COALESCE(served.turns, 0), waiting.id LIMIT $3
      )
-     SELECT ${eventColumns.replace("queue", "waiting.queue")} FROM waiting LEFT JOIN served ON served.queue = waiting.queue
-     ORDER BY preferred DESC, place + COALESCE(served.turns, 0), id LIMIT $3`,
+     SELECT ${eventColumns} FROM ranked CROSS JOIN events WHERE events.id = ranked.event
+     ORDER BY ranked.rank DESC, ranked.place, events.id`,
     channel,
     windowMs,
     limit,
+    preferredOnly ? 1 : 0,
   );
 }
 
@@ -341,16 +370,22 @@ export async function cappedEvents(
   );
 }
 
-const dueStored = storedParts((where) => `SELECT id FROM events WHERE ${where} AND due_at <= now_ms()`);
-
-/** Postpones the due messages of a channel at its cap by `delayMs`. Exempt messages and messages released by an
- *  operator are not postponed. With `preferred` false only those of other senders are postponed. */
+/** Postpones the waiting messages of a channel at its cap by `delayMs`. Exempt messages and messages released by an
+ *  operator are not postponed. With `preferred` false only those of other senders are postponed. Writes the rows of new
+ *  messages only: those that wait already have no due time of their own. */
 export async function postponeChannel(q: Query, channel: string, delayMs: number, preferred: boolean): Promise<void> {
+  const most = preferred ? 1 : 0;
   await q.write(
-    `UPDATE events SET due_at = now_ms() + $2, postponed = 1, code = '${cappedCode}', reason = 'the channel is at its cap'
-     WHERE id IN (${dueStored}) AND preferred <= $3 AND ${underCap}`,
+    `UPDATE channels SET others_until = now_ms() + $2,
+       preferred_until = CASE WHEN $3 = 1 THEN now_ms() + $2 ELSE preferred_until END WHERE id = $1`,
     channel,
     Math.ceil(delayMs),
-    preferred ? 1 : 0,
+    most,
+  );
+  await q.write(
+    `UPDATE events SET due_at = ${farTime}, postponed = 1, code = '${cappedCode}', reason = 'the channel is at its cap'
+     WHERE id IN (${dueStored}) AND preferred <= $2 AND ${underCap}`,
+    channel,
+    most,
   );
 }

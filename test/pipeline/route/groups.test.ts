@@ -1,10 +1,12 @@
 // Messages of one run share the statements that load and write their rows. The results are those of one message after
 // the other.
 
-import { externalId } from "bridgehead/contract";
+import { externalId, type MessageEvent } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
+import type { ChannelRules } from "../../../src/pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../../../src/pipeline/escalation.ts";
+import type { Query } from "../../../src/store/driver.ts";
 import { mail, openPipeline, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
 import { event } from "../../support/store/databases.ts";
 
@@ -25,6 +27,8 @@ it("routes the others when some events of a run cannot be read", async () => {
     empty: '{"kind":"message"}',
     partly: '{"kind":"message","id":"p","from":{"address":"p@example.org"},"thread":{"answers":[]}}',
     broken: "{",
+    copied: JSON.stringify(mail({ text: "c", from: { address: "c@example.org" }, cc: [{ name: "none" } as never] })),
+    answered: JSON.stringify(mail({ text: "a", from: { address: "d@example.org" }, replyTo: {} as never })),
     two: good("two"),
   };
   await pipeline.scheduler.commit((q) =>
@@ -40,6 +44,48 @@ it("routes the others when some events of a run cannot be read", async () => {
       return { external_id: id, state: well ? "routed" : "stored", code: null, postponed: well ? 0 : 1 };
     }),
   );
+});
+
+const stores = (channel: string, message: MessageEvent) => (q: Query) =>
+  insertEvents(q, [event(message.id, { channel, body: JSON.stringify(message) })]);
+
+it("gives up an event that cannot be read, and routes the other events and channels", async () => {
+  const pipeline = await openPipeline({ channels: ["c", "d"], clock: testClock(true) });
+  const bad = mail({ text: "bad", cc: [{ name: "without an address" } as never] });
+  for (const channel of ["c", "d"])
+    await pipeline.scheduler.commit(stores(channel, channel === "c" ? bad : mail({ text: "good" })));
+  await pipeline.accepts("c", mail({ text: "later" }));
+  for (let n = 0; n < 5; n++) await pipeline.passes(3_600_000, 3_600_000);
+  const states = await pipeline.db.read((q) => q.all("SELECT channel, state FROM events ORDER BY id"));
+  expect(states).toEqual([
+    { channel: "c", state: "failed" },
+    { channel: "d", state: "routed" },
+    { channel: "c", state: "routed" },
+  ]);
+});
+
+it("routes the other channels when an error in one of them concerns no event", async () => {
+  let isBroken = true;
+  const broken = (rules: ChannelRules): ChannelRules => ({
+    ...rules,
+    get pause_on() {
+      if (isBroken) throw new Error("planted");
+      return undefined;
+    },
+  });
+  const pipeline = await openPipeline({
+    channels: ["c", "d"],
+    line: (line) => (line.channel === "c" ? { ...line, rules: broken(line.rules) } : line),
+  });
+  await pipeline.scheduler.commit(async (q) => {
+    for (const channel of ["c", "d"]) await stores(channel, mail({ text: channel }))(q);
+  });
+  await pipeline.settles();
+  expect(pipeline.sent).toEqual(["answer to d"]);
+  expect(pipeline.heard).toContainEqual(expect.stringMatching(/^routing a channel failed/));
+  isBroken = false;
+  await pipeline.settles();
+  expect(pipeline.sent).toEqual(["answer to d", "answer to c"]);
 });
 
 it("uses what earlier messages of the same run have changed", async () => {

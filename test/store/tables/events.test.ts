@@ -3,6 +3,8 @@
 import type { Cursor } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { insertEvents, moveCursor } from "../../../src/pipeline/accept/rows.ts";
+import type { Query } from "../../../src/store/driver.ts";
+import { hastenDue } from "../../../src/store/due.ts";
 import { takeLease } from "../../../src/store/leases.ts";
 import {
   bindPlatform,
@@ -15,8 +17,10 @@ import {
 } from "../../../src/store/tables/conversations.ts";
 import {
   ensureChannel,
+  fairEvents,
   knownEvents,
   lockChannel,
+  postponeChannel,
   postponeEvent,
   readCursor,
   recordOutcome,
@@ -184,6 +188,48 @@ onEachDatabase((newDatabase) => {
         await db.tx((q) => postponeEvent(q, id, 0, 3, "no"));
         expect(await db.read((q) => stateOf(q, "events", id))).toBe(state);
       }
+    });
+
+    it("orders what waits for capacity, with new messages, and postpones it without writing its rows", async () => {
+      const db = await fresh(newDatabase);
+      const stores = (...ids: readonly string[]) =>
+        db.tx(async (q) => {
+          for (const id of ids) await storeEvent(q, id);
+          await q.run(`UPDATE events SET queue = substr(external_id, 1, 1),
+            preferred = CASE WHEN external_id LIKE 'p%' THEN 1 ELSE 0 END`);
+        });
+      /** Returns the number of rows written. */
+      const postpones = (preferred: boolean) =>
+        db.tx(async (q) => {
+          let written = 0;
+          const write: Query["write"] = async (sql, ...values) => void (written += await q.run(sql, ...values));
+          await postponeChannel({ ...q, write }, "c", 60_000, preferred);
+          return written;
+        });
+      const ordered = (preferredOnly: boolean) =>
+        db.read(async (q) => {
+          const rows = await fairEvents(q, "c", 60_000, 6, preferredOnly);
+          const names = await q.all<{ id: number; name: string }>("SELECT id, external_id AS name FROM events");
+          return rows.map(({ id }) => names.find((one) => one.id === id)?.name);
+        });
+      await stores("a1", "a2", "a3", "b1", "p1", "p2");
+      expect(await postpones(false)).toBe(1 + 4);
+      expect(await db.read((q) => storedEvents(q, "c", 9))).toMatchObject([{ capped: 1 }, { capped: 1 }]);
+      expect(await postpones(true)).toBe(1 + 2);
+      await stores("b2", "d1", "p3");
+      expect(await ordered(false)).toEqual(["p1", "p2", "p3", "a1", "b1", "d1"]);
+      expect(await ordered(true)).toEqual(["p1", "p2", "p3"]);
+      expect(await postpones(true)).toBe(1 + 3);
+      expect(await postpones(true)).toBe(1);
+      // They are looked at when the time of their channel comes.
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual([]);
+      await db.tx((q) => q.run("UPDATE channels SET others_until = now_ms()"));
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c"]);
+      await db.tx((q) => q.run("UPDATE events SET state = 'held' WHERE preferred = 0"));
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual([]);
+      if (db.kind === "postgres") return;
+      await db.tx((q) => hastenDue(q, 60_000));
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c"]);
     });
 
     it("locks a channel's pure stages for one transaction, without waiting", async () => {

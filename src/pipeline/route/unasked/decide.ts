@@ -3,13 +3,13 @@
 // notice is written in the event's own transaction, and therefore exactly once.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
-import { type Cap, type Counted, isShortCode } from "../../../domain/guards.ts";
+import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
 import type { Timing } from "../../../ops/timing.ts";
-import type { EventRow } from "../../../store/tables/events.ts";
 import type { ChannelRuntime } from "../../channel-runtime.ts";
 import type { EscalationTrigger } from "../../escalation.ts";
 import type {
+  CapUse,
   ConsentMessage,
   Context,
   EffectDecision,
@@ -46,7 +46,7 @@ export function addUnasked(
       run.held += 1;
       return addOver(writes, context, message, facts, decision.over, place);
     case "wait":
-      return addWait(writes, context, run, message.row, decision.waits);
+      return addWait(writes, context, run, message.row.preferred === 1, decision.waits);
   }
 }
 
@@ -233,6 +233,24 @@ function addConsent(
   writes.outcomes.push({ id: row.id, state: "ignored", code, reason, conversation });
 }
 
+/** Returns what messages of such senders wait for under the channel's caps; nothing when it has room for them. */
+export const waitsOf = (uses: readonly CapUse[], preferred: boolean): readonly Wait[] =>
+  uses.flatMap((use) => {
+    const room = channelRoom(use.cap, preferred, use);
+    return room === null ? [] : [{ cap: use.cap, ...room }];
+  });
+
+/** Lets the messages wait for whose senders the loaded `run.uses` have no room. */
+export function addWaits(writes: Writes, context: Context, run: Run): void {
+  // Where preferred senders have no room, the others have none.
+  for (const preferred of [true, false]) {
+    const waits = waitsOf(run.uses ?? [], preferred);
+    if (waits.length === 0) continue;
+    writes.unasked = true;
+    return addWait(writes, context, run, preferred, waits);
+  }
+}
+
 /** The channel is at its cap because of a storm or the backlog of a long outage. The message and all
  *  others of its kind stay queued without a decision. Responders are notified once, and again when the
  *  cap lasts for more than an hour after they closed that escalation. */
@@ -240,11 +258,10 @@ function addWait(
   writes: Writes,
   { line, now, timing }: Context,
   { room }: Run,
-  row: EventRow,
+  preferred: boolean,
   waits: readonly Wait[],
 ): void {
   const { channel } = line;
-  const preferred = row.preferred === 1;
   room.noneForOthers = true;
   if (preferred) room.none = true;
   writes.waits.push({ preferred, waits });
