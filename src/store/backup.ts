@@ -21,6 +21,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import Sqlite from "better-sqlite3";
 import { failpoints } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
+import { type CarriedOver, carryOver } from "./person/carry-over.ts";
 import { damaged } from "./sqlite/damaged.ts";
 
 export interface StoreSummary {
@@ -150,18 +151,27 @@ function platformBeside(backup: string, problems: string[]): StoreSummary["platf
   }
 }
 
-/** Replaces the SQLite file at `file` with the backup at `source`. The caller holds the lock of the file and
- *  has verified the source. Returns the path of the former file, or null when there was none. After a
- *  crash one of the two files is in place. */
-export function replaceStore(source: string, file: string, stamp: string): string | null {
+export interface Replaced {
+  /** Path of the former file; null when there was none. */
+  readonly aside: string | null;
+  /** What was taken over from the former store; null for another database. */
+  readonly carried: CarriedOver | null;
+}
+
+/** Replaces the SQLite file at `file` with the backup at `source`, and takes over the former store's opt-outs, pauses and
+ *  record of erasures. The caller holds the lock of the file and has verified the source. After a crash one of the two
+ *  files is in place, complete. */
+export function replaceStore(source: string, file: string, stamp: string, now: number): Replaced {
   const target = existsSync(file) ? resolve(file) : file;
   const partial = partialRestore(target);
   vacuumInto(source, partial);
   const aside = existsSync(target) ? `${target}.before-restore-${stamp}` : null;
+  if (aside !== null) foldLog(target);
+  const carried = carryOver(aside === null ? null : target, partial, now);
+  sync(partial, "r+");
   if (aside !== null) {
     const { uid, gid } = statSync(target);
     if (process.getuid?.() === 0) chownSync(partial, uid, gid);
-    foldLog(target);
     for (const suffix of ["", "-wal"]) if (existsSync(target + suffix)) keep(target + suffix, aside + suffix);
     syncFolder(target);
   }
@@ -171,7 +181,7 @@ export function replaceStore(source: string, file: string, stamp: string): strin
   renameSync(partial, target);
   syncFolder(target);
   failpoints["restore.swap"].publish({ phase: "after", file: target });
-  return aside;
+  return { aside, carried };
 }
 
 const keptCopies = 3;

@@ -108,9 +108,10 @@ export async function advanceGeneration(db: Database, file: string, installation
 
 const warnings: Readonly<Record<Exclude<InstallationCause, "new">, string>> = {
   restored: "the store is a restored backup",
-  older: "the store is older than at the last start",
+  older:
+    "the store is older than at the last start: opt-outs, pauses and erasures made since then are not in it (bridgehead restore takes them over)",
   copied: "the store is a copy from elsewhere: the file beside it is missing or belongs to another store",
-  lost: "the store is missing: a new one was created in its place",
+  lost: "the store is missing: a new one was created in its place, without its opt-outs, pauses and erasures",
 };
 
 /** Returns the operator warning about the store; null for a store that was created here. */

@@ -5,6 +5,7 @@ import type { RetentionAges } from "../domain/retention.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "./driver.ts";
 import { channelsIn } from "./due.ts";
+import { erasureAction } from "./person/ledger.ts";
 import { lockChannel } from "./tables/events.ts";
 import { forgetFiles } from "./tables/files.ts";
 
@@ -118,8 +119,10 @@ const erasePlatformWebhooks = `UPDATE platform_webhooks SET body = ''
     SELECT agent, id FROM platform_webhooks WHERE agent = $1 AND body <> '' AND state <> 'stored'
       AND received_at < now_ms() - $2 ORDER BY received_at LIMIT $3)`;
 
+// The record of an erasure has no data of the person, and a restore of an old backup needs it.
 const deleteActions = `DELETE FROM actions WHERE id IN (
-  SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 ORDER BY made_at LIMIT $3)`;
+  SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 AND action <> '${erasureAction}'
+  ORDER BY made_at LIMIT $3)`;
 
 /** Returns the first young event of the channel. Event ids increase in order of arrival, so all events before it are
  *  old. One that arrived while the clock was ahead does not count: it would keep all later ones. */

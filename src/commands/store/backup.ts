@@ -6,15 +6,17 @@ import { dirname, resolve } from "node:path";
 import { openStore } from "../../app.ts";
 import { loadStore } from "../../config/index.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
+import { counted } from "../../ops/duration-text.ts";
 import { createLog } from "../../ops/log.ts";
 import { isJournal } from "../../ops/systemd.ts";
-import { partialCopy, partialRestore, type StoreSummary, stampOf } from "../../store/backup.ts";
+import { partialCopy, partialRestore, type Replaced, type StoreSummary, stampOf } from "../../store/backup.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
+import type { CarriedOver, RevertedErasure } from "../../store/person/carry-over.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
-import { when } from "../text.ts";
+import { clean, when } from "../text.ts";
 import { load } from "./open.ts";
 import { inThread, withProgress, writtenShare } from "./progress.ts";
 
@@ -75,35 +77,67 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
   const unlocks: (() => void)[] = [];
   try {
     for (const { to } of files) unlocks.push(await explained(async () => lockStore(to)));
-    const asides: (string | null)[] = [];
-    const stamp = stampOf(clock.now());
+    const replaced: Replaced[] = [];
+    const now = clock.now();
     for (const { from, to, size } of files)
-      asides.push(
+      replaced.push(
         await explained(() =>
           withProgress(io, "restoring", 1, (progress) => {
             progress.measure(() => writtenShare(partialRestore(to), size));
-            return inThread("replaceStore", [from, to, stamp], progress);
+            return inThread("replaceStore", [from, to, stampOf(now), now], progress);
           }),
         ),
       );
-    print(summary, store, "restored to", options, io);
+    const carried = replaced[0]?.carried ?? null;
+    print(summary, store, "restored to", options, io, { carried });
     if (options.json === true) return exitCodes.ok;
     if (files[1] !== undefined) io.out(`restored the embedded platform to ${files[1].to}`);
     else if (embedded !== null) io.out(`the backup has no copy of the embedded platform: ${embedded} is unchanged`);
-    for (const aside of asides) if (aside !== null) io.out(`the former file is kept as ${aside}`);
+    const asides = replaced.flatMap(({ aside }) => aside ?? []);
+    for (const aside of asides) io.out(`the former file is kept as ${aside}`);
     io.out(
       `at the next start everything that may have been answered since the backup is held: bridgehead inbox list --code ${answeredBefore}`,
     );
+    if (carried !== null) printCarried(carried, asides.length > 0, io);
+    if (asides.length > 0)
+      io.out("retention and erase do not change the former files: delete them when you no longer need them");
   } finally {
     for (const unlock of unlocks) unlock();
   }
   return exitCodes.ok;
 }
 
+/** Prints what was taken over from the former store, what is lost, and which erasures are to be repeated. */
+function printCarried({ optOuts, lifted, pauses, erasures, lost }: CarriedOver, isReplaced: boolean, io: Io): void {
+  if (lost.length > 0)
+    io.err(
+      `${isReplaced ? "the former store cannot be read" : "there was no former store"}: ${lost.join(", ")} made since the backup are lost; repeat those that you know before you start the daemon`,
+    );
+  if (optOuts + lifted + pauses > 0)
+    io.out(
+      `taken over from the former store: ${counted(optOuts, "opt-out")} and ${counted(pauses, "pause")} made since the backup, ${counted(lifted, "opt-out")} lifted or erased since`,
+    );
+  const repeated = new Map<string, RevertedErasure>();
+  for (const one of erasures) if (one.addresses.length > 0) repeated.set(one.addresses.join(" "), one);
+  for (const { erasedAt, actor, addresses } of repeated.values())
+    io.err(
+      `erased since the backup, and in the store again (erased ${when(erasedAt)} UTC by ${actor}): repeat it before you start the daemon: bridgehead erase ${addresses.map((one) => `--person ${quoted(one)}`).join(" ")}`,
+    );
+  const others = erasures.filter(({ addresses }) => addresses.length === 0).length;
+  if (others > 0)
+    io.err(
+      `${counted(others, "other erasure")} since the backup: nobody in the restored store has these addresses, but texts of others may mention them; repeat these, too`,
+    );
+}
+
+/** Quotes an address for a shell. */
+const quoted = (address: string): string =>
+  /^[\w@.+:-]+$/.test(address) ? address : `'${clean(address).replaceAll("'", "'\\''")}'`;
+
 const postgresBackup =
   "the store is PostgreSQL: back it up with pg_dump --format=custom --file=FILE DATABASE, or with your server's own backups";
 const postgresRestore =
-  "the store is PostgreSQL: stop every daemon, run pg_restore --clean --if-exists --dbname=DATABASE FILE, and start again; a store restored so is recognized at the start";
+  "the store is PostgreSQL: stop every daemon, run pg_restore --clean --if-exists --dbname=DATABASE FILE, and start again; a store restored so is recognized at the start; opt-outs, pauses and erasures made since the dump are not in it";
 
 /** Returns the paths of the configured store, and of the database of the embedded platform. */
 async function sqliteFiles(
@@ -135,9 +169,16 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function print(summary: StoreSummary, file: string, did: string, options: BackupOptions, io: Io): void {
+function print(
+  summary: StoreSummary,
+  file: string,
+  did: string,
+  options: BackupOptions,
+  io: Io,
+  more: Readonly<Record<string, unknown>> = {},
+): void {
   if (options.json === true) {
-    io.out(JSON.stringify({ file, ...summary }));
+    io.out(JSON.stringify({ file, ...summary, ...more }));
     return;
   }
   const { schema, size, newest, counts, platform, problems } = summary;

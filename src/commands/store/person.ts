@@ -1,10 +1,9 @@
 // bridgehead erase and bridgehead export: one person's data. Both work while the daemon runs.
 
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
-import { createClient } from "../../client/index.ts";
-import { type Config, loadConfig, loadPolicy } from "../../config/index.ts";
+import { type Config, loadPolicy } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { counted } from "../../ops/duration-text.ts";
 import { standardTiming } from "../../ops/timing.ts";
@@ -13,12 +12,15 @@ import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../..
 import { exportPerson } from "../../store/person/export.ts";
 import { findPerson, type PersonRecords } from "../../store/person/find.ts";
 import { type FilesSearched, vacuumPostgres } from "../../store/person/finish.ts";
+import { type ErasureOrder, recordDeleted } from "../../store/person/ledger.ts";
 import { eraseInColumns } from "../../store/person/mentions.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { openSqlite } from "../../store/sqlite.ts";
 import { addressesOf } from "../doctor/stored.ts";
-import { CommandFailure, type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
+import { operatorOf } from "../text.ts";
 import { load, useStore } from "./open.ts";
+import { type PlatformDeletion, platformUsers, requireDeleted } from "./platform-users.ts";
 import { inThread, type ProgressBar, withProgress } from "./progress.ts";
 
 interface PersonOptions extends CommandOptions {
@@ -33,30 +35,59 @@ interface PersonOptions extends CommandOptions {
 const { inFlight, inFlightCheck } = standardTiming.commands;
 
 export async function erasePersonData(options: PersonOptions, io: Io): Promise<number> {
+  const folders = backupFolders(options.backups ?? [], io.cwd);
   const found = await loadPerson(options, io);
   return useStore(found.loaded, async (db) => {
-    const records = await db.read((q) => findPerson(q, found.addresses));
-    refuseOwn(records, found);
+    const find = () => db.read((q) => findPerson(q, found.addresses));
+    refuseOwn(await find(), found);
     const { store, embedded } = found.loaded;
-    const users = options.platform === true && embedded === null ? await platformUsers(options, records, io) : null;
+    const deleteUsers = options.platform === true && embedded === null ? await platformUsers(options, io) : null;
     const unlock = store.kind === "sqlite" ? tryLock(store.file) : null;
     try {
       // The daemon writes the outcome of what it does now; an answer to an erased question is dropped.
-      if (unlock === null) await untilIdle(db, records, io);
+      if (unlock === null) await untilIdle(db, await find(), io);
+      const records = await find();
+      // The platform first: when it fails, the store still has everything that a repetition needs.
+      const before = deleteUsers === null ? null : await deleteUsers(records.platform);
+      if (before !== null) requireDeleted(before);
+      const places = { store, embedded, folders, isLocked: unlock !== null };
+      const order = { actor: operatorOf(io), deleted: before?.conversations ?? [] };
       const erased = await withProgress(io, "erasing", erasureParts(records) + 1, (progress) =>
-        eraseEverywhere(db, records, { ...options, store, embedded, isLocked: unlock !== null }, progress, io),
+        eraseEverywhere(db, records, places, order, progress),
       );
-      const platform = users === null ? null : await deleteRemote(users, io);
+      // A running daemon may have opened conversations meanwhile.
+      const { platform: opened } = await db.read((q) => findPerson(q, records.addresses));
+      const after = deleteUsers === null || opened.length === 0 ? null : await deleteUsers(opened);
+      if (after !== null) await db.tx((q) => recordDeleted(q, records.addresses, after.conversations));
+      const platform = before === null ? null : sumOf(before, after);
       const result = { ...erased, probable: records.probable, platform };
       if (options.json === true) io.out(JSON.stringify(result));
-      else print(result, records, store.kind, io);
-      const isLeft = (result.searched?.remaining ?? 0) > 0 || (result.embedded?.remaining ?? 0) > 0;
-      const isFailed = (isLeft && result.late === 0) || result.embedded?.problem !== undefined;
-      return isFailed ? exitCodes.failed : exitCodes.ok;
+      else print(result, { kind: store.kind, open: opened.length, isSearched: folders.length > 0 }, io);
+      return isComplete(result) ? exitCodes.ok : exitCodes.failed;
     } finally {
       unlock?.();
     }
   });
+}
+
+/** Returns the absolute paths. Fails when one is no folder, because its backups would count as searched. */
+function backupFolders(folders: readonly string[], cwd: string): string[] {
+  const paths = folders.map((folder) => resolve(cwd, folder));
+  const wrong = paths.find((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true);
+  if (wrong !== undefined) fail(`there is no folder ${wrong}: correct --backups; nothing was erased`);
+  return paths;
+}
+
+const sumOf = (before: PlatformDeletion, after: PlatformDeletion | null) => ({
+  deleted: before.deleted + (after?.deleted ?? 0),
+  failed: after?.failed ?? [],
+});
+
+/** False when something of the person remains that a repetition erases. */
+function isComplete({ late, searched, embedded, platform }: Erasure): boolean {
+  const remaining = (searched?.remaining ?? 0) + (embedded?.remaining ?? 0);
+  const failed = platform?.failed.length ?? 0;
+  return late + remaining + failed === 0 && embedded?.problem === undefined;
 }
 
 /** Refuses to erase what the configuration names. */
@@ -72,7 +103,8 @@ interface ErasedPlaces {
   readonly store: Config["store"];
   /** Database of the embedded platform. */
   readonly embedded: string | null;
-  readonly backups?: readonly string[];
+  /** Folders with backups to search. */
+  readonly folders: readonly string[];
   /** True when no daemon runs, so that whole files may be written again. */
   readonly isLocked: boolean;
 }
@@ -81,12 +113,12 @@ interface ErasedPlaces {
 async function eraseEverywhere(
   db: Database,
   records: PersonRecords,
-  { store, embedded, backups = [], isLocked }: ErasedPlaces,
+  { store, embedded, folders, isLocked }: ErasedPlaces,
+  order: ErasureOrder,
   progress: ProgressBar,
-  io: Io,
 ) {
   const { addresses } = records;
-  const { rows, kept } = await erasePerson(db, records, () => progress.add(1));
+  const { rows, kept } = await erasePerson(db, records, () => progress.add(1), order);
   const late = (await db.read((q) => findPerson(q, addresses))).events.length;
   progress.part("searching the files");
   const file = store.kind === "sqlite" ? store.file : null;
@@ -95,7 +127,7 @@ async function eraseEverywhere(
   const platformFile = embedded === null ? null : await eraseEmbedded(embedded, records, isLocked, progress);
   const found: string[] = [];
   const live = [file, embedded].flatMap((one) => (one !== null && existsSync(one) ? [one] : []));
-  for (const path of backupsOf(live, file === null ? [] : backups, io.cwd))
+  for (const path of backupsOf(live, file === null ? [] : folders))
     if ((await inThread("countInFile", [path, addresses, kept], progress)) > 0) found.push(path);
   return { rows, late, searched, backups: found, embedded: platformFile };
 }
@@ -147,15 +179,13 @@ async function untilIdle(db: Database, records: PersonRecords, io: Io): Promise<
 }
 
 /** Returns the files that may be backups of these databases: beside them, and in the given folders. */
-function backupsOf(files: readonly string[], folders: readonly string[], cwd: string): string[] {
+function backupsOf(files: readonly string[], folders: readonly string[]): string[] {
   const beside = files.flatMap((file) =>
     readdirSync(dirname(file))
       .filter((name) => name.startsWith(`${basename(file)}.before-`) && !name.endsWith("-shm"))
       .map((name) => join(dirname(file), name)),
   );
   const others = folders
-    .map((folder) => resolve(cwd, folder))
-    .filter((folder) => existsSync(folder))
     .flatMap((folder) => readdirSync(folder, { withFileTypes: true, recursive: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
@@ -198,49 +228,6 @@ async function eraseEmbedded(
   }
 }
 
-interface PlatformUsers {
-  readonly clients: readonly {
-    readonly client: ReturnType<typeof createClient>;
-    readonly ids: readonly string[];
-  }[];
-}
-
-/** Finds the users of the person's conversations on the platform. */
-async function platformUsers(options: PersonOptions, records: PersonRecords, io: Io): Promise<PlatformUsers> {
-  const loaded = await load(loadConfig, options, io).catch((error: unknown) => {
-    if (!(error instanceof CommandFailure)) throw error;
-    const hint = "--platform needs the keys of the agents: run this with the service's environment";
-    return fail(`${error.message}\n${hint}`, error.exitCode);
-  });
-  const { platform, agents } = loaded.config;
-  const { url } = platform;
-  const clients: { client: ReturnType<typeof createClient>; ids: string[] }[] = [];
-  for (const [name, { key }] of Object.entries(agents)) {
-    const client = createClient({ url, agentKey: key, timeoutMs: platform.timeout });
-    const ids = new Set<string>();
-    for (const { id } of records.platform.filter(({ agent }) => agent === name)) {
-      const found = await client.conversations.get(id, { signal: io.signal });
-      if (found.kind === "ok" && found.value.conversationUserId) ids.add(found.value.conversationUserId);
-    }
-    clients.push({ client, ids: [...ids] });
-  }
-  return { clients };
-}
-
-async function deleteRemote({ clients }: PlatformUsers, io: Io): Promise<{ deleted: number; failed: string[] }> {
-  const failed: string[] = [];
-  let deleted = 0;
-  for (const { client, ids } of clients) {
-    for (const id of ids) {
-      const result = await client.users.delete(id, { signal: io.signal });
-      if (result.kind === "ok" || result.kind === "missing") deleted += 1;
-      else failed.push(`${id}: ${result.reason}`);
-    }
-    await client.close();
-  }
-  return { deleted, failed };
-}
-
 interface Erasure {
   readonly rows: ErasedRows;
   readonly late: number;
@@ -252,7 +239,15 @@ interface Erasure {
   readonly embedded: ErasedFile | null;
 }
 
-function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgres", io: Io): void {
+interface ErasureNotes {
+  readonly kind: "sqlite" | "postgres";
+  /** Number of the person's conversations on the platform after the erasure. */
+  readonly open: number;
+  /** True when folders with backups were named. */
+  readonly isSearched: boolean;
+}
+
+function print(result: Erasure, { kind, open, isSearched }: ErasureNotes, io: Io): void {
   const { rows, late, searched, backups, probable, platform, embedded } = result;
   io.out(
     `erased: ${Object.entries(rows)
@@ -271,6 +266,7 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
     io.out(
       "PostgreSQL: the rows are vacuumed; old bytes stay in its files, its WAL, replicas and dumps until they are overwritten or deleted",
     );
+  if (kind === "postgres" && isSearched) io.out("--backups is not searched: dumps of PostgreSQL are compressed");
   for (const path of backups) io.out(`a backup still contains the address: ${path}`);
   if (probable.length > 0)
     io.out(
@@ -279,12 +275,12 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
   if (embedded !== null) printEmbedded(embedded, io);
   else if (platform === null)
     io.out(
-      records.platform.length === 0
+      open === 0
         ? "the platform has no conversations of this person"
-        : `the platform still has ${counted(records.platform.length, "conversation")}: delete them with --platform, or on the platform`,
+        : `the platform still has ${counted(open, "conversation")}: delete them with --platform, or on the platform`,
     );
   else io.out(`platform: ${counted(platform.deleted, "user")} deleted with all conversations`);
-  for (const line of platform?.failed ?? []) io.err(`not deleted on the platform: user ${line}`);
+  for (const line of platform?.failed ?? []) io.err(`not deleted on the platform: ${line}: run this again`);
   io.out("not erased: the mailbox, the logs of the providers, and file systems or disks that keep old blocks");
 }
 

@@ -5,9 +5,11 @@
 import { standardTiming } from "../../ops/timing.ts";
 import type { Database, Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
+import { someOperator } from "../tables/actions.ts";
 import { hideSuppressions } from "../tables/suppressions.ts";
 import { moves } from "../transitions.ts";
 import type { PersonRecords } from "./find.ts";
+import { type ErasureOrder, recordErasure } from "./ledger.ts";
 import { eraseMentions } from "./mentions.ts";
 
 export interface ErasedRows {
@@ -44,8 +46,15 @@ export async function countInFlight(q: Query, { conversations }: PersonRecords):
 }
 
 /** Erases the person. Each conversation is one transaction, so that a running daemon is never blocked for long; after a
- *  crash, run it again. `done` is called after each part; there are `erasureParts(records)` of them. */
-export async function erasePerson(db: Database, records: PersonRecords, done: () => void): Promise<Erased> {
+ *  crash, run it again. `done` is called after each part; there are `erasureParts(records)` of them. The erasure is
+ *  recorded first (ledger.ts). */
+export async function erasePerson(
+  db: Database,
+  records: PersonRecords,
+  done: () => void,
+  order: ErasureOrder = { actor: someOperator, deleted: [] },
+): Promise<Erased> {
+  await db.tx((q) => recordErasure(q, records, order));
   let [messages, replies, escalations, notifications] = [0, 0, 0, 0];
   for (const conversation of records.conversations) {
     const erased = await db.tx((q) => eraseConversation(q, conversation));

@@ -3,6 +3,7 @@
 
 import type { Query } from "../driver.ts";
 import type { ConversationRow } from "../tables/conversations.ts";
+import { remainingOnPlatform } from "./ledger.ts";
 
 export interface PersonRecords {
   /** The addresses as the store writes them, such as `whatsapp:+15550111`; lower case. */
@@ -11,7 +12,8 @@ export interface PersonRecords {
   readonly conversations: readonly string[];
   /** Numbers of events that the person sent elsewhere, or that were not routed. */
   readonly events: readonly number[];
-  /** Ids of the platform's conversations, with the agent of each. */
+  /** Ids of the platform's conversations, with the agent of each; also those of erased conversations, until the platform
+   *  has deleted them. */
   readonly platform: readonly { readonly id: string; readonly agent: string }[];
   /** Other addresses whose conversations have the same name: probably the same person. */
   readonly probable: readonly string[];
@@ -55,11 +57,14 @@ export async function findPerson(q: Query, given: readonly string[]): Promise<Pe
     );
     for (const { person } of same) if (!found.has(person.toLowerCase())) probable.add(person);
   }
+  // Several conversations can be one on the platform.
+  const platform = new Map((await remainingOnPlatform(q, addresses)).map((one) => [one.id, one]));
+  for (const { platform_id: id, agent } of conversations.values()) if (id !== null) platform.set(id, { id, agent });
   return {
     addresses,
     conversations: [...conversations.keys()],
     events,
-    platform: [...conversations.values()].flatMap(({ platform_id: id, agent }) => (id === null ? [] : [{ id, agent }])),
+    platform: [...platform.values()],
     probable: [...probable].sort(),
   };
 }

@@ -1,0 +1,134 @@
+// erase --platform with a platform that fails, and what a repetition finds; folders with backups that do not exist.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { exitCodes } from "../../../src/commands/io.ts";
+import { migrate } from "../../../src/store/migrate.ts";
+import { forget } from "../../../src/store/retention.ts";
+import { openSqlite } from "../../../src/store/sqlite.ts";
+import { ensureChannel } from "../../../src/store/tables/events.ts";
+import { notFound } from "../../../src/wire/record.ts";
+import { inProcess, phoneSecrets } from "../../support/machine/command.ts";
+import { conversation } from "../../support/store/databases.ts";
+
+const person = "anna@customer.example";
+
+/** A platform with two conversations of two users; `fails` names the requests that it answers with 500. */
+async function startPlatform() {
+  const users = new Map([
+    ["p1", "u1"],
+    ["p2", "u2"],
+  ]);
+  const state = { fails: "", deleted: [] as string[] };
+  const server = createServer((request, response) => {
+    const [kind = "", id = ""] = (request.url ?? "").split("/").slice(-2);
+    const answer = (status: number, body: object) => {
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    };
+    if (`${request.method} ${id}` === state.fails) answer(500, {});
+    else if (request.method === "DELETE") {
+      state.deleted.push(id);
+      for (const [one, user] of users) if (user === id) users.delete(one);
+      answer(200, {});
+    } else if (kind === "conversations" && users.has(id)) answer(200, { id, conversationUserId: users.get(id) });
+    else answer(notFound.status, notFound);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { state, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+async function setUp(agent = "a") {
+  const { state, url } = await startPlatform();
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-erase-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const config = join(folder, "bridgehead.yaml");
+  const channel = { adapter: "voice", agent, dialect: "twilio", auth_tokens: ["${env:TOKEN}"] };
+  const http = { public_url: "https://bridge.example.com" };
+  const agents = { [agent]: { key: "${env:KEY}" } };
+  const keys = { platform: { url }, agents, channels: { calls: channel }, http, store: "sqlite:store.db" };
+  writeFileSync(config, JSON.stringify(keys));
+  const db = openSqlite(join(folder, "store.db"), Date.now);
+  onTestFinished(() => db.close());
+  await migrate(db);
+  await db.tx(async (q) => {
+    await ensureChannel(q, "c");
+    for (const n of [1, 2]) {
+      await conversation(q, `c${n}`, "c", person);
+      await q.run("UPDATE conversations SET platform_id = $2, agent = 'a' WHERE id = $1", `c${n}`, `p${n}`);
+    }
+  });
+  const erase = (...more: string[]) =>
+    inProcess(["erase", "--person", person, "--config", config, ...more], phoneSecrets);
+  const people = async () =>
+    (await db.read((q) => q.all<{ person: string }>("SELECT person FROM conversations ORDER BY id"))).map(
+      (row) => row.person,
+    );
+  return { state, folder, db, erase, people };
+}
+
+it.each(["GET p2", "DELETE u2"])(
+  "erases nothing in the store while the platform fails (%s), and can be repeated",
+  async (fails) => {
+    const { state, erase, people } = await setUp();
+    state.fails = fails;
+    const failed = await erase("--platform");
+    expect(failed.code).toBe(exitCodes.failed);
+    expect(failed.out).not.toContain("erased:");
+    expect(failed.err).toContain(
+      `not deleted on the platform: ${fails === "GET p2" ? "conversation p2" : "user u2"}: HTTP 500`,
+    );
+    expect(failed.err).toContain("nothing was erased from the store");
+    expect(failed.err).toContain("run this again");
+    expect(await people()).toEqual([person, person]);
+    state.fails = "";
+    const repeated = await erase("--platform");
+    expect([repeated.code, repeated.err]).toEqual([exitCodes.ok, ""]);
+    expect(state.deleted.sort()).toEqual(["u1", "u2"]);
+    expect(await people()).toEqual(["", ""]);
+    expect((await erase()).out).toContain("the platform has no conversations of this person");
+  },
+);
+
+it("refuses when the configuration has no key of an agent", async () => {
+  const { erase, people } = await setUp("other");
+  const failed = await erase("--platform");
+  expect(failed.code).toBe(exitCodes.failed);
+  expect(failed.err).toContain("conversation p1: the configuration has no key of its agent a");
+  expect(await people()).toEqual([person, person]);
+});
+
+it("finds the platform's conversations of a person who was erased without --platform, also after retention", async () => {
+  const { state, db, erase, people } = await setUp();
+  const first = await erase();
+  expect(first.code).toBe(exitCodes.ok);
+  expect(first.out).toContain("the platform still has 2 conversations");
+  expect(await people()).toEqual(["", ""]);
+  await db.tx(async (q) => {
+    await q.run("UPDATE actions SET made_at = 1");
+    await forget(q, { rawMs: 1, eventsMs: 1 });
+  });
+  const second = await erase("--platform");
+  expect(second).toMatchObject({ code: exitCodes.ok, out: expect.stringContaining("platform: 2 users deleted") });
+  expect(state.deleted.sort()).toEqual(["u1", "u2"]);
+  expect((await erase()).out).toContain("the platform has no conversations of this person");
+  const stored = await db.read((q) => q.all("SELECT * FROM actions"));
+  expect(JSON.stringify(stored)).not.toContain(person);
+});
+
+it("erases nothing when a folder with backups does not exist", async () => {
+  const { folder, erase, people } = await setUp();
+  for (const path of [join(folder, "typo"), join(folder, "bridgehead.yaml")]) {
+    const failed = await erase("--backups", folder, "--backups", path);
+    expect(failed).toMatchObject({ code: exitCodes.failed, out: "" });
+    expect(failed.err).toContain(`there is no folder ${path}`);
+  }
+  expect(await people()).toEqual([person, person]);
+});
