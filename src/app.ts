@@ -9,7 +9,7 @@ import { CallSessions } from "./calls/sessions.ts";
 import { AgentSet } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
-import { pulsesOf } from "./channels/readiness.ts";
+import { freeBytesOf, pulsesOf, watchDisk } from "./channels/readiness.ts";
 import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
 import { Scheduler } from "./engine/scheduler.ts";
@@ -295,6 +295,8 @@ export class App {
     const rate = this.#rate;
     const deps = { ...core, lines, sessions: new CallSessions(core.timing.calls) };
     const escalating = this.#escalating;
+    const isConfirmed = (agent: string) => this.#agents.isConfirmed(agent);
+    const diskProblem = watchDisk(freeBytesOf(this.#options.config.store));
     const limits = { timeout: platform.timeout, absentAfter: platform.absent_after };
     return new Scheduler({
       ...core,
@@ -305,7 +307,7 @@ export class App {
         composeStage(deps),
         heartbeatStage(core),
         this.#pauses.stage(),
-        healthStage({ ...escalating, pulses: () => pulsesOf(this.host, core.clock) }),
+        healthStage({ ...escalating, pulses: () => pulsesOf(this.host, core.clock, { isConfirmed, diskProblem }) }),
       ],
       stages: [
         askStage({ ...deps, rate, ...limits }),

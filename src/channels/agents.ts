@@ -23,6 +23,8 @@ function connectionsOf(name: string, { channels }: Pick<Config, "channels">): nu
 
 interface AgentEntry {
   readonly agent: RunningAgent;
+  /** True when the platform has answered with the agent's settings since it was built. */
+  isConfirmed: boolean;
   readonly digest: string;
   readonly abort: AbortController;
   ended: Promise<void>;
@@ -49,6 +51,12 @@ export class AgentSet {
   /** A reload replaces the map. */
   get running(): ReadonlyMap<string, RunningAgent> {
     return this.#running;
+  }
+
+  /** True when the platform has accepted the agent's key since the start, or since the key was changed. Before that, settings
+   *  from the store say nothing about the key. */
+  isConfirmed(name: string): boolean {
+    return this.#entries.get(name)?.isConfirmed === true;
   }
 
   /** Builds new and changed agents without changing the running ones. Rejects when one cannot be built. */
@@ -112,19 +120,25 @@ export class AgentSet {
       clock,
       log,
     });
-    const agent = new RunningAgent({ ...this.#parts, name, client, refreshMs: block.refresh });
+    const changed = () => {
+      entry.isConfirmed = true;
+      this.#parts.changed();
+    };
+    const agent = new RunningAgent({ ...this.#parts, name, client, refreshMs: block.refresh, changed });
+    const entry: AgentEntry = {
+      agent,
+      isConfirmed: false,
+      digest: JSON.stringify(block),
+      abort: new AbortController(),
+      ended: Promise.resolve(),
+    };
     try {
       await agent.load();
     } catch (error) {
       await client.close();
       throw error;
     }
-    return {
-      agent,
-      digest: JSON.stringify(block),
-      abort: new AbortController(),
-      ended: Promise.resolve(),
-    };
+    return entry;
   }
 }
 

@@ -77,8 +77,13 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
   );
   define(
     "channel_asking",
-    "1 while the agent of the channel is asked; 0 when its key is rejected, or the agent or its skill is inactive.",
+    "1 while the agent of the channel is asked; 0 when its key is rejected, its settings were never read, or the agent or its skill is inactive.",
     (one) => (one.notices_only ? null : Number(one.not_asking === null)),
+  );
+  define(
+    "channel_inactive",
+    "1 while the agent is not asked because the platform reports it or its skill as inactive: an operator wants it so.",
+    (one) => (one.notices_only ? null : Number(one.inactive === true)),
   );
   define("channel_key_rejected", "1 while the platform rejects the key of the channel's agent.", (one) =>
     one.notices_only ? null : Number(one.key_rejected),

@@ -7,7 +7,7 @@ import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Statistics } from "../ops/statistics.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
-import { whyNotAsk } from "../pipeline/ask/decide.ts";
+import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
@@ -42,6 +42,8 @@ class RunningChannel {
   readonly #options: HostOptions;
   readonly #channel: Channel;
   readonly #abort = new AbortController();
+  /** Clock milliseconds (monotonic). */
+  readonly #builtAt: number;
   #ended: Promise<void> = Promise.resolve();
   #reader: ReaderLease | null = null;
   #tickedAt: number | null = null;
@@ -80,7 +82,8 @@ class RunningChannel {
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
     });
     this.adapter = config.adapter.create(this.#channel, config.settings);
-    this.line = this.#lineOf(agent, clock.monotonic());
+    this.#builtAt = clock.monotonic();
+    this.line = this.#lineOf(agent, this.#builtAt);
   }
 
   /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
@@ -101,6 +104,14 @@ class RunningChannel {
   /** True when another node reads the channel. This node still asks, sends and serves the channel's webhooks. */
   get standby(): boolean {
     return this.#isStandby;
+  }
+
+  /** True when the platform has not answered for the agent for as long as a stuck supervisor is tolerated, and its settings
+   *  were never read before. */
+  get isAgentUnread(): boolean {
+    const { clock, timing } = this.#core;
+    const isUnread = agentProblem(this.line) !== null && this.line.settings() === null;
+    return isUnread && clock.monotonic() - this.#builtAt > timing.channels.stuck;
   }
 
   /** Null while the channel is not paused. */

@@ -1,7 +1,10 @@
 // State of the running channels and agents for /readyz, and the service's status text.
 
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { ChannelStatus, Clock } from "bridgehead/contract";
-import { whyNotAsk } from "../pipeline/ask/decide.ts";
+import type { Config } from "../config/index.ts";
+import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import { type ChannelOverview, proveWritable } from "../store/operators/overview.ts";
@@ -17,6 +20,10 @@ export interface ChannelReport {
   readonly not_asking: string | null;
   /** True when the platform rejects the agent's key, which requires an operator. */
   readonly key_rejected: boolean;
+  /** Present when the platform has not answered since the start, for minutes, and the agent's settings were never read. */
+  readonly settings_unread?: true;
+  /** Present when the platform reports the agent or its skill as inactive or absent: an operator wants it so. */
+  readonly inactive?: true;
   readonly since: string;
   readonly last_activity_at: string | null;
   readonly failures: number;
@@ -38,17 +45,21 @@ export interface ChannelReport {
 
 /** Returns one report per channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
-  return host.running().map(({ config, state, failures, retryAt, standby, pause }) => {
+  return host.running().map(({ config, state, failures, retryAt, standby, pause, isAgentUnread }) => {
     const line = host.lines.get(config.id);
     const refused = agents.get(config.core.agent)?.state.problem ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
+    const notAsking = noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null));
+    const isInactive = notAsking !== null && refused === null && line !== undefined && agentProblem(line) === null;
     return {
       id: config.id,
       adapter: config.adapter.name,
       state: standby ? "standby" : state.status.state,
       reason: "reason" in state.status ? state.status.reason : null,
-      not_asking: noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null)),
+      not_asking: notAsking,
       key_rejected: !noticesOnly && refused !== null,
+      ...(isAgentUnread && { settings_unread: true }),
+      ...(isInactive && { inactive: true }),
       since: new Date(state.since).toISOString(),
       last_activity_at: state.lastActivityAt === null ? null : new Date(state.lastActivityAt).toISOString(),
       failures,
@@ -66,15 +77,33 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
   });
 }
 
-/** Returns each channel's health for stage health. */
-export function pulsesOf(host: Host, clock: Clock): Pulse[] {
-  return host.running().map(({ config, state: { status, since } }) => ({
-    channel: config.id,
-    agent: config.core.agent,
-    state: status.state,
-    reason: "reason" in status ? status.reason : null,
-    forMs: clock.now() - since,
-  }));
+/** What stage health asks besides the channels. */
+interface HealthSources {
+  /** True when the platform has accepted the agent's key since the start. */
+  readonly isConfirmed: (agent: string) => boolean;
+  /** The problem of the store's disk; null when it has none; undefined before the first look. */
+  readonly diskProblem: () => string | null | undefined;
+}
+
+/** Returns the health of each channel and of the store for stage health. */
+export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }: HealthSources): Pulse[] {
+  const channels = host.running().map(
+    ({ config, line, state: { status, since } }): Pulse => ({
+      channel: config.id,
+      agent: config.core.agent,
+      state: status.state,
+      reason: "reason" in status ? status.reason : null,
+      forMs: clock.now() - since,
+      agentProblem: agentProblem(line),
+      isAgentUnknown: config.adapter.traits.platform !== null && !isConfirmed(config.core.agent),
+    }),
+  );
+  const [first] = channels;
+  if (first === undefined) return [];
+  const { channel, agent } = first;
+  const reason = diskProblem();
+  const state = reason === undefined ? "connecting" : reason === null ? "ready" : "degraded";
+  return [...channels, { about: "store", channel, agent, state, reason: reason ?? null, forMs: 0 }];
 }
 
 export interface Pulse {
@@ -84,6 +113,12 @@ export interface Pulse {
   readonly reason: string | null;
   /** Time in this state, in milliseconds. */
   readonly forMs: number;
+  /** Why the agent cannot be asked; null when it can, or is inactive. */
+  readonly agentProblem?: string | null;
+  /** True before the platform has accepted the agent's key since the start. */
+  readonly isAgentUnknown?: boolean;
+  /** Present for the store; `channel` is the first one then. */
+  readonly about?: "store";
 }
 
 /** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not count. */
@@ -110,8 +145,8 @@ export function isReady(channels: readonly ChannelReport[]): boolean {
 }
 
 /** A node on standby asks, sends and serves webhooks, so it counts as working. */
-const works = ({ state, key_rejected: rejected }: ChannelReport): boolean =>
-  (state === "ready" || state === "standby") && !rejected;
+const works = ({ state, key_rejected: rejected, settings_unread: isUnread }: ChannelReport): boolean =>
+  (state === "ready" || state === "standby") && !rejected && isUnread !== true;
 
 /** Returns the reason why the store is not writable; null when it is. Called for /readyz; costs at most
  *  one fsync. `freeBytes` checks the disk of an SQLite store, because a write that fits into the
@@ -129,7 +164,10 @@ export async function storeProblem(
     (error: unknown) => `cannot be written: ${error instanceof Error ? error.message : String(error)}`,
   );
   const problem = await Promise.race([written, late]).finally(() => patience.abort());
-  if (problem !== null || freeBytes === null) return problem;
+  return problem !== null || freeBytes === null ? problem : diskProblem(freeBytes);
+}
+
+async function diskProblem(freeBytes: () => Promise<number>): Promise<string | null> {
   const free = await freeBytes().catch(() => leastFreeBytes);
   if (free >= leastFreeBytes) return null;
   return `its disk is nearly full: ${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastFreeBytes / 2 ** 20} are needed`;
@@ -137,6 +175,32 @@ export async function storeProblem(
 
 /** Minimum free space in bytes. Smaller than one large message with its attachments. */
 const leastFreeBytes = 32 * 2 ** 20;
+
+/** Returns a function that returns the problem of the disk as it was at the previous call, and looks at the disk again.
+ *  Called inside of transactions, which must not wait for a disk. */
+export function watchDisk(freeBytes: (() => Promise<number>) | null): () => string | null | undefined {
+  let problem: string | null | undefined = freeBytes === null ? null : undefined;
+  let isLooking = false;
+  const look = async (read: () => Promise<number>) => {
+    isLooking = true;
+    problem = await diskProblem(read);
+    isLooking = false;
+  };
+  return () => {
+    if (freeBytes !== null && !isLooking) void look(freeBytes);
+    return problem;
+  };
+}
+
+/** Returns the function that reads the free bytes of the store's disk for an unprivileged process; null for a store that is
+ *  no file. */
+export function freeBytesOf(store: Config["store"]): (() => Promise<number>) | null {
+  if (store.kind !== "sqlite" || store.file === ":memory:") return null;
+  return async () => {
+    const { bavail, bsize } = await statfs(dirname(store.file));
+    return bavail * bsize;
+  };
+}
 
 const isAsking = (channel: ChannelReport): boolean => !channel.notices_only;
 

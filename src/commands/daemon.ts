@@ -44,7 +44,7 @@ export class Daemon {
   readonly #service: Service;
   /** URL of the listener itself. */
   readonly #url: string;
-  /** Gives the embedded platform the agents of a new configuration. Rejects when one is invalid. */
+  /** Gives the embedded platform the agents of a configuration. Rejects when one is invalid. */
   readonly #redefine: (config: Config) => Promise<void>;
   /** The configuration as last loaded. */
   #config: Config;
@@ -198,8 +198,9 @@ export class Daemon {
       }
       const secrets = secretValues(next.config);
       log.setSecrets([...secretValues(this.#config), ...secrets]);
+      // First, because the app reads the settings of its new agents with the new keys.
       await this.#redefine(next.config);
-      const restart = await this.#app.reload(next.config);
+      const restart = await this.#app.reload(next.config).catch((error: unknown) => this.#restoreAgents(error));
       this.#config = next.config;
       log.setSecrets(secrets);
       this.#logLevels.reset();
@@ -212,6 +213,18 @@ export class Daemon {
       log.error({ err: error }, "reloading the configuration failed, the old one stays in use");
       return { result: "failed", lines: [error instanceof Error ? error.message : String(error)] };
     }
+  }
+
+  /** Gives the embedded platform the agents of the running configuration again, because the running clients have their
+   *  keys. Rejects with the error of the reload. */
+  async #restoreAgents(error: unknown): Promise<never> {
+    try {
+      await this.#redefine(this.#config);
+    } catch (cause) {
+      const message = "reloading failed, and so did restoring the agents of the embedded platform";
+      throw new AggregateError([error, cause], message, { cause });
+    }
+    throw error;
   }
 
   #noteReload(outcome: ReloadOutcome): void {

@@ -190,3 +190,73 @@ it("keeps channels apart, and forgets one that a reload took away", async () => 
     "channel:texts:channel-down",
   ]);
 });
+
+const rejected = { ...well, agentProblem: "401: the key is not valid" } as const;
+
+it("notifies of a channel whose agent cannot be asked, with the agent and the cause, and when it can", async () => {
+  const ward = await openWard();
+  await ward.looks({ ...rejected, forMs: 90 * minute });
+  await ward.after(9, { ...rejected, state: "connecting" });
+  expect(await ward.states()).toEqual([]);
+  await ward.after(1, rejected);
+  await ward.after(60, rejected);
+  expect(await escalationsIn(ward.db)).toMatchObject([
+    {
+      about: "channel:mail:channel-down",
+      state: "open",
+      cause: "channel-down",
+      reason: "agent support cannot be asked: 401: the key is not valid",
+    },
+  ]);
+  await notifies(ward.db, (await escalationsIn(ward.db))[0]?.id ?? "", "dora");
+  await ward.after(1, { ...well, agentProblem: null });
+  expect(await ward.states()).toEqual(["closed"]);
+  expect(await noticesIn(ward.db)).toContainEqual({
+    kind: "message",
+    text: "Escalation 1 is closed: channel mail works again.",
+  });
+});
+
+it("is one outage while the channel fails and its agent is refused in turn", async () => {
+  const ward = await openWard();
+  await ward.looks(down);
+  await ward.after(6, rejected);
+  await ward.after(6, down);
+  await ward.after(6, rejected);
+  expect(await ward.states()).toEqual(["open"]);
+});
+
+it("does not take an agent for accepted before the platform has answered", async () => {
+  const ward = await openWard();
+  await ward.looks(rejected);
+  await ward.after(10, rejected);
+  ward.restarts();
+  await ward.looks({ ...well, isAgentUnknown: true });
+  await ward.after(1, rejected);
+  await ward.after(20, rejected);
+  expect(await ward.states()).toEqual(["open"]);
+  await ward.after(1, { ...well, isAgentUnknown: false });
+  expect(await ward.states()).toEqual(["closed"]);
+});
+
+it("is one escalation about the disk of the store, apart from those of its channel", async () => {
+  const ward = await openWard();
+  const full = { ...down, about: "store", reason: "its disk is nearly full: 5 MiB are free" } as const;
+  const roomy = { ...well, about: "store" } as const;
+  await ward.looks(well, full);
+  await ward.after(10, well, full);
+  await ward.after(10, well, full);
+  expect(await escalationsIn(ward.db)).toMatchObject([
+    { about: "store", cause: "channel-down", reason: "the store: its disk is nearly full: 5 MiB are free" },
+  ]);
+  await notifies(ward.db, (await escalationsIn(ward.db))[0]?.id ?? "", "dora");
+  await ward.after(1, well, roomy);
+  expect(await ward.states()).toEqual(["closed"]);
+  expect(await noticesIn(ward.db)).toContainEqual({
+    kind: "message",
+    text: "Escalation 1 is closed: the store works again.",
+  });
+  await ward.after(1, well, full);
+  await ward.after(10, well, full);
+  expect(await ward.states()).toEqual(["closed", "open"]);
+});

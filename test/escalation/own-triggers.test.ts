@@ -6,7 +6,9 @@ import { expect, it } from "vitest";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
+import { resendDraft } from "../../src/store/operators/outbox.ts";
 import { insertNotices } from "../../src/store/tables/drafts.ts";
+import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { escalationsIn, notifies, raising } from "../support/escalation/policy.ts";
 import { openPipeline, type TestPipeline, type TestPipelineOptions } from "../support/pipeline/pipeline.ts";
@@ -146,6 +148,23 @@ it("raises again when a question that was released fails again, in the escalatio
   await pipeline.arrives({ text: "hello" });
   await pipeline.releases();
   expect(await escalationsIn(pipeline.db)).toHaveLength(1);
+  expect(await pipeline.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(2);
+});
+
+it("raises again when a reply that was resent after the close fails again, once for each attempt", async () => {
+  const pipeline = await openPipeline({ line: raising(), outbound: { send: refuses } });
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.scheduler.commit(async (q) => {
+    const [row] = await q.all<{ id: string }>("SELECT id FROM escalations");
+    await closeEscalation(q, row?.id ?? "", "Olga");
+    const [draft] = await q.all<{ id: string }>("SELECT id FROM drafts");
+    await resendDraft(q, draft?.id ?? "");
+  });
+  await pipeline.settles();
+  expect((await escalationsIn(pipeline.db)).map(({ state, cause }) => [state, cause])).toEqual([
+    ["closed", "turn-failed"],
+    ["open", "turn-failed"],
+  ]);
   expect(await pipeline.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(2);
 });
 

@@ -164,3 +164,95 @@ it.concurrent("a reply to the sending number is handled while that number exists
   await daemon.text("A refund, please", { from: "+12025550124" });
   expect((await daemon.textTo(dora.sms, 2)).split("\n")[0]).toContain("Escalation 2:");
 });
+
+/** Dora acknowledges the customer's escalation by text. */
+async function acknowledgedByText(daemon: EscalationDaemon): Promise<void> {
+  await daemon.write({ subject: "My lamp", text: "I want a refund" });
+  await daemon.textTo(dora.sms);
+  await daemon.text("ok", { from: dora.sms });
+  await daemon.escalated("acknowledged");
+  await daemon.quiet();
+}
+/** The customer writes again, in the thread of the agent's answer. */
+async function asksAgain(daemon: EscalationDaemon, text: string): Promise<void> {
+  const answers = await daemon.mailTo(customer);
+  await daemon.write({ subject: `Re: ${answers.subject}`, answers, text });
+}
+/** Her text of what the customer writes is put off, with the whole channel. */
+async function pendingText(daemon: EscalationDaemon): Promise<void> {
+  pauses(daemon);
+  await asksAgain(daemon, "Are you there?");
+  const pending = "SELECT kind, drafts.state FROM notifications JOIN drafts ON drafts.reply = notifications.reply";
+  await eventually(async () =>
+    expect(await daemon.rows(`${pending} WHERE kind = 'customer'`)).toEqual([{ kind: "customer", state: "queued" }]),
+  );
+}
+/** No responder has a phone number any more, and tier one is `who`. */
+const byMail = (who: string, responders: Block) => (file: File) => {
+  withoutTexts(file);
+  file.escalation = { ...policy, responders, tiers: [{ notify: [who], repeat: "0s", next: "24h" }] };
+};
+const doraByMail = byMail("dora", { dora: { ...dora, sms: undefined }, chief });
+
+it.concurrent("the customer's messages reach the responder who acknowledged by mail after the SMS channel is removed", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
+  await acknowledgedByText(daemon);
+  await reload(daemon, doraByMail);
+  await asksAgain(daemon, "Are you there?");
+  const notice = await daemon.mailTo(dora.email);
+  expect(notice.text).toContain("Are you there?");
+  await daemon.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text: "Yes, I am." });
+  expect((await daemon.mailTo(customer, 1)).text).toContain("Yes, I am.");
+  expect(await daemon.escalated("acknowledged")).toMatchObject([{ acknowledged_by: dora.name }]);
+  await daemon.quiet();
+  expect([daemon.mailsTo(chief.email), daemon.mailsTo(dora.email).length]).toEqual([[], 1]);
+});
+
+it.concurrent("a pending message of the customer moves with the responder who acknowledged to another number", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
+  await acknowledgedByText(daemon);
+  const before = daemon.textsTo(dora.sms).length;
+  await pendingText(daemon);
+  const change = (file: File) => {
+    secondNumber(file);
+    withoutTexts(file);
+  };
+  await reload(daemon, change);
+  expect(await daemon.textTo(dora.sms, before)).toContain("Are you there?");
+  await asksAgain(daemon, "And my money?");
+  expect(await daemon.textTo(dora.sms, before + 1)).toContain("And my money?");
+  await daemon.app().scheduler.sweep();
+  await daemon.restart();
+  await daemon.app().scheduler.sweep();
+  const from = daemon.api.sent.filter(({ to }) => to === dora.sms).map((one) => one.from);
+  expect(from.slice(before)).toEqual(["+12025550101", "+12025550101"]);
+  await daemon.escalated("acknowledged");
+});
+
+it.concurrent("a pending message of the customer moves with the responder who acknowledged to the mail", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
+  await acknowledgedByText(daemon);
+  await pendingText(daemon);
+  await reload(daemon, doraByMail);
+  expect((await daemon.mailTo(dora.email)).text).toContain("Are you there?");
+  await daemon.app().scheduler.sweep();
+  await daemon.escalated("acknowledged");
+  expect(daemon.mailsTo(chief.email)).toEqual([]);
+});
+
+it.concurrent("an acknowledged escalation opens again when the only channel of its responder is removed", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
+  await acknowledgedByText(daemon);
+  await pendingText(daemon);
+  await reload(daemon, byMail("emil", { emil: { ...emil, sms: undefined }, chief }));
+  expect(await daemon.escalated("open")).toMatchObject([{ acknowledged_by: null }]);
+  expect((await daemon.mailTo(emil.email)).text).toContain("Are you there?");
+});

@@ -159,7 +159,7 @@ it("decides again about what a clock that was ahead made too old, and holds what
   const clock = testClock();
   const pipeline = await alerted({
     clock,
-    db: await watched(() => sqliteDatabase(clock.now)),
+    db: await watched(() => sqliteDatabase(() => clock.now())),
     rules: { max_age: 3 * days },
   });
   const began = clock.now();
@@ -184,7 +184,7 @@ it("decides again about what a clock that was ahead made too old, and holds what
 
 it("asks and answers at once what arrived by a clock that was ahead", async () => {
   const clock = testClock();
-  const pipeline = await openPipeline({ clock, db: await watched(() => sqliteDatabase(clock.now)) });
+  const pipeline = await openPipeline({ clock, db: await watched(() => sqliteDatabase(() => clock.now())) });
   pipeline.sweeps();
   const { begun } = holding(pipeline);
   clock.set(40 * days);
@@ -201,7 +201,7 @@ it("decides nothing again when the clock goes back to a time before the channels
   const clock = testClock();
   const pipeline = await alerted({
     clock,
-    db: await watched(() => sqliteDatabase(clock.now)),
+    db: await watched(() => sqliteDatabase(() => clock.now())),
     rules: { max_age: days },
   });
   await pipeline.arrives({ text: "old", sentAt: new Date(clock.now() - 2 * days) });

@@ -127,7 +127,7 @@ it.each([
 
 it("sends later what was recorded, and not sent because the response of the store was lost", async () => {
   const clock = testClock();
-  const store = await watched(() => sqliteDatabase(clock.now));
+  const store = await watched(() => sqliteDatabase(() => clock.now()));
   let lost = 0;
   const tx: Database["tx"] = async (work, options) => {
     const result = await store.tx(work, options);

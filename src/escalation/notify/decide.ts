@@ -27,7 +27,7 @@ export interface TargetState {
 }
 
 /** A target of the policy, with the channel that carries its notifications. Null: nothing carries it. */
-interface NotificationRecipient {
+export interface NotificationRecipient {
   readonly to: Contact;
   readonly channel: string | null;
   /** In the canonical form of the channel. */
@@ -69,7 +69,7 @@ export function planStep(
   return { row, states, recipients: [...due, ...fromAgent], next, notifiedAt };
 }
 
-function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): NotificationRecipient {
+export function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): NotificationRecipient {
   const channel = to.way === "webhook" ? webhookChannel : policy.via[to.way];
   return { to, channel, address: channel === null ? null : addressOn(lines.get(channel), to) };
 }
@@ -205,6 +205,24 @@ export interface Grouped {
   readonly groups: readonly Group[];
   /** Ids of notifications that are no longer needed. */
   readonly cancelled: readonly string[];
+}
+
+/** Returns the due notifications with a locked escalation, and those among them on a channel that does not run. */
+export function splitGone(
+  notifications: readonly DueNotification[],
+  targets: ReadonlyMap<string, TargetRow>,
+  rows: ReadonlyMap<string, EscalationRow>,
+  lines: ChannelRuntimes,
+): { readonly carried: readonly DueNotification[]; readonly gone: ReadonlyMap<string, readonly DueNotification[]> } {
+  const isGoneNow = ({ target, escalation }: DueNotification) => {
+    const channel = targets.get(target)?.channel;
+    return channel !== undefined && rows.has(escalation) && !lines.get(channel)?.outbound;
+  };
+  const gone = notifications.filter(isGoneNow);
+  return {
+    carried: gone.length === 0 ? notifications : notifications.filter((one) => !gone.includes(one)),
+    gone: Map.groupBy(gone, ({ escalation }) => escalation),
+  };
 }
 
 /** Groups due notifications into messages: those of several escalations for one address become one. When a

@@ -14,13 +14,24 @@ import { insertNotices } from "../../store/tables/drafts.ts";
 import {
   type DueEscalation,
   dueEscalations,
+  type EscalationRow,
   hastenEscalations,
   lockEscalations,
   moveEscalations,
   postponeEscalation,
 } from "../../store/tables/escalations.ts";
-import { addNotifications, addTargets, dueNotifications, giveLinks, sentIds } from "../../store/tables/responders.ts";
+import {
+  addNotifications,
+  addTargets,
+  type DueNotification,
+  dueNotifications,
+  giveLinks,
+  type NotificationRow,
+  sentIds,
+} from "../../store/tables/responders.ts";
 import type { EscalationCore, EscalationParts } from "../actions.ts";
+import { logLost, moveFromRemoved, reconsiderAcknowledged } from "../move/stage.ts";
+import { handleFailedNotifications } from "../trigger/undelivered.ts";
 import {
   addressKey,
   continues,
@@ -31,6 +42,7 @@ import {
   notifyRecipients,
   planMessages,
   planStep,
+  splitGone,
 } from "./decide.ts";
 import {
   bindAll,
@@ -61,15 +73,13 @@ export function notifyStage(deps: NotifyDeps): TransactionalStage {
       const policy = deps.policy();
       if (policy === null) return [];
       const due = await dueEscalations(q, mostSteps);
-      await isolated(
-        q,
-        due,
-        (rows) => applySteps(q, policy, rows, deps),
-        async (row, error) => {
-          deps.log.error({ escalation: row.number, err: error }, "escalation notification failed");
-          await postponeEscalation(q, row.id, deps.timing.escalation.notifyRetry);
-        },
-      );
+      const failed = async (row: DueEscalation, error: unknown) => {
+        deps.log.error({ escalation: row.number, err: error }, "escalation notification failed");
+        await postponeEscalation(q, row.id, deps.timing.escalation.notifyRetry);
+      };
+      const [open, acknowledged] = [due.filter(({ state }) => state === "open"), due.filter(isAcknowledged)];
+      await isolated(q, open, (rows) => applySteps(q, policy, rows, deps), failed);
+      await isolated(q, acknowledged, (rows) => reconsiderAcknowledged(q, policy, rows, deps), failed);
       const written = await writeDue(q, policy, deps);
       // More rows are due than fit into one commit.
       if (due.length === mostSteps) q.waits.add(1);
@@ -79,6 +89,8 @@ export function notifyStage(deps: NotifyDeps): TransactionalStage {
     },
   };
 }
+
+const isAcknowledged = ({ state }: EscalationRow): boolean => state === "acknowledged";
 
 /** Applies one step of the policy to each escalation. */
 async function applySteps(
@@ -138,7 +150,8 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
     q,
     free.map(({ target }) => target),
   );
-  const { groups, cancelled } = groupDue(free, targets, rows);
+  const { carried, gone } = splitGone(free, targets, rows, deps.lines());
+  const { groups, cancelled } = groupDue(carried, targets, rows);
   let written = 0;
   const write = async (some: readonly Group[]) => {
     const count = await writeMessages(q, policy, some, deps);
@@ -147,19 +160,60 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
   await isolated(q, groups, write, async (group, error) => {
     const { channel } = group[0].target;
     deps.log.error({ channel, err: error }, "writing a notification failed");
-    await postponeNotifications(
+    await postpone(
       q,
-      group.map(({ notification }) => notification.id),
-      deps.timing.escalation.notifyRetry,
-    );
-    await hastenEscalations(
-      q,
+      group.map(({ notification }) => notification),
       group.map(({ row }) => row.id),
-      deps.timing.escalation.repeatFailed,
+      deps,
     );
   });
   await endNotifications(q, cancelled, null);
+  const leave = (some: readonly (readonly [string, readonly DueNotification[]])[]) =>
+    leaveRemoved(q, policy, new Map(some), rows, deps);
+  await isolated(q, [...gone], leave, async ([escalation, some], error) => {
+    const channel = targets.get(some[0]?.target ?? "")?.channel;
+    deps.log.error({ channel, err: error }, "writing a notification failed");
+    await postpone(q, some, [escalation], deps);
+  });
   return written;
+}
+
+/** Postpones notifications that could not be written. The next step of the policy does not wait for them. */
+async function postpone(
+  q: Query,
+  notifications: readonly NotificationRow[],
+  escalations: readonly string[],
+  { timing }: NotifyDeps,
+): Promise<void> {
+  await postponeNotifications(
+    q,
+    notifications.map(({ id }) => id),
+    timing.escalation.notifyRetry,
+  );
+  await hastenEscalations(q, escalations, timing.escalation.repeatFailed);
+}
+
+/** Handles due notifications on channels that do not run. Those of acknowledged escalations move with their targets;
+ *  the others have failed. */
+async function leaveRemoved(
+  q: Query,
+  policy: Policy,
+  gone: ReadonlyMap<string, readonly DueNotification[]>,
+  rows: ReadonlyMap<string, EscalationRow>,
+  deps: NotifyDeps,
+): Promise<void> {
+  const own = [...rows.values()].filter(({ id }) => gone.has(id));
+  const acknowledged = own.filter(isAcknowledged);
+  await moveFromRemoved(q, policy, acknowledged, deps);
+  const failed = own.filter((row) => !isAcknowledged(row)).flatMap(({ id }) => gone.get(id) ?? []);
+  if (failed.length === 0) return;
+  const escalations = await handleFailedNotifications(q, failed, deps);
+  await endNotifications(
+    q,
+    failed.map(({ id }) => id),
+    null,
+  );
+  logLost(q, deps.log, escalations);
 }
 
 /** Writes one message for each group. Returns their number. Leaves out those to an address to which another

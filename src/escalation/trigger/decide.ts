@@ -3,6 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import type { Cause } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
+import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
 
@@ -11,8 +12,16 @@ export const aboutConversation = (id: string): string => `conversation:${id}`;
 export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
 export const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
 
+/** The subject of an escalation about the store. Its channel is one of those that run. */
+export const storeSubject = "store";
+
 /** Returns the subject of a trigger. */
-export const aboutOf = ({ about, conversation, channel, cause }: EscalationTrigger): string =>
+export const aboutOf = ({
+  about,
+  conversation,
+  channel,
+  cause,
+}: Pick<EscalationTrigger, "about" | "conversation" | "channel" | "cause">): string =>
   about ?? (conversation === null ? aboutChannel(channel, cause) : aboutConversation(conversation));
 
 /** What the store knows of the subject of a trigger. */
@@ -109,11 +118,27 @@ export interface PassedOn {
   readonly alive: number;
 }
 
+/** These notifications on one channel. */
+export interface PassedOnChannel extends PassedOn {
+  readonly channel: string;
+}
+
+/** Adds up the channels that can send. A target on a removed channel counts as none: its responder cannot answer. */
+export function passedOnRunning(on: readonly PassedOnChannel[], lines: ChannelRuntimes): PassedOn {
+  const running = on.filter(({ channel }) => lines.get(channel)?.outbound);
+  const sum = (key: keyof PassedOn) => running.reduce((total, one) => total + one[key], 0);
+  return { targets: sum("targets"), written: sum("written"), alive: sum("alive") };
+}
+
+/** Returns the turn of a customer's message from the subject of its notification. A move appends to the subject of a
+ *  notification that is repeated on another channel. */
+export const customerTurn = (subject: string): string => subject.split(" ", 1)[0] ?? subject;
+
 /** True when a responder has received the customer's message or still may receive it. Targets without a notification
  *  of it get one. */
 export const isPassedOn = ({ targets, written, alive }: PassedOn): boolean => written < targets || alive > 0;
 
-/** The health of a channel. */
+/** The health of a channel with its agent, or of the store. */
 export interface ChannelHealth {
   readonly channel: string;
   readonly agent: string;
@@ -121,24 +146,43 @@ export interface ChannelHealth {
   readonly reason: string | null;
   /** Time in this state, in milliseconds. */
   readonly forMs: number;
+  /** Why the agent of a channel that works cannot be asked. Default: null, it can be asked, or an operator has
+   *  deactivated it. */
+  readonly agentProblem?: string | null;
+  /** True before the platform has answered for the first time since the start. Default: false. */
+  readonly isAgentUnknown?: boolean;
+  /** The subject, where it is not the channel. */
+  readonly about?: typeof storeSubject;
 }
 
 /** Returns null while the state is undecided. `connecting` is neither a failure nor a recovery: a node
- *  on standby is connecting, and a failing channel may connect and fail repeatedly. */
+ *  on standby is connecting, and a failing channel may connect and fail repeatedly. An agent that may be refused is no
+ *  recovery, because the outage may have begun before the start. `fallen` is by subject. */
 export function judgeHealth(
-  { channel, state, forMs }: ChannelHealth,
+  health: ChannelHealth,
   fallen: Map<string, number>,
   downAfter: number,
   clock: Clock,
 ): "down" | "up" | null {
+  const { state, forMs, agentProblem = null, isAgentUnknown = false } = health;
   if (state === "connecting") return null;
-  if (state === "ready") {
-    fallen.delete(channel);
-    return "up";
+  const about = aboutHealth(health);
+  if (state === "ready" && agentProblem === null) {
+    fallen.delete(about);
+    return isAgentUnknown ? null : "up";
   }
-  const since = fallen.get(channel) ?? clock.now() - forMs;
-  fallen.set(channel, since);
+  const since = fallen.get(about) ?? clock.now() - (state === "ready" ? 0 : forMs);
+  fallen.set(about, since);
   return clock.now() - since >= downAfter ? "down" : null;
+}
+
+const aboutHealth = (health: ChannelHealth): string =>
+  aboutOf({ ...health, conversation: null, cause: "channel-down" });
+
+function failureOf({ channel, agent, state, reason, agentProblem, about }: ChannelHealth): string {
+  if (about === storeSubject) return `the store: ${reason}`;
+  if (state === "ready") return `agent ${agent} cannot be asked: ${agentProblem}`;
+  return `channel ${channel} is ${state}: ${reason ?? "no reason was given"}`;
 }
 
 /** The newest outage of a channel, as recorded. */
@@ -164,19 +208,20 @@ export function planOutages(
   const triggers: EscalationTrigger[] = [];
   const recovered: OutagePlan["recovered"][number][] = [];
   for (const { health, now } of changes) {
-    const { channel, agent, state, reason } = health;
-    const outage = outages.get(aboutChannel(channel, "channel-down"));
+    const { channel, agent, about } = health;
+    const outage = outages.get(aboutHealth(health));
     if (now === "up" && outage && !outage.recovered) recovered.push({ ...outage, channel });
     if (now === "up" || (outage && !outage.recovered)) continue;
     triggers.push({
       channel,
       agent,
       conversation: null,
+      ...(about && { about }),
       topic: null,
-      key: `channel:${channel}:${outage?.row.id ?? "first"}`,
+      key: `${about ?? `channel:${channel}`}:${outage?.row.id ?? "first"}`,
       source: "ours",
       cause: "channel-down",
-      reason: `channel ${channel} is ${state}: ${reason ?? "no reason was given"}`,
+      reason: failureOf(health),
     });
   }
   return { triggers, recovered };

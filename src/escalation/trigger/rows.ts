@@ -4,7 +4,7 @@ import type { EscalationTrigger } from "../../pipeline/escalation.ts";
 import { fromListed, listOf, ManyRows, type Query } from "../../store/driver.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
-import { aboutOf, type Outage, type PassedOn, recoveredKey, type Subject } from "./decide.ts";
+import { aboutOf, type Outage, type PassedOnChannel, recoveredKey, type Subject } from "./decide.ts";
 
 const subjectRows = new ManyRows(
   "WITH given (key, about, conversation) AS (VALUES",
@@ -62,21 +62,29 @@ export async function loadUndelivered(q: Query, reply: string): Promise<Undelive
   };
 }
 
-/** Counts the notifications of a customer's message. Call with the escalation locked: the last two may fail at two
- *  nodes at the same time. */
-export async function passedOn(q: Query, escalation: string, subject: string): Promise<PassedOn> {
-  const row = await q.one<PassedOn>(
-    `SELECT COUNT(DISTINCT notification_targets.id) AS targets, COUNT(DISTINCT notifications.id) AS written,
-       COALESCE(SUM(CASE WHEN notifications.due_at IS NOT NULL OR replies.state = 'ready'
-         OR drafts.state IN ('queued', 'sending', 'unknown', 'sent', 'delivered') THEN 1 ELSE 0 END), 0) AS alive
+/** Returns the attempts of the draft; 0 for a reply that has none. */
+export async function attemptsOf(q: Query, draft: string): Promise<number> {
+  const row = await q.one<{ attempts: number }>("SELECT attempts FROM drafts WHERE id = $1", draft);
+  return row?.attempts ?? 0;
+}
+
+/** Counts the notifications of a customer's message on each channel of the targets. A draft on a channel that no longer
+ *  serves its target is not alive. Call with the escalation locked: the last two may fail at two nodes at the same
+ *  time. */
+export async function passedOn(q: Query, escalation: string, subject: string): Promise<readonly PassedOnChannel[]> {
+  return q.all<PassedOnChannel>(
+    `SELECT notification_targets.channel, COUNT(DISTINCT notification_targets.id) AS targets, COUNT(DISTINCT notifications.id) AS written,
+       COALESCE(SUM(CASE WHEN notifications.due_at IS NOT NULL
+         OR (replies.channel = notification_targets.channel AND replies.state = 'ready')
+         OR (drafts.channel = notification_targets.channel AND drafts.state IN ('queued', 'sending', 'unknown'))
+         OR drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS alive
      FROM notification_targets
      LEFT JOIN notifications ON notifications.target = notification_targets.id AND notifications.kind = 'customer' AND notifications.subject = $2
      LEFT JOIN replies ON replies.id = notifications.reply LEFT JOIN drafts ON drafts.reply = notifications.reply
-     WHERE notification_targets.escalation = $1`,
+     WHERE notification_targets.escalation = $1 GROUP BY notification_targets.channel`,
     escalation,
     subject,
   );
-  return row ?? { targets: 0, written: 0, alive: 0 };
 }
 
 const outageRows = new ManyRows(

@@ -15,12 +15,9 @@ import type { DraftRow } from "../../store/tables/drafts.ts";
 import {
   addTriggers,
   type EscalationRow,
-  hastenEscalations,
   insertEscalations,
   isTriggered,
   liveEscalation,
-  lockEscalations,
-  reopenEscalation,
 } from "../../store/tables/escalations.ts";
 import type { EventRow } from "../../store/tables/events.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
@@ -29,16 +26,17 @@ import { close, type EscalationCore, type EscalationParts } from "../actions.ts"
 import { customerText } from "../notify/text.ts";
 import { routeResponderReply } from "../reply/stage.ts";
 import {
-  aboutChannel,
+  aboutOf,
   escalatingTopic,
-  isPassedOn,
   judgeHealth,
   planOutages,
   planTriggers,
   recoveredKey,
   type Subject,
+  storeSubject,
 } from "./decide.ts";
-import { loadOutages, loadSubjects, loadUndelivered, passedOn, type Undelivered } from "./rows.ts";
+import { attemptsOf, loadOutages, loadSubjects, loadUndelivered } from "./rows.ts";
+import { handleFailedNotifications } from "./undelivered.ts";
 
 type EscalationDeps = EscalationCore & Pick<EscalationParts, "hasResponders">;
 
@@ -139,19 +137,21 @@ export class EscalationHandler implements EscalationHooks {
   ): Promise<void> {
     const { isHumans, notifications } = await loadUndelivered(q, draft.reply);
     if (notifications.length > 0) {
-      const escalations = await this.#notificationsFailed(q, notifications);
+      const escalations = await handleFailedNotifications(q, notifications, this.#deps);
       const fields = { channel, draft: draft.id, escalations, state, reason };
       return logOnDisk(q, this.#deps.log).error(fields, "escalation notification not delivered");
     }
     // A human who wrote the reply assumes that the customer has received it.
     const humans = isHumans && this.#deps.policy() !== null;
     if (state === "dropped" && !humans) return;
+    // A resent reply that fails again is a new trigger. Two reports about one attempt are the same.
+    const attempts = await attemptsOf(q, draft.id);
     const trigger: EscalationTrigger = {
       channel,
       agent,
       conversation: draft.conversation,
       topic: null,
-      key: `draft:${draft.id}:${state}`,
+      key: `draft:${draft.id}:${state}:${attempts}`,
       source: "ours",
       cause: state === "held" ? "held" : "turn-failed",
       reason: humans ? `the answer did not reach the customer (${state}): ${reason}` : reason,
@@ -188,83 +188,59 @@ export class EscalationHandler implements EscalationHooks {
     const id = newId(this.#deps.clock.now());
     await notifyTargets(q, row, { id, kind: "customer", subject: turn.id, text }, "notified");
   }
-
-  /** Handles notifications that cannot be delivered. The next step of the policy becomes due at once. A customer's
-   *  text is passed to all targets of the escalation instead. Returns the numbers of the escalations. */
-  async #notificationsFailed(q: Query, failed: Undelivered["notifications"]): Promise<readonly number[]> {
-    const { clock, log, timing } = this.#deps;
-    const ofCustomers = failed.filter(({ kind }) => kind === "customer");
-    const others = failed.filter(({ kind }) => kind !== "customer").map(({ escalation }) => escalation);
-    const rows = await lockEscalations(
-      q,
-      failed.map(({ escalation }) => escalation),
-    );
-    const states = [];
-    for (const { escalation, subject } of ofCustomers) states.push(await passedOn(q, escalation, subject));
-    await hastenEscalations(q, others, timing.escalation.repeatFailed);
-    for (const [at, { escalation, subject, text }] of ofCustomers.entries()) {
-      const row = rows.get(escalation);
-      const state = states[at];
-      if (!row || !state) continue;
-      await notifyTargets(q, row, { id: newId(clock.now()), kind: "customer", subject, text }, "all");
-      if (!isPassedOn(state) && (await reopenEscalation(q, escalation)))
-        logOnDisk(q, log).error(
-          { escalation: row.number },
-          "escalation reopened: no responder receives the customer's messages",
-        );
-    }
-    return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);
-  }
 }
 
 type HealthDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "pulses">;
 
-/** Stage health. Input: the channels that run here, at every sweep. Effect: detects a channel that has been down for
- *  too long, and one that works again. Output: one escalation per outage of the channel; its end, and a notification to
- *  its targets. Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked
+/** Stage health. Input: the channels that run here with their agents, and the store, at every sweep. Effect: detects a
+ *  channel that has been down for too long, or whose agent could not be asked for as long, and one that works again;
+ *  likewise the disk of the store. Output: one escalation per outage of the channel; its end, and a notification to its
+ *  targets. Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked
  *  again. */
 export function healthStage(deps: HealthDeps): TransactionalStage {
   const { clock } = deps;
-  /** Cache of the state that the store has recorded per channel. Avoids a query for each healthy channel. */
+  /** Cache of the state that the store has recorded per subject. Avoids a query for each healthy channel. */
   const known = new Map<string, "down" | "up">();
-  /** Start of each channel's outage (clock milliseconds). Other states in between do not reset it, except `ready`. */
+  /** Start of each outage by subject (clock milliseconds). Other states in between do not reset it, except `ready`. */
   const fallen = new Map<string, number>();
   return {
     takes: "sessions",
     async run(q) {
       const policy = deps.policy();
       if (!policy?.causes.includes("channel-down")) return [];
-      const pulses = deps.pulses();
-      const running = new Set(pulses.map(({ channel }) => channel));
+      const pulses = deps
+        .pulses()
+        .map((health) => ({ health, about: aboutOf({ ...health, conversation: null, cause: "channel-down" }) }));
+      const running = new Set(pulses.map(({ about }) => about));
       for (const map of [known, fallen]) for (const one of map.keys()) if (!running.has(one)) map.delete(one);
-      const changes = pulses.flatMap((health) => {
+      const changes = pulses.flatMap(({ health, about }) => {
         const now = judgeHealth(health, fallen, policy.downAfter, clock);
-        return now === null || known.get(health.channel) === now ? [] : [{ health, now }];
+        return now === null || known.get(about) === now ? [] : [{ health, about, now }];
       });
       if (changes.length === 0) return [];
-      const abouts = changes.map(({ health }) => aboutChannel(health.channel, "channel-down"));
+      const abouts = changes.map(({ about }) => about);
       const { triggers, recovered } = planOutages(changes, await loadOutages(q, abouts));
       if (triggers.length > 0) await openEscalations(q, triggers, deps);
-      const detail = "the channel works again";
       await addTriggers(
         q,
-        recovered.map(({ row: { id } }) => ({
+        recovered.map(({ row: { id, about } }) => ({
           key: recoveredKey(id),
           escalation: id,
           source: "ours",
-          detail,
+          detail: `the ${about === storeSubject ? "store" : "channel"} works again`,
         })),
       );
       for (const { row, channel } of recovered) {
         if (!(await close(q, row, "recovery", deps))) continue;
-        const text = `Escalation ${row.number} is closed: channel ${channel} works again.`;
+        const what = row.about === storeSubject ? "the store" : `channel ${channel}`;
+        const text = `Escalation ${row.number} is closed: ${what} works again.`;
         const id = newId(clock.now());
         await notifyTargets(q, row, { id, kind: "message", subject: "recovered", text }, "all");
       }
       return changes.map(
-        ({ health, now }) =>
+        ({ about, now }) =>
           () =>
-            void known.set(health.channel, now),
+            void known.set(about, now),
       );
     },
   };

@@ -55,16 +55,24 @@ export interface EarlyRecord {
 export function whyNotAsk(line: ChannelRuntime): string | null {
   const { platform } = line.traits;
   if (platform === null) return "the channel carries notices only";
-  const problem = line.problem();
+  const problem = agentProblem(line);
   if (problem !== null) return problem;
   const settings = line.settings();
-  if (!settings) return "the agent's settings were never read: the platform has not answered yet";
-  if (settings.status !== "active") return `the agent is ${settings.status}`;
+  if (settings && settings.status !== "active") return `the agent is ${settings.status}`;
   const skill = skillNamed(settings, platform);
   if (!skill) return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
   if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
 }
+
+/** Returns why the agent cannot be asked although no operator has deactivated it: the platform rejects its key, or its
+ *  settings were never read. Null when it can be asked, when it is inactive, and for a channel that asks no agent. */
+export function agentProblem(line: Pick<ChannelRuntime, "traits" | "problem" | "settings">): string | null {
+  if (line.traits.platform === null) return null;
+  return line.problem() ?? (line.settings() === null ? neverRead : null);
+}
+
+const neverRead = "the agent's settings were never read: the platform has not answered yet";
 
 /** Whether a claimed turn is asked. `drop` and `hold`: its messages are listed with the code. */
 export type BeforeAsking =
@@ -83,14 +91,26 @@ export function beforeAsking(
   maxAge: number,
 ): BeforeAsking {
   if (!isUnasked(turn)) return { kind: "ask" };
-  if (suppressed !== null) return { kind: "drop", code: suppressedCode, reason: `suppressed: ${suppressed}` };
+  if (suppressed !== null) return isSuppressed(suppressed);
   // A turn that an operator released starts anew (it has a reason).
   const isNew = turn.attempts === 0 && turn.reason === null && turn.event !== null;
   // A message that joined an old turn makes it as young as itself.
   const age = Math.min(waited, turn.age);
   if (!isNew || age <= maxAge) return { kind: "ask" };
-  return { kind: "hold", code: tooOldCode, reason: waitedTooLong(age, maxAge) };
+  return tooOld(age, maxAge);
 }
+
+const isSuppressed = (reason: string) =>
+  ({ kind: "drop", code: suppressedCode, reason: `suppressed: ${reason}` }) as const;
+const tooOld = (age: number, maxAge: number) =>
+  ({ kind: "hold", code: tooOldCode, reason: waitedTooLong(age, maxAge) }) as const;
+
+/** Decides about a turn that has waited longer than `maxAge` while its agent is not asked (`unaskedTurns`). */
+export const afterWaiting = (
+  { turn, suppressed, waited }: Omit<ClaimedTurn, "conversation">,
+  maxAge: number,
+): Exclude<BeforeAsking, { kind: "ask" }> =>
+  suppressed === null ? tooOld(Math.min(waited, turn.age), maxAge) : isSuppressed(suppressed);
 
 /** Returns true when the platform's conversation is to be opened as user plus conversation. Calls also use this form when
  *  the agent has no active VOICE skill, because the start call for voice needs that skill. */

@@ -85,7 +85,8 @@ async function claimedTurn(q: Query, turn: TurnHead): Promise<ClaimedTurn> {
   return { turn, conversation, suppressed: await suppressionOf(q, turn), waited };
 }
 
-async function suppressionOf(q: Query, turn: TurnHead): Promise<string | null> {
+/** Returns why nothing may be sent to the recipient of the answer. `turn.suppressed` is about the turn's person. */
+export async function suppressionOf(q: Query, turn: TurnRow & Pick<TurnHead, "suppressed">): Promise<string | null> {
   if (!isUnasked(turn)) return null;
   const { to } = JSON.parse(turn.address) as Partial<Address>;
   const recipient = (to?.[0]?.address ?? turn.person).toLowerCase();

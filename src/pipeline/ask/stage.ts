@@ -1,9 +1,10 @@
 // Stage ask. Input: the head of a conversation's inbound lane: a turn `waiting`, or one whose attempt has no known
 // outcome. Effect: opens the platform's conversation when there is none; sends the question; looks up an unanswered
 // question. Output: turn `answered` with its reply, `silent`, `waiting` until its retry, `unknown` until the next
-// lookup, or `failed`. Failure: depends on the outcome. A question that may have been sent is looked up and never
-// repeated. Crash: before the record of the attempt the turn is `waiting` and is asked again immediately. After it the
-// turn is `asking` with an expired lease, which the next holder treats as `unknown`.
+// lookup, or `failed`; also a turn that is older than `max_age`, whether or not the agent is asked. Failure: depends on
+// the outcome. A question that may have been sent is looked up and never repeated. Crash: before the record of the
+// attempt the turn is `waiting` and is asked again immediately. After it the turn is `asking` with an expired lease,
+// which the next holder treats as `unknown`.
 
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
@@ -13,6 +14,7 @@ import type { ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
 import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, startsWithEffect, whyNotAsk } from "./decide.ts";
 import { leaseTurns, recordAttempt, refuse, write } from "./rows.ts";
+import { endOldTurns } from "./unasked-rows.ts";
 
 export interface AskDeps extends Core {
   readonly lines: () => ChannelRuntimes;
@@ -23,6 +25,9 @@ export interface AskDeps extends Core {
    *  channels without their own value. */
   readonly absentAfter: number;
 }
+
+/** Old turns that a transaction ends at most while the agent is not asked. */
+const mostEnded = 50;
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
@@ -40,7 +45,11 @@ export function askStage(deps: AskDeps): Stage {
     takes: "turns",
     async claim(q, channel, most) {
       const line = deps.lines().get(channel);
-      if (!line || whyNotAsk(line) !== null) return { claimed: [], room: most };
+      if (!line) return { claimed: [], room: most };
+      if (whyNotAsk(line) !== null) {
+        await endOldTurns(q, line, mostEnded, deps);
+        return { claimed: [], room: most };
+      }
       // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
       const left = clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - waiting.calls;
       const room = Math.min(most, left);

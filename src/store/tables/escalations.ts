@@ -113,7 +113,7 @@ export interface DueEscalation extends EscalationRow {
   readonly now: number;
 }
 
-/** Returns escalations whose next policy step is due, longest due first. Includes rows whose last step
+/** Returns escalations whose next policy step is due, longest due first, and acknowledged ones to reconsider. Includes rows whose last step
  *  is dated in the future, which exist after a backward clock step. Locked for this transaction. There
  *  are two statements because a combined one would read all open escalations at every sweep. */
 export async function dueEscalations(q: Query, limit: number): Promise<DueEscalation[]> {
@@ -166,14 +166,34 @@ export async function hastenEscalations(q: Query, ids: readonly string[], againM
   if (changed > 0) touch(q, "escalations");
 }
 
-/** Makes all open escalations due after a change of the policy or of the notification channels. Each
- *  next step is then scheduled again by the current configuration. */
+/** Makes all escalations due that are not closed, after a change of the policy or of the notification channels. Each
+ *  next step is then scheduled again by the current configuration, and targets of acknowledged ones leave removed
+ *  channels. */
 export async function reconsiderEscalations(q: Query): Promise<void> {
-  const changed = await q.run("UPDATE escalations SET due_at = now_ms() WHERE state = 'open'");
+  const changed = await q.run("UPDATE escalations SET due_at = now_ms() WHERE state IN ('open', 'acknowledged')");
   if (changed > 0) touch(q, "escalations");
 }
 
-/** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts again. */
+/** Ends the reconsideration of acknowledged escalations: no step of the policy is due. */
+export async function settleAcknowledged(q: Query, ids: readonly string[]): Promise<void> {
+  await q.run(`UPDATE escalations SET due_at = NULL WHERE ${isListed("id")} AND state = 'acknowledged'`, listOf(ids));
+}
+
+const ownerRows = new ManyRows<{ readonly id: string; readonly target: string }>(
+  "WITH given (id, target) AS (VALUES",
+  "(:id, :target)",
+  `) UPDATE escalations SET acknowledged_target = given.target FROM given
+     WHERE escalations.id = given.id AND escalations.state = 'acknowledged'`,
+);
+
+/** Replaces the targets of the responders who acknowledged these escalations by others of theirs. */
+export const changeOwnerTargets = (
+  q: Query,
+  owners: readonly { readonly id: string; readonly target: string }[],
+): Promise<number> => ownerRows.run(q, owners);
+
+/** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts again. Returns false
+ *  when it was not acknowledged. */
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
     moves("escalations", "open", {

@@ -100,12 +100,18 @@ export async function addNotifications(q: Query, notifications: readonly NewNoti
   return added;
 }
 
+/** SQL: true for a target that was notified. Also for one that replaces a target of that responder on a removed
+ *  channel: all others have a first notification. */
+export const isNotifiedTarget = `(notification_targets.conversation IS NOT NULL
+  OR COALESCE((SELECT 1 FROM notifications own WHERE own.target = notification_targets.id AND own.reply IS NOT NULL LIMIT 1), 0) = 1
+  OR COALESCE((SELECT 1 FROM notifications own WHERE own.target = notification_targets.id AND own.kind = 'opened' LIMIT 1), 0) = 0)`;
+
 const recipients = {
   all: "COALESCE($6, '') IS NOT NULL",
   /** The target that acknowledged the escalation; all when there is none. */
   owner: "notification_targets.id = COALESCE($6, notification_targets.id)",
   /** The target that acknowledged it; all that were notified when there is none. */
-  notified: "(notification_targets.id = $6 OR ($6 IS NULL AND notification_targets.conversation IS NOT NULL))",
+  notified: `(notification_targets.id = $6 OR ($6 IS NULL AND ${isNotifiedTarget}))`,
 };
 
 /** Enqueues one notification for targets of an escalation, due at once. Ignores duplicates (same target, kind and

@@ -72,6 +72,7 @@ const healthy: Readonly<Record<string, string>> = {
   'bridgehead_build_info{instance="a"}': "1",
   'bridgehead_channel_ready{channel="mail"}': "1",
   'bridgehead_channel_asking{channel="mail"}': "1",
+  'bridgehead_channel_inactive{channel="mail"}': "0",
   'bridgehead_channel_key_rejected{channel="mail"}': "0",
   'bridgehead_channel_warnings{channel="mail"}': "0",
   'bridgehead_oldest_overdue_seconds{channel="mail"}': "20",
@@ -159,9 +160,11 @@ describeReal("the monitoring files", missing, () => {
     const file = join(folder, "tests.yaml");
     const quiet = { 'bridgehead_channel_asking{channel="mail"}': "0" };
     const late = { ...quiet, 'bridgehead_oldest_overdue_seconds{channel="mail"}': "90000" };
+    const inactive = { ...late, 'bridgehead_channel_inactive{channel="mail"}': "1" };
     const tests = [
       caseOf("healthy", {}, []),
-      caseOf("an agent that an operator has set to inactive", late, []),
+      caseOf("an agent that an operator has set to inactive", inactive, []),
+      caseOf("an agent that cannot be asked, while messages wait", late, ["BridgeheadRepliesLate"]),
       ...Object.entries(triggers).map(([alert, over]) => caseOf(alert, over, [alert])),
     ];
     writeFileSync(file, stringify({ rule_files: [rulesFile], evaluation_interval: "1m", tests }));

@@ -28,25 +28,18 @@ export default {
   },
 };`;
 
-it("continues when a reload fails, applies the next valid one, and still exits cleanly", async () => {
+/** Starts the daemon with these files in a folder of its own. `write` replaces files, `reload` sends SIGHUP. */
+async function running(files: Readonly<Record<string, string | object>>) {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-run-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  writeFileSync(join(folder, "probe.mjs"), adapter);
+  const write = (changed: typeof files) => {
+    for (const [name, content] of Object.entries(changed))
+      writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content), {
+        mode: 0o600,
+      });
+  };
+  write({ "probe.mjs": adapter, ...files });
   const file = join(folder, "bridgehead.yaml");
-  const configure = (channel: object, retention: object = {}) =>
-    writeFileSync(
-      file,
-      JSON.stringify({
-        platform: { url: "http://127.0.0.1:9" },
-        agents: { support: { key: "${env:KEY}" } },
-        channels: { office: { adapter: "./probe.mjs", agent: "support", ...channel } },
-        http: { listen: "127.0.0.1:0" },
-        store: "sqlite:store.db",
-        log: { format: "json" },
-        retention,
-      }),
-    );
-  configure({});
   const child = spawn(process.execPath, ["--conditions=source", `${root}src/main.ts`, "run", "--config", file], {
     env: { ...childEnv, KEY: "k-12345" },
     stdio: ["ignore", "ignore", "pipe"],
@@ -57,23 +50,68 @@ it("continues when a reload fails, applies the next valid one, and still exits c
   child.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()));
   const heard = (text: string) => expect.poll(() => said).toContain(text);
   await heard('"message":"ready"');
+  return { child, ended, heard, said: () => said, write, reload: () => child.kill("SIGHUP") };
+}
 
-  configure({ broken: true });
-  child.kill("SIGHUP");
-  await heard("reloading the configuration failed, the old one stays in use");
-  expect(said).toContain("no paper");
+const failed = "reloading the configuration failed, the old one stays in use";
 
-  configure({ lingers: true }, { raw: "2d" });
-  child.kill("SIGHUP");
+it("continues when a reload fails, applies the next valid one, and still exits cleanly", async () => {
+  const configured = (channel: object, retention: object = {}) => ({
+    "bridgehead.yaml": {
+      platform: { url: "http://127.0.0.1:9" },
+      agents: { support: { key: "${env:KEY}" } },
+      channels: { office: { adapter: "./probe.mjs", agent: "support", ...channel } },
+      http: { listen: "127.0.0.1:0" },
+      store: "sqlite:store.db",
+      log: { format: "json" },
+      retention,
+    },
+  });
+  const { child, ended, heard, said, write, reload } = await running(configured({}));
+
+  write(configured({ broken: true }));
+  reload();
+  await heard(failed);
+  expect(said()).toContain("no paper");
+
+  write(configured({ broken: false }, { raw: "2d" }));
+  reload();
   await heard('"message":"configuration reloaded"');
-  expect(said).not.toContain("take effect at the next restart");
+  expect(said()).not.toContain("take effect at the next restart");
 
-  configure({ lingers: true }, { raw: "3d" });
   child.kill("SIGTERM");
-  await heard("lingering");
-  child.kill("SIGHUP");
   expect(await ended).toEqual([exitCodes.ok, null]);
-  expect(said).toContain('"message":"stopped"');
-  expect(said.split('"message":"configuration reloaded"')).toHaveLength(2);
-  expect(said).not.toContain("a defect");
+  expect(said()).toContain('"message":"stopped"');
+  expect(said()).not.toContain("a defect");
+});
+
+it("keeps the keys of the embedded platform when a reload fails", async () => {
+  const configured = (key: string, channel: object) => ({
+    key,
+    "bridgehead.yaml": {
+      platform: "embedded",
+      model: { url: "http://127.0.0.1:9/v1", name: "some-model" },
+      agents: { support: { key: "${file:key}" } },
+      channels: { office: { adapter: "./probe.mjs", agent: "support", ...channel } },
+      http: { listen: "127.0.0.1:0" },
+      store: "sqlite:store.db",
+      log: { format: "json" },
+    },
+  });
+  const [before, after] = ["first-key-12345", "second-key-12345"];
+  const { heard, said, write, reload } = await running(configured(before, {}));
+  const url = /"url":"([^"]+)","message":"embedded platform listening"/.exec(said())?.[1] ?? "";
+  const accepts = async (key: string) =>
+    (await fetch(`${url}/external/agents/by-api-key`, { headers: { "agent-secret-key": key } })).ok;
+  expect([await accepts(before), await accepts(after)]).toEqual([true, false]);
+
+  write(configured(after, { broken: true }));
+  reload();
+  await heard(failed);
+  expect([await accepts(before), await accepts(after)]).toEqual([true, false]);
+
+  write(configured(after, {}));
+  reload();
+  await heard('"message":"configuration reloaded"');
+  expect([await accepts(before), await accepts(after)]).toEqual([false, true]);
 });
