@@ -195,23 +195,31 @@ export type Message = z.output<typeof message.read>;
 
 const files = z.array(z.looseObject({ fileName: z.string(), storagePath: z.string() })).optional();
 
+/** Maximum characters of a message; the interface names no limit. An email without its attachments is below it. */
+export const messageLimit = 1_000_000;
+
 /** POST /external/conversations/{id}/messages. */
-export const sendRequest = z.looseObject({ message: z.string(), context: z.string().optional(), files });
+export const sendRequest = z.looseObject({
+  message: z.string().max(messageLimit),
+  context: z.string().optional(),
+  files,
+});
 
 /** POST /external/conversations/{id}/send-manual-message. */
 export const manualMessageRequest = z.looseObject({
-  message: z.string(),
+  message: z.string().max(messageLimit),
   conversationMessageId: z.string().optional(),
   authorId: z.string().optional(),
   files,
 });
 
 /** GET .../messages/{questionId}/response-on: the status of a question sent with .../messages/async. */
-export const responseOn = record(
-  "response",
-  { status: z.enum(["pending", "completed", "failed"]) },
-  { message: message.exact.nullable(), error: z.string().nullable() },
-);
+export const responseOn = { read: responseWith(message.read).read, exact: responseWith(message.exact).exact };
+
+function responseWith<M extends z.ZodType>(reply: M) {
+  const needs = { status: z.enum(["pending", "completed", "failed"]) };
+  return record("response", needs, { message: reply.nullable(), error: z.string().nullable() });
+}
 
 const common = {
   ...personFields,

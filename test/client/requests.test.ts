@@ -82,6 +82,12 @@ test.each(Object.entries<Operation>(operations))("%s is asked as the table says"
   expect((await call(client)).kind).toBe(operation.errors.includes(404) ? "missing" : "deferred");
 });
 
+test.each(["listFiles", "registerWebhook"] as const)("a 404 of %s says that the agent is not there", async (id) => {
+  const { client, server } = await startPacedClient({ tries: 1 });
+  server.script(json({ status: 404, name: "ENTITY_NOT_FOUND_ERROR", message: "ENTITY_NOT_FOUND", details: [] }, 404));
+  expect((await calls[id](client)).kind).toBe("missing");
+});
+
 /** The one body above that is no right one: its id is no uuid. */
 const expectedIssues = (id: string) =>
   id === "deleteFiles" ? [expect.objectContaining({ path: ["fileIds", 0] })] : [];

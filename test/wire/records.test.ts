@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
-import { createUserRequest, startRequest } from "../../src/wire/conversation.ts";
+import { createUserRequest, responseOn, startRequest } from "../../src/wire/conversation.ts";
 import { badRequest, failureReason, forbidden, once, pageOf, pageQuery, read, record } from "../../src/wire/record.ts";
 import { escalationSkill, voiceSkill } from "../../src/wire/skill.ts";
 
@@ -100,6 +100,17 @@ describe("a start request", () => {
   ])("is not accepted: %j", (body) => {
     expect(startRequest.safeParse(body).success).toBe(false);
   });
+});
+
+test("a reply of an asynchronous question is read although one of its fields deviates", () => {
+  const message = { id: "a-1", message: "Yes.", senderRole: "assistant", source: 7, createdAt: "2026-11-20T10:00:00Z" };
+  const dropped: string[] = [];
+  const tell = (name: string, field: string) => void dropped.push(`${name}.${field}`);
+  const result = read(responseOn.read, { status: "completed", message, error: null }, tell);
+  expect(result).toMatchObject({ ok: true, value: { status: "completed", message: { id: "a-1", message: "Yes." } } });
+  expect(dropped).toEqual(["message.source"]);
+  expect(responseOn.exact.safeParse({ status: "completed", message, error: null }).success).toBe(false);
+  expect(read(responseOn.read, { status: "pending", message: null, error: null }, tell)).toMatchObject({ ok: true });
 });
 
 test("a new user needs something to be known by", () => {

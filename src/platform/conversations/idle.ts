@@ -21,6 +21,9 @@ export const standardPatience: Patience = { endAfter: 6 * 60_000, archiveAfter: 
 const batch = 100;
 /** Milliseconds until uploaded files are deleted if no message refers to them. */
 const looseForMs = 86_400_000;
+/** Milliseconds for which the log of a webhook shows a delivery after its end. */
+const loggedForMs = 86_400_000;
+const pruneBatch = 1_000;
 
 interface Watching {
   readonly clock: Clock;
@@ -47,28 +50,77 @@ export async function watchIdle(store: PlatformStore, roster: Roster, options: W
 async function look(store: PlatformStore, roster: Roster, options: Watching): Promise<boolean> {
   const { clock, log, patience, signal } = options;
   const idle = store.conversations.idle(clock.now() - patience.endAfter, batch);
-  // Scores before the transaction, because a model request may take long.
+  // Scores before the transactions, because a model request may take long.
   const scores = await judge(store, roster, idle, { clock, log, signal });
   if (signal.aborted) return false;
-  return store.commits.write(() => {
-    const now = clock.now();
-    for (const row of idle) {
-      // Skips a dialog that received a message in the meantime, or that was deleted.
-      const current = store.conversations.byId(row.agent_id, row.id);
-      const score = scores.get(row.id);
-      if (current && score) store.usage.add(row.agent_id, row.person_id, now, { tokens: score.tokens });
-      if (current?.last_message_at !== row.last_message_at) continue;
-      store.conversations.end(row.id, now, score?.score ?? null);
-      fire(store, now, "end_dialog", row);
-    }
-    const archived = store.conversations.stale(now - patience.archiveAfter, batch);
-    for (const row of archived) {
-      store.conversations.change(row.id, { title: null, context: null, status: "archived", state_id: null }, now);
-      fire(store, now, "auto_archive_conversation", row);
-    }
-    store.messageFiles.removeLoose(now - looseForMs);
-    const forgotten = roster.all().map((agent) => forget(store, agent, now, batch));
-    return idle.length === batch || archived.length === batch || forgotten.includes(true);
+  const now = clock.now();
+  const ended = await writeEach(store, log, idle, {
+    failed: "ending an idle dialog failed",
+    subject: ({ id }) => ({ conversation: id }),
+    write: (row) => end(store, now, row, scores.get(row.id)),
+  });
+  const stale = store.conversations.stale(now - patience.archiveAfter, batch);
+  const archived = await writeEach(store, log, stale, {
+    failed: "archiving a conversation failed",
+    subject: ({ id }) => ({ conversation: id }),
+    write: (row) => archive(store, now, row),
+  });
+  const forgetful = roster.all().filter(({ retention }) => retention !== null);
+  const forgotten = await writeEach(store, log, forgetful, {
+    failed: "anonymizing expired data failed",
+    subject: ({ name }) => ({ agent: name }),
+    write: (agent) => forget(store, agent, now, batch),
+  });
+  await store.commits.write(() => store.messageFiles.removeLoose(now - looseForMs));
+  const pruned = await store.commits.write(() => store.webhooks.prune(now - loggedForMs, pruneBatch));
+  // A full batch of failures ends the pass; it is retried after the pause.
+  return (
+    (idle.length === batch && ended.length > 0) ||
+    (stale.length === batch && archived.length > 0) ||
+    forgotten.includes(true) ||
+    pruned === pruneBatch
+  );
+}
+
+/** Call inside a transaction. */
+function end(store: PlatformStore, now: number, row: PlatformConversationRow, score: DialogScore | undefined): void {
+  const current = store.conversations.byId(row.agent_id, row.id);
+  if (current && score) store.usage.add(row.agent_id, row.person_id, now, { tokens: score.tokens });
+  // Skips a dialog that received a message in the meantime, or that was deleted.
+  if (current?.last_message_at !== row.last_message_at) return;
+  store.conversations.end(row.id, now, score?.score ?? null);
+  fire(store, now, "end_dialog", row);
+}
+
+/** Call inside a transaction. */
+function archive(store: PlatformStore, now: number, row: PlatformConversationRow): void {
+  const current = store.conversations.byId(row.agent_id, row.id);
+  // Skips a conversation that received a message in the meantime, or that was archived or deleted.
+  if (current?.last_message_at !== row.last_message_at || current.status !== "active") return;
+  store.conversations.change(row.id, { title: null, context: null, status: "archived", state_id: null }, now);
+  fire(store, now, "auto_archive_conversation", row);
+}
+
+interface EachWrite<T, R> {
+  /** The message that is logged with the subject and the error when a write fails. */
+  readonly failed: string;
+  readonly subject: (item: T) => { readonly [field: string]: string };
+  readonly write: (item: T) => R;
+}
+
+/** Writes each item on its own: one that fails is logged, and rolls back no other. Returns the results of the others. */
+async function writeEach<T, R>(
+  store: PlatformStore,
+  log: Log,
+  items: readonly T[],
+  { failed, subject, write }: EachWrite<T, R>,
+): Promise<R[]> {
+  const results = await Promise.allSettled(items.map((item) => store.commits.write(() => write(item))));
+  return results.flatMap((result, index) => {
+    if (result.status === "fulfilled") return [result.value];
+    const item = items[index];
+    log.error({ err: result.reason as unknown, ...(item === undefined ? {} : subject(item)) }, failed);
+    return [];
   });
 }
 
@@ -82,7 +134,7 @@ function forget(store: PlatformStore, { id, retention }: AgentDefinition, now: n
   const before = now - retention.days * dayMs;
   const conversations = retention.conversations ? store.conversations.expired(id, before, limit) : [];
   for (const conversation of conversations) {
-    // The body of a delivery contains the transcript.
+    // A delivery contains the data of the user.
     store.webhooks.forgetConversation(conversation.id);
     store.messageFiles.removeOfConversation(conversation.id);
     store.messages.anonymize(conversation.id);
@@ -166,7 +218,7 @@ async function scoreOf(
 /** Returns the newest part of the dialog. */
 function transcript(store: PlatformStore, { id }: PlatformConversationRow): string {
   const lines = store.messages
-    .list(id)
+    .newest(id, Number.MAX_SAFE_INTEGER, { limit: transcriptLength, length: transcriptLength })
     .map(({ sender_role, text }) => `${sender_role === "conversation_user" ? "Person" : "Agent"}: ${text}`);
   return lines.join("\n").slice(-transcriptLength);
 }

@@ -48,8 +48,9 @@ export class Turns {
     this.#store = context.store;
   }
 
-  /** Returns the agent's answer, or the question itself in manual mode. Undefined: the conversation does not exist.
-   *  Throws when the agent fails, or when `gone` (the client's disconnect) aborts before its model has answered. */
+  /** Returns the agent's answer, or the question itself in manual mode, also when this mode began while the agent was
+   *  answering. Undefined: the conversation does not exist. Throws when the agent fails, when its answer cannot be stored,
+   *  or when `gone` (the client's disconnect) aborts before its model has answered. */
   async ask(
     agent: AgentDefinition,
     conversationId: string,
@@ -99,7 +100,8 @@ export class Turns {
     });
   }
 
-  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early at a shutdown. */
+  /** Answers the questions that an earlier process left open. Failed ones are removed. Those in manual mode, or of an
+   *  agent that is inactive by now, stay without an answer. Ends early at a shutdown. */
   async resume(): Promise<void> {
     const { roster, log, signal } = this.#context;
     for (const question of this.#store.messages.open()) {
@@ -110,9 +112,10 @@ export class Turns {
         return conversation ? { agent, conversation } : [];
       })[0];
       if (!found) continue;
-      await this.#answer({ ...found, question, none: null }).catch((error: unknown) =>
-        log.warn({ error }, "answering an open question failed"),
-      );
+      const asked = { ...found, question, none: null };
+      const answers = found.agent.status === "active" && found.conversation.mode === "ai";
+      const done = answers ? this.#answer(asked) : this.#store.commits.write(() => this.#leave(asked, 0));
+      await done.catch((error: unknown) => log.warn({ error }, "answering an open question failed"));
     }
   }
 
@@ -180,34 +183,56 @@ export class Turns {
   }
 
   async #answer(asked: AskedQuestion, gone: AbortSignal | null = null): Promise<MessageRow | undefined> {
-    const { agent, conversation, question } = asked;
-    const { clock, log, signal } = this.#context;
-    const { commits, messages } = this.#store;
-    let thought: Thought;
+    const { log, signal } = this.#context;
+    const { commits } = this.#store;
     try {
-      thought = await this.#think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
+      const thought = await this.#think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
+      return await commits.write(() => this.#conclude(asked, thought));
     } catch (error) {
       // During a shutdown the question stays open instead, for the next start.
-      if (!signal.aborted) await commits.write(() => this.#giveUp(asked));
+      if (!signal.aborted)
+        await commits
+          .write(() => this.#giveUp(asked))
+          .catch((err: unknown) =>
+            log.error({ err, question: asked.question.id }, "removing a failed question failed"),
+          );
       throw error;
     }
-    return commits.write(() => {
-      // The question was deleted while the agent was answering.
-      if (!messages.byId(conversation.id, question.id)) return undefined;
-      messages.close(question.id);
-      const { text, tokens, sources, escalation } = thought;
-      const citations = sources.length > 0 ? JSON.stringify(sources) : null;
-      const questionId = question.id;
-      const answered = this.#say(conversation, { role: "assistant", questionId, text, citations, tokens });
-      if (escalation) {
-        escalate(this.#store, clock.now(), { agent, conversation, questionId, escalation });
-        const { topic, recipients } = escalation;
-        const channels = recipients.map(({ channel }) => channel);
-        log.info({ conversation: conversation.id, topic, channels }, "conversation escalated");
-      }
-      this.#fire("each_message", conversation);
-      return answered;
-    });
+  }
+
+  /** Stores the answer. Returns the question itself when the conversation is in manual mode by now, and undefined when the
+   *  question was deleted while the agent was answering. Call inside a transaction. */
+  #conclude(asked: AskedQuestion, { text, tokens, sources, escalation }: Thought): MessageRow | undefined {
+    const { agent, conversation, question } = asked;
+    const { clock, log } = this.#context;
+    const { conversations, messages } = this.#store;
+    if (!messages.byId(conversation.id, question.id)) return undefined;
+    if (conversations.byId(agent.id, conversation.id)?.mode !== "ai") return this.#leave(asked, tokens);
+    messages.close(question.id);
+    const citations = sources.length > 0 ? JSON.stringify(sources) : null;
+    const questionId = question.id;
+    const answered = this.#say(conversation, { role: "assistant", questionId, text, citations, tokens });
+    if (escalation) {
+      escalate(this.#store, clock.now(), { agent, conversation, questionId, escalation });
+      const { topic, recipients } = escalation;
+      const channels = recipients.map(({ channel }) => channel);
+      log.info({ conversation: conversation.id, topic, channels }, "conversation escalated");
+    }
+    this.#fire("each_message", conversation);
+    return answered;
+  }
+
+  /** Closes an open question without an answer, like one that was asked in manual mode or of an inactive agent. `tokens`:
+   *  those of the answer that is discarded. Call inside a transaction. */
+  #leave({ agent, conversation, question, none }: AskedQuestion, tokens: number): MessageRow | undefined {
+    const { messages, usage } = this.#store;
+    if (!messages.byId(conversation.id, question.id)) return undefined;
+    messages.close(question.id);
+    const questions = none === null ? -1 : 0;
+    usage.add(conversation.agent_id, conversation.person_id, this.#context.clock.now(), { tokens, questions });
+    this.#fire("each_message", conversation);
+    if (agent.status !== "active") this.#fire("chat_currently_unavailable", conversation);
+    return { ...question, open: 0 };
   }
 }
 

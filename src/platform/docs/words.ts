@@ -104,7 +104,8 @@ const fields: { readonly [field: string]: string } = {
   "WebhookDelivery.escalation": "Only when a topic was escalated.",
   "WebhookDelivery.message": "The newest message's text.",
   "WebhookDelivery.messageId": "The newest message.",
-  "WebhookDelivery.messages": "The whole conversation, oldest first.",
+  "WebhookDelivery.messages":
+    "The newest messages of the conversation, oldest first: at most 1000, of 1,000,000 characters together.",
   "WebhookDelivery.score": "Given when a dialog has ended.",
   "WebhookDelivery.timestamp": "When it happened.",
   "WebhookDelivery.triggerCondition": "Why this is sent; `escalation` when a topic was escalated.",
@@ -164,18 +165,21 @@ export const operationWords: { readonly [operation: string]: string } = {
     "The answer comes when the agent has answered, which takes as long as its model does: allow a minute. Nothing tells two calls with the same text apart, so do not repeat one that may have arrived: look at the conversation's messages first. In manual mode the agent is silent, and the message itself comes back with `senderRole` `conversation_user`.",
   sendMessageAsync: "Ask `getResponse` with the answer's `id` for what became of it, or let a webhook tell you.",
   getResponse: "`pending` until the agent, or in manual mode a person, has answered.",
-  setConversationMode: "In `manual` mode the agent is silent until the mode is `ai` again.",
+  setConversationMode:
+    "In `manual` mode the agent is silent until the mode is `ai` again. An answer that it is writing is discarded.",
   listMessages:
-    "Oldest first. Without `page` and `pageSize` all of them, as one page. The same messages are in `messages` and in `data`.",
+    "Oldest first. Without `page` and `pageSize` all of them, as one page; of more than 5000 messages or 4 MiB of text the first page, as `hasNextPage` says. Pages of long texts are smaller than `pageSize` asks for. The same messages are in `messages` and in `data`.",
   createUser: "One of `fkId`, `email` and `phoneNumber` is required. A person who is known already is a 400.",
   searchUser: "One of the three parameters is required.",
   uploadFile: "At most 20 MiB. The agent answers from it once it is added to it.",
   addFileToAssistant:
     "The answer comes when the document is read and searchable. A document that cannot be read is a 400 whose `details` give the reason; when too many documents wait to be read, the answer is 429 with `Retry-After`.",
-  createUploadUrl: "At most 20 MiB, ten files a message. A file that no message names is gone after a day.",
+  createUploadUrl:
+    "At most 20 MiB, ten files a message. A file that no message names is gone after a day. While 16 files are being received, the address answers 429 with `Retry-After`.",
   registerWebhook: webhookSecret,
   fireWebhook: "Whatever its trigger is; the delivery is put into the queue.",
-  listDeliveries: "The log of a webhook, with each delivery's outcome and its next try.",
+  listDeliveries:
+    "The log of a webhook, with each delivery's outcome and its next try. A delivery leaves it a day after its end.",
   deleteConversations: "Messages and files with them. The person stays known.",
 };
 
@@ -249,7 +253,7 @@ messages before you send it again, for nothing tells two equal ones apart.
 - 1000 requests in any 60 seconds for an organization, all its agents together. Beyond it: 429, and \`Retry-After\` says
   how many seconds to wait. What a wrong key asks is not counted.
 - A body of 2 MiB; a document, or a file of a message, of 20 MiB.
-- A conversation's title of 255 characters, its context of 256,000.
+- A conversation's title of 255 characters, its context of 256,000, a message of 1,000,000.
 - 1000 documents and 100 webhooks for an agent, 10 files for a message.
 
 ## Lists

@@ -85,10 +85,10 @@ export class Library {
     while (this.#reading.size > 0) await Promise.allSettled(this.#reading.values());
   }
 
-  /** Marks the file `processing`, unless it is being parsed already. Returns false when the queue is full. */
+  /** Marks the file `processing`, also while it is being parsed, because it may have been withdrawn since then. Returns
+   *  false when the queue is full. */
   async #begin(file: FileRow): Promise<boolean> {
-    if (this.#reading.has(file.id)) return true;
-    if (this.#documents.full) return false;
+    if (!this.#reading.has(file.id) && this.#documents.full) return false;
     await this.#store.commits.write(() => this.#store.files.setStatus(file.id, "processing", null, null));
     return true;
   }
@@ -97,17 +97,22 @@ export class Library {
   #readOnce(file: FileRow): Promise<Added> {
     const running = this.#reading.get(file.id);
     if (running) return running;
-    const done = this.#read(file).finally(() => this.#reading.delete(file.id));
+    const end = (): void => {
+      if (this.#reading.get(file.id) === done) this.#reading.delete(file.id);
+    };
+    const done = this.#read(file, () => end()).finally(() => end());
     this.#reading.set(file.id, done);
     return done;
   }
 
-  async #read(file: FileRow): Promise<Added> {
+  /** `end` is called when the file's status is read for the last time: a later request parses the file again. */
+  async #read(file: FileRow, end: () => void): Promise<Added> {
     const { commits, files, passages } = this.#store;
     const document = await this.#documents.read(file.name, () => files.bytes(file.id));
     // The file stays `processing`, for the next start.
     if (document.kind === "stopped") return document;
     return commits.write((): Added => {
+      end();
       const row = files.byId(file.agent_id, file.id);
       if (!row) return { kind: "gone" };
       // The file was withdrawn while it was parsed. Both callers see the same result as if it was withdrawn

@@ -1,12 +1,12 @@
 // Routes for the messages of a conversation: asking the agent, listing messages, and replies of platform users.
 
 import type { Clock } from "bridgehead/contract";
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import * as z from "zod";
 import { uploadUrlRequest } from "../../wire/agent.ts";
 import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/conversation.ts";
 import type { Served } from "../../wire/record.ts";
-import { defaultPageSize, forbidden, notFound, optionalPageQuery, pageOf } from "../../wire/record.ts";
+import { defaultPageSize, forbidden, notFound, optionalPageQuery, pageOf, tooManyRequests } from "../../wire/record.ts";
 import type { MessageContent, Turns } from "../conversations/turns.ts";
 import {
   fileName,
@@ -19,7 +19,7 @@ import {
 } from "../files/message-files.ts";
 import { newUuid } from "../ids.ts";
 import { shownMessage, transcript } from "../records.ts";
-import type { MessageFileRow, MessageRow } from "../store/messages.ts";
+import type { ConversationSize, MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
 import {
   bounded,
@@ -36,12 +36,26 @@ type SendBody = Pick<z.output<typeof sendRequest>, "message" | "files"> & {
   readonly context?: string | undefined;
 };
 
-/** Without `page` and `pageSize` all messages are one page, as in the public description. */
+/** Without `page` and `pageSize` all messages are one page, as in the public description, unless they are too many. */
 const listQuery = optionalPageQuery.extend({
   orderBy: z.enum(["createdAt"]).default("createdAt"),
   orderDirection: z.enum(["ASC", "DESC"]).default("ASC"),
   shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
 });
+
+/** Maximum bytes of the texts in one list, except for a single longer message. JSON repeats each text up to five times. */
+const listedBytes = 4 * 1024 * 1024;
+/** Maximum number of messages in a list without `page` and `pageSize`. */
+const listedAtOnce = 5_000;
+
+/** Returns the page size of a list of messages. It depends on the longest text of the conversation and not on those of
+ *  the page, so that the pages adjoin. `requested`: null for all messages. A conversation that is too large for one page
+ *  gets the default size, so that a client can continue with `page=2` alone. */
+function pageSizeOf(requested: number | null, { total, bytes, longest }: ConversationSize): number {
+  if (requested === null && total <= listedAtOnce && bytes <= listedBytes) return Math.max(1, total);
+  const fitting = Math.max(1, Math.floor(listedBytes / Math.max(1, longest)));
+  return Math.min(requested ?? defaultPageSize, fitting);
+}
 
 export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv> {
   /** Returns the message of a request to the conversation of its path, or throws the 400 response. */
@@ -80,13 +94,13 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv
       // The platform stores no feedback: a client that asks for it gets an empty list.
       const feedback = query.shouldIncludeFeedbacks === "true" ? { conversationMessageFeedbacks: [] } : {};
       const { orderDirection } = query;
-      const total = store.messages.count(conversation.id);
+      const size = store.messages.size(conversation.id);
       const whole = query.page === undefined && query.pageSize === undefined;
       const at = query.page ?? 1;
-      const pageSize = whole ? Math.max(1, total) : (query.pageSize ?? defaultPageSize);
+      const pageSize = pageSizeOf(whole ? null : (query.pageSize ?? defaultPageSize), size);
       const slice = { orderDirection, limit: pageSize, offset: (at - 1) * pageSize };
       const messages = transcript(store, conversation.id, slice).map((each) => ({ ...each, ...feedback }));
-      const { data, ...page } = pageOf(messages, at, pageSize, total);
+      const { data, ...page } = pageOf(messages, at, pageSize, size.total);
       return c.json({ messages, ...page, data });
     })
     .post("/:id/send-manual-message", async (c) => {
@@ -115,6 +129,9 @@ function responseTo(
 }
 
 // Routes for files of messages. A key is required to get upload and download URLs; the URLs themselves need none.
+
+/** The file of a signed URL, set after the signature was verified. */
+type SignedEnv = { Variables: { file: MessageFileRow } };
 
 const maxFileBytes = 20 * 1024 * 1024;
 /** Maximum number of announced files in one conversation that no message names yet. */
@@ -152,8 +169,13 @@ export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Rout
     });
 }
 
+/** Maximum number of uploads that are received at the same time, because each is held in memory. */
+const uploadsAtOnce = 16;
+/** Seconds in Retry-After when so many uploads are being received. */
+const uploadRetryAfter = "10";
+
 /** The routes of the signed URLs. */
-export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
+export function signedRoutes(store: PlatformStore, clock: Clock): Hono<SignedEnv> {
   /** Returns the file of the URL, or throws the error response. */
   function opened(c: Context, purpose: Purpose): MessageFileRow {
     const fileId = c.req.param("id") ?? "";
@@ -162,9 +184,21 @@ export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
     if (!isSigned(store.messageFiles.secret, claim, clock.now())) throw new RequestRefused(forbidden);
     return found(store.messageFiles.byId(fileId));
   }
-  return new Hono()
-    .put("/:id/upload", bounded(maxFileBytes), async (c) => {
-      const file = opened(c, "upload");
+  let uploads = 0;
+  /** Checks the URL before the body is received, so that only the owner of a valid URL can occupy memory. */
+  const admit: MiddlewareHandler<SignedEnv> = async (c, next) => {
+    c.set("file", opened(c, "upload"));
+    if (uploads >= uploadsAtOnce) throw new RequestRefused(tooManyRequests, { "retry-after": uploadRetryAfter });
+    uploads += 1;
+    try {
+      await next();
+    } finally {
+      uploads -= 1;
+    }
+  };
+  return new Hono<SignedEnv>()
+    .put("/:id/upload", admit, bounded(maxFileBytes), async (c) => {
+      const { file } = c.var;
       const bytes = new Uint8Array(await c.req.arrayBuffer());
       const stored = await store.commits.write(() => store.messageFiles.fill(file.id, bytes, clock.now()));
       // A message already names the file, and its content must not change.

@@ -31,6 +31,19 @@ export interface MessageSlice {
   readonly offset: number;
 }
 
+/** The bounds of a part that is read backwards from the newest message: messages, and characters in them. */
+export interface MessageBounds {
+  readonly limit: number;
+  readonly length: number;
+}
+
+/** The size of a conversation's texts: the number of messages, the bytes of all texts and of the longest. */
+export interface ConversationSize {
+  readonly total: number;
+  readonly bytes: number;
+  readonly longest: number;
+}
+
 const message = "SELECT * FROM message WHERE conversation_id = ?";
 const columns = "id conversation_id sender_role question_id text context citations open patient error created_at";
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
@@ -42,6 +55,13 @@ export function prepareMessages(db: Db) {
     db,
     `${insertInto("message", columns.split(" "))} RETURNING seq, anonymized`,
   );
+  // octet_length reads the length from the row's header, not the text.
+  const size = one<[string], ConversationSize>(
+    db,
+    `SELECT count(*) AS total, coalesce(sum(octet_length(text)), 0) AS bytes,
+       coalesce(max(octet_length(text)), 0) AS longest FROM message WHERE conversation_id = ?`,
+  );
+  const newest = db.prepare<[string, number], MessageRow>(`${message} AND seq <= ? ORDER BY seq DESC`);
   const fail = run<[string, string]>(db, "UPDATE message SET open = 0, error = ? WHERE id = ?");
   const remove = run<[string]>(db, "DELETE FROM message WHERE id = ? AND open = 1");
   const release = run<[string]>(db, "UPDATE message_file SET message_id = NULL WHERE message_id = ?");
@@ -53,12 +73,24 @@ export function prepareMessages(db: Db) {
       return { ...row, ...added };
     },
     byId: one<[conversationId: string, id: string], MessageRow>(db, `${message} AND id = ?`),
-    /** Returns all messages of a conversation, oldest first, or a slice of them. */
-    list: (
-      conversationId: string,
-      slice: MessageSlice = { orderDirection: "ASC", limit: -1, offset: 0 },
-    ): MessageRow[] => list(conversationId, slice.orderDirection, slice.limit, slice.offset),
-    count: count<[conversationId: string]>(db, "SELECT count(*) FROM message WHERE conversation_id = ?"),
+    list: (conversationId: string, { orderDirection, limit, offset }: MessageSlice): MessageRow[] =>
+      list(conversationId, orderDirection, limit, offset),
+    size: (conversationId: string): ConversationSize => size(conversationId) ?? { total: 0, bytes: 0, longest: 0 },
+    /** Returns the sequence number of the conversation's newest message; 0 when it has none. */
+    newestSeq: count<[conversationId: string]>(db, "SELECT max(seq) FROM message WHERE conversation_id = ?"),
+    /** Returns the newest messages up to `until`, oldest first. There are at most `limit`, and at most `length`
+     *  characters in them, except for the newest message alone. */
+    newest(conversationId: string, until: number, { limit, length }: MessageBounds): MessageRow[] {
+      const rows: MessageRow[] = [];
+      let left = length;
+      for (const row of newest.iterate(conversationId, until)) {
+        left -= row.text.length;
+        if (rows.length > 0 && left < 0) break;
+        rows.push(row);
+        if (rows.length >= limit || left <= 0) break;
+      }
+      return rows.reverse();
+    },
     /** Returns the newest `limit` messages before `seq`, oldest first. */
     before: (conversationId: string, seq: number, limit: number): MessageRow[] =>
       before(conversationId, seq, limit).reverse(),

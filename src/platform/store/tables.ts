@@ -302,5 +302,14 @@ CREATE TRIGGER conversation_unworded AFTER DELETE ON conversation WHEN old.title
 END;
 `;
 
+/** Deliveries store how far the conversation had come instead of a copy of its messages. */
+const deliveryPositions = `
+ALTER TABLE delivery ADD COLUMN newest_seq INTEGER; -- the newest message then; null: the body contains the messages
+CREATE INDEX delivery_ended ON delivery (ended_at) WHERE ended_at IS NOT NULL AND trigger <> 'escalation';
+`;
+
 /** Entry n migrates from version n to version n + 1. */
-export const versions: readonly string[] = [[tables, shelves, ...lists.map(kept), searched].join("")];
+export const versions: readonly string[] = [
+  [tables, shelves, ...lists.map(kept), searched].join(""),
+  deliveryPositions,
+];

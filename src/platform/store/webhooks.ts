@@ -30,7 +30,11 @@ export interface DeliveryRow {
   readonly webhook_id: string;
   readonly conversation_id: string;
   readonly trigger: Occasion;
+  /** JSON object: the delivery without its messages. */
   readonly body: string;
+  /** Sequence number of the conversation's newest message when the delivery was enqueued; 0 without one. Null in rows of
+   *  an earlier version, whose body contains the messages. */
+  readonly newest_seq: number | null;
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
   readonly due_at: number;
@@ -43,7 +47,7 @@ export interface DeliveryRow {
 
 type NewDelivery = Pick<
   DeliveryRow,
-  "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "due_at" | "created_at"
+  "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "newest_seq" | "due_at" | "created_at"
 >;
 
 const columns =
@@ -110,8 +114,8 @@ function prepareDeliveries(db: Db) {
   return {
     put: run<[NewDelivery]>(
       db,
-      `INSERT INTO delivery (id, webhook_id, conversation_id, trigger, body, state, attempts, due_at, created_at)
-       VALUES (@id, @webhook_id, @conversation_id, @trigger, @body, 'pending', 0, @due_at, @created_at)`,
+      `INSERT INTO delivery (id, webhook_id, conversation_id, trigger, body, newest_seq, state, attempts, due_at, created_at)
+       VALUES (@id, @webhook_id, @conversation_id, @trigger, @body, @newest_seq, 'pending', 0, @due_at, @created_at)`,
     ),
     delivery: one<[agentId: string, id: string], DeliveryRow>(
       db,
@@ -127,6 +131,14 @@ function prepareDeliveries(db: Db) {
         return own ? [{ ...row, webhook: own }] : [];
       }),
     conclude: (id: string, to: DeliveryEnd) => conclude({ id, ...to }),
+    /** Deletes at most `limit` deliveries that ended before `before`, and returns their number. Those of escalations are
+     *  kept, because the list of escalations shows their state. */
+    prune: run<[before: number, limit: number]>(
+      db,
+      `DELETE FROM delivery WHERE rowid IN (
+         SELECT rowid FROM delivery WHERE ended_at < ? AND ended_at IS NOT NULL AND trigger <> 'escalation'
+         ORDER BY ended_at LIMIT ?)`,
+    ),
     /** Deletes pending and past deliveries about a conversation. */
     forgetConversation: run<[id: string]>(db, "DELETE FROM delivery WHERE conversation_id = ?"),
     /** Deletes pending and past deliveries about all conversations of a user. */

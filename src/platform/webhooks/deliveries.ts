@@ -12,7 +12,7 @@ import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
 import { newUuid } from "../ids.ts";
-import { conversationOf, transcript, userOf } from "../records.ts";
+import { conversationOf, recentMessages, userOf } from "../records.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
@@ -25,6 +25,8 @@ const schedule = [5_000, 300_000, 1_800_000, 7_200_000, 18_000_000, 36_000_000, 
 const withinMs = 15_000;
 const atOnce = 16;
 const lookMs = 1_000;
+/** Maximum number of messages in the body of a delivery, and of characters in them. The newest message is complete. */
+const transcriptOf = { limit: 1_000, length: 1_000_000 };
 
 interface DeliveryContext {
   readonly clock: Clock;
@@ -88,7 +90,7 @@ export class Deliveries {
 
   async #deliver(due: DueDelivery): Promise<void> {
     const { clock, log, signal } = this.#context;
-    const outcome = await attempt(due, this.#context);
+    const outcome = await attempt(due, () => bodyOf(this.#store, due), this.#context);
     if (signal.aborted && outcome.status === null) return; // cut off by us: tried again at the next start
     const attempts = due.attempts + 1;
     const ok = outcome.status !== null && outcome.status >= 200 && outcome.status < 300;
@@ -105,8 +107,19 @@ export class Deliveries {
   }
 }
 
+/** Returns the body as JSON. It is built for each attempt, so that a queue of deliveries does not store the messages of a
+ *  conversation many times. Messages after the event are not included. */
+function bodyOf(store: PlatformStore, { body, newest_seq, conversation_id }: DueDelivery): string {
+  if (newest_seq === null) return body;
+  const messages = recentMessages(store, conversation_id, newest_seq, transcriptOf);
+  const newest = messages.at(-1);
+  const spoken = { messageId: newest?.id ?? null, message: newest?.message ?? null, messages };
+  return JSON.stringify({ ...(JSON.parse(body) as DeliveryEnvelope), ...spoken } satisfies DeliveryPayload);
+}
+
 async function attempt(
-  { id, webhook, body }: DueDelivery,
+  { id, webhook }: DueDelivery,
+  build: () => string,
   { clock, allowPrivate, signal }: DeliveryContext,
 ): Promise<{ readonly status: number | null; readonly error: string | null }> {
   const judged = await judge(webhook.url, allowPrivate ? "everything" : []);
@@ -117,6 +130,7 @@ async function attempt(
   const at = new Date(clock.now());
   const time = scopeUnder(signal);
   try {
+    const body = build();
     const response = await request(url, {
       method: "POST",
       dispatcher: agent,
@@ -169,7 +183,8 @@ export function deliverTo(
     webhook_id: webhook.id,
     conversation_id: conversation.id,
     trigger,
-    body: JSON.stringify({ ...payload(store, trigger, conversation, now), ...more }),
+    body: JSON.stringify({ ...eventOf(store, trigger, conversation, now), ...more }),
+    newest_seq: store.messages.newestSeq(conversation.id),
     due_at: now,
     created_at: now,
   });
@@ -177,29 +192,37 @@ export function deliverTo(
 }
 
 type DeliveryPayload = Served<typeof webhookDelivery>;
+/** What is stored of a delivery: everything except the messages. */
+type DeliveryEnvelope = Pick<
+  DeliveryPayload,
+  | "triggerCondition"
+  | "timestamp"
+  | "conversationId"
+  | "userId"
+  | "agent"
+  | "user"
+  | "conversation"
+  | "score"
+  | "escalation"
+>;
 
-function payload(
+function eventOf(
   store: PlatformStore,
   trigger: Occasion,
   conversation: PlatformConversationRow,
   now: number,
-): DeliveryPayload {
+): DeliveryEnvelope {
   const row = store.conversations.byId(conversation.agent_id, conversation.id) ?? conversation;
   const person = store.people.byId(row.agent_id, row.person_id);
   if (!person) throw new Error(`firing ${trigger}: the conversation's person is gone`);
-  const messages = transcript(store, row.id);
-  const newest = messages.at(-1);
   return {
     triggerCondition: trigger,
     timestamp: new Date(now).toISOString(),
     conversationId: row.id,
     userId: person.id,
-    messageId: newest?.id ?? null,
-    message: newest?.message ?? null,
     agent: { id: row.agent_id, name: store.agents.nameOf(row.agent_id) ?? "" },
     user: userOf(person),
     conversation: conversationOf(row, person),
-    messages,
     score: row.score,
   };
 }

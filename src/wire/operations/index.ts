@@ -273,7 +273,7 @@ const files = {
     summary: "The agent's documents",
     query: listParameters,
     answer: pageOf(agentFile),
-    errors: [400],
+    errors: [400, 404],
   },
   getFileContent: {
     summary: "A document as it was uploaded",
@@ -310,7 +310,7 @@ const webhooks = {
     summary: "Registers a webhook; the answer alone tells the secret its deliveries are signed with",
     body: registerWebhookRequest,
     answer: created(webhook),
-    errors: [400],
+    errors: [400, 404],
   },
   listWebhooks: { summary: "The agent's webhooks", answer: pageOf(webhook), errors: [] },
   deleteWebhook: { summary: "Removes a webhook and its log", answer: deleted, errors: [404] },

@@ -1,10 +1,11 @@
 // Files of messages: announced, uploaded and fetched by signed addresses, named by a message, read by the agent's model.
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents } from "../../../src/platform/index.ts";
 import { message as messageRecord } from "../../../src/wire/conversation.ts";
 import { keys, saying, startModel, startTestPlatform, startWith } from "../../support/platform/platform.ts";
+import { rawConnection } from "../../support/platform/tenants.ts";
 
 async function uploading() {
   let ahead = 0;
@@ -86,6 +87,38 @@ describe("an address", () => {
     const { signedUrl } = await announce("b.txt");
     const body = new Uint8Array(20 * 1024 * 1024 + 1);
     expect((await fetch(signedUrl, { method: "PUT", body })).status).toBe(413);
+  });
+});
+
+describe("an upload without an end", () => {
+  async function begin(port: number, path: string) {
+    const connection = await rawConnection(port);
+    onTestFinished(() => void connection.socket.destroy());
+    const head = `PUT ${path} HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    await connection.send(`${head}400\r\n${"x".repeat(1024)}\r\n`);
+    return connection;
+  }
+
+  test("is refused before its body is read when the address is not signed", async () => {
+    const { platform } = await uploading();
+    const connection = await begin(platform.port, "/message-files/x/upload?expires=9999999999999&signature=x");
+    expect((await connection.answer()).status).toBe(403);
+  });
+
+  test("holds one of few places", async () => {
+    const { platform, announce } = await uploading();
+    const held = new URL((await announce("held.txt")).signedUrl);
+    const connections = [];
+    for (let n = 0; n < 16; n++) connections.push(await begin(platform.port, held.pathname + held.search));
+    const { signedUrl } = await announce("more.txt");
+    const put = () => fetch(signedUrl, { method: "PUT", body: "more" });
+    await expect.poll(async () => (await put()).status).toBe(429);
+    expect(Number((await put()).headers.get("retry-after"))).toBeGreaterThan(0);
+    await connections[0]?.send("0\r\n\r\n");
+    expect((await connections[0]?.answer())?.status).toBe(200);
+    await expect.poll(async () => (await put()).status).toBe(200);
+    connections[1]?.socket.destroy();
+    await expect.poll(async () => (await Promise.all([put(), put()])).map(({ status }) => status)).toEqual([200, 200]);
   });
 });
 
