@@ -254,7 +254,7 @@ describeReal("lanes of several nodes", await needPostgres(), () => {
   }) => {
     const plant = ["leases-ignored"];
     // The model takes long enough for the other node to look at the lane while it answers.
-    const scenario = { nodes: 2, kills: 0, people: 6, texts: 4, seed, plant, thinking: 1000, patience: 15_000 };
+    const scenario = { nodes: 2, kills: 0, people: 6, texts: 4, seed, plant, thinking: 2500, patience: 30_000 };
     const { found } = await run(postgres, scenario, onTestFinished);
     // Whether the second node asks while the first one does, or after it, is a matter of time.
     const broken = found.filter(([invariant]) => invariant === "asked-twice" || invariant === "two-at-once");
