@@ -196,7 +196,7 @@ export type Message = z.output<typeof message.read>;
 const files = z.array(z.looseObject({ fileName: z.string(), storagePath: z.string() })).optional();
 
 /** Maximum characters of a message; the interface names no limit. An email without its attachments is below it. */
-export const messageLimit = 1_000_000;
+const messageLimit = 1_000_000;
 
 /** POST /external/conversations/{id}/messages. */
 export const sendRequest = z.looseObject({

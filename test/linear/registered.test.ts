@@ -32,7 +32,6 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     ...[
       "aboutConversation",
       "aboutAgent",
-      "aboutChannel",
       "planTriggers",
       "judgeHealth",
       "planOutages",

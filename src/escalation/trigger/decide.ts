@@ -10,7 +10,7 @@ import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/table
 export const aboutConversation = (id: string): string => `conversation:${id}`;
 /** `which`: a conversation of the agent outside this daemon. */
 export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
-export const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
+const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
 
 /** The subject of an escalation about the store. Its channel is one of those that run. */
 export const storeSubject = "store";
