@@ -1,9 +1,15 @@
 // The running daemon: its background tasks, SIGHUP, and the data of /readyz. Ends when the service is asked to stop.
 
-import { statfs } from "node:fs/promises";
-import { dirname } from "node:path";
 import type { App } from "../app.ts";
-import { isReady, reportChannels, statusText, storeProblem, stuckChannels, waitingIn } from "../channels/readiness.ts";
+import {
+  freeBytesOf,
+  isReady,
+  reportChannels,
+  statusText,
+  storeProblem,
+  stuckChannels,
+  waitingIn,
+} from "../channels/readiness.ts";
 import { type Config, type loadConfig, secretValues } from "../config/index.ts";
 import { stricter } from "../domain/retention.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
@@ -291,16 +297,6 @@ export async function readiness(app: App | null, config: Config, timing: Timing)
   } catch (error) {
     return { ready: false, channels, store: `cannot be read: ${String(error)}` };
   }
-}
-
-/** Returns the function that reads the free bytes of the store's disk for an unprivileged process; null for a store that is
- *  no file. */
-export function freeBytesOf(store: Config["store"]): (() => Promise<number>) | null {
-  if (store.kind !== "sqlite" || store.file === ":memory:") return null;
-  return async () => {
-    const { bavail, bsize } = await statfs(dirname(store.file));
-    return bavail * bsize;
-  };
 }
 
 /** A connecting channel does not count as down. */

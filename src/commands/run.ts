@@ -6,7 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
 import { defineGauges } from "../channels/gauges.ts";
 import { loadAdapter } from "../channels/loader.ts";
-import { reportChannels } from "../channels/readiness.ts";
+import { freeBytesOf, reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/page.ts";
 import { startConsole, type WebConsole } from "../console/start.ts";
@@ -24,7 +24,7 @@ import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.t
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { startLocked } from "../store/sqlite/lock.ts";
-import { alarmed, Daemon, freeBytesOf, readiness, type Service, storeState } from "./daemon.ts";
+import { alarmed, Daemon, readiness, type Service, storeState } from "./daemon.ts";
 import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
 import { load } from "./store/open.ts";
 

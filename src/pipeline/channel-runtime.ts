@@ -81,3 +81,6 @@ export const skillNamed = (settings: AgentSettings | null, platform: string | nu
 
 /** The running channel runtimes by channel. A configuration reload replaces entries. */
 export type ChannelRuntimes = ReadonlyMap<string, ChannelRuntime>;
+
+/** True while the channel runs here and can send. */
+export const canSend = (lines: ChannelRuntimes, channel: string): boolean => Boolean(lines.get(channel)?.outbound);

@@ -1,7 +1,7 @@
 // Decisions of stage move, on loaded rows. Pure: ids come from the caller.
 
 import { contactsOf, type Policy } from "../../domain/policy.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import { type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { NewNotification, NotificationRow, TargetRow } from "../../store/tables/responders.ts";
 import { type NotificationRecipient, recipient } from "../notify/decide.ts";
@@ -42,8 +42,6 @@ export interface MovePlan {
   /** True when no responder gets the customer's next message. */
   readonly unreachable: boolean;
 }
-
-const canSend = (lines: ChannelRuntimes, channel: string): boolean => Boolean(lines.get(channel)?.outbound);
 
 /** Plans the moves of the targets whose channel does not run: to another channel for the same address, to another
  *  target of the same responder, or to another address in the policy. A responder without any of these cannot be

@@ -6,17 +6,13 @@
 import type { Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
+import { canSend } from "../../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import {
-  changeOwnerTargets,
-  type EscalationRow,
-  reopenEscalation,
-  settleAcknowledged,
-} from "../../store/tables/escalations.ts";
+import { changeOwnerTargets, type EscalationRow, settleAcknowledged } from "../../store/tables/escalations.ts";
 import { addNotifications, addTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
 import { endNotifications, moveTargets } from "../notify/rows.ts";
-import { handleFailedNotifications } from "../trigger/undelivered.ts";
+import { handleFailedNotifications, reopenUnreached } from "../trigger/undelivered.ts";
 import { type MovePlan, planMove } from "./decide.ts";
 import { leaveChannel, loadKnownTargets, loadUnsent } from "./rows.ts";
 
@@ -31,12 +27,7 @@ export async function reconsiderAcknowledged(
   deps: MoveDeps,
 ): Promise<void> {
   const plans = await moveFromRemoved(q, policy, rows, deps);
-  for (const { row, unreachable } of plans)
-    if (unreachable && (await reopenEscalation(q, row.id)))
-      logOnDisk(q, deps.log).error(
-        { escalation: row.number },
-        "escalation reopened: no responder receives the customer's messages",
-      );
+  for (const { row, unreachable } of plans) if (unreachable) await reopenUnreached(q, row, deps.log);
   await settleAcknowledged(
     q,
     rows.map(({ id }) => id),
@@ -56,7 +47,7 @@ export async function moveFromRemoved(
     q,
     rows.map(({ id }) => id),
   );
-  const gone = [...targets.values()].flat().filter(({ channel }) => !lines().get(channel)?.outbound);
+  const gone = [...targets.values()].flat().filter(({ channel }) => !canSend(lines(), channel));
   if (gone.length === 0) return [];
   const unsent = await loadUnsent(
     q,

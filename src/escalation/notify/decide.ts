@@ -3,7 +3,7 @@
 import { externalId } from "bridgehead/contract";
 import { type Contact, current, type Policy, type Step, step, type Way, webhookChannel } from "../../domain/policy.ts";
 import { firstTo, furtherTo } from "../../domain/turn.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import { type ChannelRuntime, type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import type { NewConversation } from "../../store/tables/conversations.ts";
 import type { Notice } from "../../store/tables/drafts.ts";
 import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
@@ -86,12 +86,12 @@ const targetFor = ({ to, address }: NotificationRecipient, states: readonly Targ
 
 function isMissing(one: NotificationRecipient, states: readonly TargetState[], lines: ChannelRuntimes): boolean {
   const known = targetFor(one, states);
-  return known === undefined || (!lines.get(known.target.channel)?.outbound && !known.reached);
+  return known === undefined || (!canSend(lines, known.target.channel) && !known.reached);
 }
 
 /** True when the configuration has changed, and the target's channel can no longer send. */
 const isGone = ({ target }: TargetState, channel: string, lines: ChannelRuntimes): boolean =>
-  target.channel !== channel && !lines.get(target.channel)?.outbound;
+  target.channel !== channel && !canSend(lines, target.channel);
 
 /** Returns the addresses whose latest notifications delay those of the step. */
 export function groupedPlaces({ recipients, states }: StepPlan): readonly NotificationAddress[] {
@@ -216,7 +216,7 @@ export function splitGone(
 ): { readonly carried: readonly DueNotification[]; readonly gone: ReadonlyMap<string, readonly DueNotification[]> } {
   const isGoneNow = ({ target, escalation }: DueNotification) => {
     const channel = targets.get(target)?.channel;
-    return channel !== undefined && rows.has(escalation) && !lines.get(channel)?.outbound;
+    return channel !== undefined && rows.has(escalation) && !canSend(lines, channel);
   };
   const gone = notifications.filter(isGoneNow);
   return {

@@ -3,7 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import type { Cause } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import { type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
 
@@ -125,7 +125,7 @@ export interface PassedOnChannel extends PassedOn {
 
 /** Adds up the channels that can send. A target on a removed channel counts as none: its responder cannot answer. */
 export function passedOnRunning(on: readonly PassedOnChannel[], lines: ChannelRuntimes): PassedOn {
-  const running = on.filter(({ channel }) => lines.get(channel)?.outbound);
+  const running = on.filter(({ channel }) => canSend(lines, channel));
   const sum = (key: keyof PassedOn) => running.reduce((total, one) => total + one[key], 0);
   return { targets: sum("targets"), written: sum("written"), alive: sum("alive") };
 }
@@ -176,7 +176,8 @@ export function judgeHealth(
   return clock.now() - since >= downAfter ? "down" : null;
 }
 
-const aboutHealth = (health: ChannelHealth): string =>
+/** Returns the subject of an outage. */
+export const aboutHealth = (health: ChannelHealth): string =>
   aboutOf({ ...health, conversation: null, cause: "channel-down" });
 
 function failureOf({ channel, agent, state, reason, agentProblem, about }: ChannelHealth): string {

@@ -26,7 +26,7 @@ import { close, type EscalationCore, type EscalationParts } from "../actions.ts"
 import { customerText } from "../notify/text.ts";
 import { routeResponderReply } from "../reply/stage.ts";
 import {
-  aboutOf,
+  aboutHealth,
   escalatingTopic,
   judgeHealth,
   planOutages,
@@ -208,9 +208,7 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
     async run(q) {
       const policy = deps.policy();
       if (!policy?.causes.includes("channel-down")) return [];
-      const pulses = deps
-        .pulses()
-        .map((health) => ({ health, about: aboutOf({ ...health, conversation: null, cause: "channel-down" }) }));
+      const pulses = deps.pulses().map((health) => ({ health, about: aboutHealth(health) }));
       const running = new Set(pulses.map(({ about }) => about));
       for (const map of [known, fallen]) for (const one of map.keys()) if (!running.has(one)) map.delete(one);
       const changes = pulses.flatMap(({ health, about }) => {

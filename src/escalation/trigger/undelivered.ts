@@ -1,8 +1,14 @@
 // Notifications that cannot be delivered: by their channel, or because it was removed.
 
+import type { Log } from "bridgehead/contract";
 import { newId } from "../../ops/clock.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import { hastenEscalations, lockEscalations, reopenEscalation } from "../../store/tables/escalations.ts";
+import {
+  type EscalationRow,
+  hastenEscalations,
+  lockEscalations,
+  reopenEscalation,
+} from "../../store/tables/escalations.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
 import { customerTurn, isPassedOn, passedOnRunning } from "./decide.ts";
@@ -36,11 +42,16 @@ export async function handleFailedNotifications(
       { id: newId(clock.now()), kind: "customer", subject: customerTurn(subject), text },
       "all",
     );
-    if (!isPassedOn(state) && (await reopenEscalation(q, escalation)))
-      logOnDisk(q, log).error(
-        { escalation: row.number },
-        "escalation reopened: no responder receives the customer's messages",
-      );
+    if (!isPassedOn(state)) await reopenUnreached(q, row, log);
   }
   return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);
+}
+
+/** Opens an acknowledged escalation again, because no responder receives the customer's messages. */
+export async function reopenUnreached(q: Query, { id, number }: EscalationRow, log: Log): Promise<void> {
+  if (await reopenEscalation(q, id))
+    logOnDisk(q, log).error(
+      { escalation: number },
+      "escalation reopened: no responder receives the customer's messages",
+    );
 }

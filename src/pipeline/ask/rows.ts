@@ -60,13 +60,17 @@ type TurnHead = TurnRow & {
   readonly waited: number;
 };
 
+/** The reason why nothing may be sent to the person of a turn; NULL without one. */
+export const suppressedPerson =
+  "(SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed";
+
 const turnHeads = new LaneHeads<TurnHead>(
   "in",
   `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
        now_ms() - turns.made_at AS waited, (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
        conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
        conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
-       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed`,
+       ${suppressedPerson}`,
   "LEFT JOIN conversations ON conversations.id = lanes.conversation",
 );
 

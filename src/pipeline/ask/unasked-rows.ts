@@ -7,7 +7,7 @@ import { isPaused } from "../../store/tables/pauses.ts";
 import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { afterWaiting } from "./decide.ts";
-import { refuse, suppressionOf } from "./rows.ts";
+import { refuse, suppressedPerson, suppressionOf } from "./rows.ts";
 
 type Deps = Parameters<typeof refuse>[4] & { readonly node: string };
 
@@ -58,7 +58,7 @@ function unaskedTurns(
   const leased = q.leases === null ? [] : [JSON.stringify(q.leases.busy(node, channel))];
   return q.all<UnaskedTurn>(
     `SELECT turns.id, turns.conversation, now_ms() - turns.made_at AS waited,
-       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed
+       ${suppressedPerson}
      FROM turns JOIN lanes ON lanes.id = turns.conversation || '/in'
      WHERE turns.channel = $1 AND turns.open = 1 AND turns.state = 'waiting' AND turns.received_at < now_ms() - $2
        AND turns.made_at < now_ms() - $2 AND turns.kind = 'question' AND turns.session IS NULL AND turns.event IS NOT NULL

@@ -2,10 +2,9 @@
 // A repeated erasure finds the platform's conversations by it, and a restore finds the erasures made since the backup.
 // Retention keeps the rows.
 
-import { randomBytes } from "node:crypto";
 import type { Query } from "../driver.ts";
-import { readSecret, writeSecret } from "../secrets.ts";
-import { erasedHash, erasureKey } from "../tables/suppressions.ts";
+import { readSecret } from "../secrets.ts";
+import { createErasureKey, erasedHash, erasureKey } from "../tables/suppressions.ts";
 import type { PersonRecords } from "./find.ts";
 
 /** The value of `actions.action`. */
@@ -33,8 +32,7 @@ export const hashOf = (key: string, address: string): string => erasedHash(key, 
 
 /** Records an erasure. Call it before anything is erased. */
 export async function recordErasure(q: Query, records: PersonRecords, { actor, deleted }: ErasureOrder): Promise<void> {
-  let key = await readSecret(q, erasureKey);
-  if (key === null) await writeSecret(q, erasureKey, (key = randomBytes(32).toString("hex")));
+  const key = (await readSecret(q, erasureKey)) ?? (await createErasureKey(q));
   const addresses = hashesOf(key, records.addresses);
   const detail: ErasureDetail = { addresses, conversations: records.conversations, deleted };
   await q.run(

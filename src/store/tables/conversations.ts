@@ -239,8 +239,8 @@ export interface RecentOpening {
 }
 
 /** Returns outbound conversations with that person on that channel that began within the last `withinMs` or still wait to be
- *  sent, newest first. Locks the
- *  channel's row and so waits for concurrent starts; call it in the transaction that starts the next one. */
+ *  sent, newest first. Locks the channel's row and so waits for concurrent starts; call it in the transaction that starts the
+ *  next one. */
 export async function recentOpenings(
   q: Query,
   channel: string,

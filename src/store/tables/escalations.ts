@@ -113,8 +113,8 @@ export interface DueEscalation extends EscalationRow {
   readonly now: number;
 }
 
-/** Returns escalations whose next policy step is due, longest due first, and acknowledged ones to reconsider. Includes rows whose last step
- *  is dated in the future, which exist after a backward clock step. Locked for this transaction. There
+/** Returns escalations whose next policy step is due, longest due first, and acknowledged ones to reconsider. Includes
+ *  rows whose last step is dated in the future, which exist after a backward clock step. Locked for this transaction. There
  *  are two statements because a combined one would read all open escalations at every sweep. */
 export async function dueEscalations(q: Query, limit: number): Promise<DueEscalation[]> {
   const due = await q.all<DueEscalation>(

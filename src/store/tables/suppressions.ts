@@ -94,6 +94,13 @@ export const erasedHash = (key: string, channel: string, address: string): strin
   hashPrefix +
   createHmac("sha256", Buffer.from(key, "hex")).update(`${channel}\0${address.toLowerCase()}`).digest("hex");
 
+/** Creates the key of the hashes and returns it. Call when the store has none. */
+export async function createErasureKey(q: Query): Promise<string> {
+  const key = randomBytes(32).toString("hex");
+  await writeSecret(q, erasureKey, key);
+  return key;
+}
+
 /** Replaces the addresses (lower case) of suppressions by hashes, and deletes bounce counts. Returns their number. */
 export async function hideSuppressions(q: Query, addresses: readonly string[]): Promise<number> {
   let key = await readSecret(q, erasureKey);
@@ -106,7 +113,7 @@ export async function hideSuppressions(q: Query, addresses: readonly string[]): 
     for (const { channel, active, source } of rows) {
       await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address);
       if (active === 0) continue;
-      if (key === null) await writeSecret(q, erasureKey, (key = randomBytes(32).toString("hex")));
+      key ??= await createErasureKey(q);
       await suppress(q, channel, erasedHash(key, channel, address), "they opted out, and were erased", source);
       hidden += 1;
     }
