@@ -288,11 +288,11 @@ describeReal("Mails in the console in Chromium", missing, () => {
     return { ...visited, fixture, db };
   }
 
-  /** Loads every document in a frame of a page, forty at a time. */
-  async function look(at: Outside, count: number, sandbox: string): Promise<Page> {
+  /** Loads those documents in frames of a page, forty at a time. */
+  async function look(at: Outside, first: number, end: number, sandbox: string): Promise<Page> {
     const { page } = await visit(browser, new URL("/parent", at.url).href);
-    for (let from = 0; from < count; from += 40) {
-      await page.evaluate(`Promise.all(Array.from({ length: ${Math.min(40, count - from)} }, (_, n) => {
+    for (let from = first; from < end; from += 40) {
+      await page.evaluate(`Promise.all(Array.from({ length: ${Math.min(40, end - from)} }, (_, n) => {
         const frame = document.createElement("iframe");
         ${sandbox}
         frame.src = "/mail/" + (${from} + n);
@@ -321,23 +321,30 @@ describeReal("Mails in the console in Chromium", missing, () => {
     return { ...server, count: mails.length };
   }
 
-  it("run no script and load nothing in the frame, even if they were not sanitized", async () => {
-    const server = await served((html) => [frameDocument(html), frameHeaders]);
-    const page = await look(server, server.count, `frame.setAttribute("sandbox", "");`);
-    expect(server.requests.filter((path) => path !== "/favicon.ico")).toEqual([]);
-    expect(await page.evaluate("window.ran")).toBeUndefined();
-  });
+  it.each([
+    { from: 0, to: 120 },
+    { from: 120, to: 240 },
+    { from: 240, to: Infinity },
+  ])(
+    "from $from to $to run no script and load nothing in the frame, even if they were not sanitized",
+    async ({ from, to }) => {
+      const server = await served((html) => [frameDocument(html), frameHeaders]);
+      const page = await look(server, from, Math.min(to, server.count), `frame.setAttribute("sandbox", "");`);
+      expect(server.requests.filter((path) => path !== "/favicon.ico")).toEqual([]);
+      expect(await page.evaluate("window.ran")).toBeUndefined();
+    },
+  );
 
   it("run no script and load nothing when they are sanitized, even outside of the frame", async () => {
     const server = await served((html) => [`<!doctype html><body>${sanitized(html)}`, {}]);
-    const page = await look(server, server.count, "");
+    const page = await look(server, 0, server.count, "");
     expect(server.requests.filter((path) => path !== "/favicon.ico")).toEqual([]);
     expect(await page.evaluate("window.ran")).toBeUndefined();
   });
 
   it("would do both without these barriers", async () => {
     const server = await served((html) => [`<!doctype html><body>${html}`, {}]);
-    const page = await look(server, 150, "");
+    const page = await look(server, 0, 150, "");
     expect(new Set(server.requests).size).toBeGreaterThan(20);
     expect(await page.evaluate("window.ran")).toEqual(expect.any(Number));
   });

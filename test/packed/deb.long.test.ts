@@ -20,7 +20,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { installPrograms, noChroot, phoneConfig, phoneSecrets, root } from "../support/machine/command.ts";
-import { describeReal, need } from "../support/machine/debian.ts";
+import { describeReal, need, sharedByRun } from "../support/machine/debian.ts";
 import { freePort } from "../support/machine/network.ts";
 
 const run = promisify(execFile);
@@ -33,7 +33,7 @@ const missing =
 describeReal("the Debian package", missing, () => {
   const scratch = mkdtempSync(join(tmpdir(), "bridgehead-deb-"));
   afterAll(() => rmSync(scratch, { recursive: true, force: true }));
-  const packageFile = join(scratch, `bridgehead-${version}.deb`);
+  let packageFile: string;
   const machine = join(scratch, "machine");
   const inMachine = (path: string): string => join(machine, path);
   const calls = join(scratch, "calls");
@@ -59,7 +59,7 @@ describeReal("the Debian package", missing, () => {
   };
 
   beforeAll(async () => {
-    await run("debian/build", [scratch], { cwd: root, env: { ...process.env, COMPRESSION: "gzip" } });
+    packageFile = await sharedByRun("Debian package");
     for (const folder of ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/cache/debconf", "etc", "tmp", "bin"])
       mkdirSync(inMachine(folder), { recursive: true });
     writeFileSync(inMachine("var/lib/dpkg/status"), "");

@@ -113,7 +113,7 @@ describe("the package", () => {
       expect(files).toContain(file);
     expect(
       files.filter((file) =>
-        /^test\/(?!contract\/|support\/machine\/ports\.ts|adapters\/voice\/plain-dialect\.ts)|\.test\.|\.tsbuildinfo$/.test(
+        /^test\/(?!contract\/|support\/machine\/ports\.ts|adapters\/voice\/dialects\/plain-dialect\.ts)|\.test\.|\.tsbuildinfo$/.test(
           file,
         ),
       ),

@@ -1,15 +1,17 @@
-// What all test files of a run share: a place for their files, and servers. Vitest's global setup.
+// What all test files of a run share: a place for their files, servers, and the Debian package. Vitest's global setup.
 
+import { execFile } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { startDovecot } from "./email/dovecot.ts";
 import { serversVariable as variable } from "./machine/debian.ts";
 import { startSharedPostgres } from "./store/postgres.ts";
 
-/** Servers live in Vitest's own process, and start when the first test asks for them. */
+/** They live in Vitest's own process, and start when the first test asks for them. */
 const starts: { readonly [name: string]: () => Promise<Started> } = {
   postgres: startSharedPostgres,
   async dovecot() {
@@ -17,10 +19,16 @@ const starts: { readonly [name: string]: () => Promise<Started> } = {
     const { port, dir } = server;
     return { url: JSON.stringify({ port, dir }), stop: () => server.dispose() };
   },
+  async "Debian package"() {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-package-"));
+    const env = { ...process.env, COMPRESSION: "gzip" };
+    const { stdout } = await promisify(execFile)("debian/build", [folder], { env });
+    return { url: stdout.trim(), stop: async () => rmSync(folder, { recursive: true }) };
+  },
 };
 
 interface Started {
-  /** What tests need to reach it. */
+  /** What tests need to reach it: an address, or a path. */
   readonly url: string;
   stop(): Promise<void>;
 }
@@ -34,7 +42,7 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
   if (memory !== null) process.env["TMPDIR"] = memory;
   const started = new Map<string, Promise<Started>>();
   const server = createServer((request, response) => {
-    const name = (request.url ?? "").slice(1);
+    const name = decodeURIComponent((request.url ?? "").slice(1));
     const one = started.get(name) ?? starts[name]?.() ?? Promise.reject(new Error("there is no such server"));
     started.set(name, one);
     one.then(

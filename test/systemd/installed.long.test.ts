@@ -21,7 +21,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { root } from "../support/machine/command.ts";
-import { describeReal, need } from "../support/machine/debian.ts";
+import { describeReal, need, sharedByRun } from "../support/machine/debian.ts";
 
 // A small Debian, built from packages of the archive. It shares the kernel with the machine, and can change nothing there.
 
@@ -203,7 +203,6 @@ class Container {
   }
 }
 
-const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
 const missing = await noContainer();
 
 const configFile = "/etc/bridgehead/bridgehead.yaml";
@@ -297,12 +296,11 @@ describeReal("the service under systemd", missing, () => {
   const is = (state: string) => `systemctl show --property=ActiveState bridgehead | grep -qx ActiveState=${state}`;
 
   beforeAll(async () => {
-    await run("debian/build", [scratch], { cwd: root, env: { ...process.env, COMPRESSION: "none" } });
-    const folder = await buildRoot(scratch, join(scratch, `bridgehead-${version}.deb`));
+    const folder = await buildRoot(scratch, await sharedByRun("Debian package"));
     // As an npm package has them: for the service of an installation without the Debian package.
     cpSync(join(root, "systemd"), join(folder, "usr/lib/bridgehead/systemd"), { recursive: true });
     container = await Container.boot(folder, join(scratch, "console"));
-  });
+  }, 600_000);
   afterAll(async () => {
     await container?.off();
     rmSync(scratch, { recursive: true, force: true });

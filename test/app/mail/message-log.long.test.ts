@@ -57,7 +57,7 @@ describeReal("the log of messages", missing, () => {
   });
 
   it.concurrent("finds a message that was added to the question of another one", async ({ onTestFinished }) => {
-    const channel = { debounce: "2s" };
+    const channel = { debounce: "10s" }; // longer than the second message takes on a machine under load
     const fixture = await startMailDaemon(onTestFinished, { dovecot, user: "joined", stopped: true, channel });
     const daemon = await startDaemon(fixture, onTestFinished);
     const first = await fixture.write({ text: "First?" });

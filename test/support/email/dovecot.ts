@@ -9,7 +9,7 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ImapFlow } from "imapflow";
-import { serverOfRun } from "../machine/debian.ts";
+import { sharedByRun } from "../machine/debian.ts";
 import { type Certificate, certificate, freePort, listening } from "../machine/network.ts";
 
 const run = promisify(execFile);
@@ -67,7 +67,7 @@ export interface Dovecot extends MailStore {
 
 /** Users of the server of the run, whom no other test has. It starts with its first use (run.ts). */
 export async function sharedDovecot(users: readonly string[]): Promise<MailStore> {
-  const { port, dir } = JSON.parse(await serverOfRun("dovecot")) as { port: number; dir: string };
+  const { port, dir } = JSON.parse(await sharedByRun("dovecot")) as { port: number; dir: string };
   const suffix = randomBytes(4).toString("hex");
   const store = mailStore(dir, port, users, (user) => `${user}-${suffix}`);
   return {

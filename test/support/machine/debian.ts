@@ -65,12 +65,12 @@ async function lock(): Promise<() => void> {
   }
 }
 
-/** The environment variable with the address at which the run starts its servers (`test/support/run.ts`). */
+/** The environment variable with the address at which the run makes what its tests share (`test/support/run.ts`). */
 export const serversVariable = "BRIDGEHEAD_TEST_SERVERS";
 
-/** How to reach that server of the run, which starts with its first use. Rejects when it cannot be started. */
-export async function serverOfRun(name: "postgres" | "dovecot"): Promise<string> {
-  const response = await fetch(`${process.env[serversVariable]}/${name}`);
+/** How to reach what the tests of the run share, which is made with its first use. Rejects when it cannot be made. */
+export async function sharedByRun(name: "postgres" | "dovecot" | "Debian package"): Promise<string> {
+  const response = await fetch(`${process.env[serversVariable]}/${encodeURIComponent(name)}`);
   const text = await response.text();
   if (!response.ok) throw new Error(`starting ${name} for this run: ${text}`);
   return text;

@@ -11,7 +11,7 @@ import { onTestFinished } from "vitest";
 import type { Database } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres, type PostgresOptions } from "../../../src/store/postgres.ts";
-import { need, serverOfRun } from "../machine/debian.ts";
+import { need, sharedByRun } from "../machine/debian.ts";
 import { freePort, startTcpProxy, type TcpProxy } from "../machine/network.ts";
 
 const run = promisify(execFile);
@@ -165,7 +165,7 @@ let shared: Promise<SharedPostgres> | undefined;
 
 /** The server of the run, which starts with its first use (run.ts). */
 export function sharedPostgres(): Promise<SharedPostgres> {
-  shared ??= serverOfRun("postgres").then(async (url) => {
+  shared ??= sharedByRun("postgres").then(async (url) => {
     const admin = await connectTo(url);
     const prefix = `copy_${randomBytes(4).toString("hex")}`;
     let copies = 0;
