@@ -73,10 +73,10 @@ async function notified(newDatabase: NewDatabase, people: readonly Person[], via
     run,
     acknowledged: (target: string | null) =>
       db.tx(async (q) => acknowledge(q, await readEscalation(q, "e"), { name: target ?? "olga", target }, deps)),
-    /** Channel `old` is removed. */
-    removed: () => {
-      lines.delete("old");
-      policy = policyFor(people, via);
+    /** A channel is removed. */
+    removed: (channel = "old", instead = via) => {
+      lines.delete(channel);
+      policy = policyFor(people, instead);
     },
     reconsidered: async () => {
       await db.tx(reconsiderEscalations);
@@ -93,7 +93,7 @@ async function notified(newDatabase: NewDatabase, people: readonly Person[], via
     received: () =>
       db.read((q) =>
         q.all<{ text: string; channel: string; person: string }>(
-          `SELECT notifications.text, replies.channel, notification_targets.person FROM notifications
+          `SELECT notifications.subject AS text, replies.channel, notification_targets.person FROM notifications
            JOIN replies ON replies.id = reply JOIN notification_targets ON notification_targets.id = target
            WHERE notifications.kind = 'customer' ORDER BY notifications.made_at, notifications.id`,
         ),
@@ -124,6 +124,7 @@ async function tells(q: Query, turn: string): Promise<void> {
 }
 
 const none = { sms: null, email: null };
+const movedLine = "escalation moved to another channel";
 
 onEachDatabase((newDatabase) => {
   describe("a target on a removed channel", () => {
@@ -144,6 +145,7 @@ onEachDatabase((newDatabase) => {
           expect(await one.received()).toEqual(["t1", "t2"].map((text) => ({ text, channel, person: "ann" })));
           expect([await one.state(), await one.due()]).toEqual(["acknowledged", []]);
           expect(one.heard.lines.filter((line) => line.includes("failed"))).toEqual([]);
+          expect(one.heard.lines.filter((line) => line === movedLine)).toEqual([movedLine]);
         }
     });
 
@@ -200,6 +202,7 @@ onEachDatabase((newDatabase) => {
       await one.reconsidered();
       const twice = ["old", "new"].map((channel) => ({ text: "t1", channel, person: "ann" }));
       expect(await one.received()).toEqual(twice);
+      expect(one.heard.lines.filter((line) => line === movedLine)).toEqual([movedLine]);
       await one.db.tx(async (q) => {
         await q.run("UPDATE drafts SET state = 'failed', open = 0 WHERE id = 'd'");
         const why = { state: "failed", reason: "no such number" } as const;
@@ -207,6 +210,26 @@ onEachDatabase((newDatabase) => {
       });
       await one.run();
       expect([await one.state(), await one.received(), await one.due()]).toEqual(["acknowledged", twice, []]);
+    });
+
+    it("gets an unsent message again after each move, and logs the channels", async () => {
+      const one = await notified(newDatabase, [ann], { sms: "new", email: null });
+      await one.acknowledged("ann");
+      await one.run();
+      await one.asks("t1");
+      one.removed();
+      await one.reconsidered();
+      one.removed("new", { sms: "c", email: null });
+      await one.reconsidered();
+      await one.reconsidered();
+      const channels = ["old", "new", "c"];
+      expect(await one.received()).toEqual(channels.map((channel) => ({ text: "t1", channel, person: "ann" })));
+      const moves = [
+        ["old", "new"],
+        ["new", "c"],
+      ].map(([from_channel, to_channel]) => ({ escalation: 1, from_channel, to_channel }));
+      expect(one.heard.entries.filter(({ text }) => text === movedLine).map(({ fields }) => fields)).toEqual(moves);
+      expect([await one.state(), await one.due()]).toEqual(["acknowledged", []]);
     });
 
     it("ends the notifications of a closed escalation", async () => {

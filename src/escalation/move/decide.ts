@@ -28,6 +28,8 @@ export interface MovePlan {
   readonly added: readonly TargetRow[];
   /** The target that replaces the one that acknowledged; null: unchanged. */
   readonly owner: string | null;
+  /** The channels that responders, or their notifications, move from and to; each pair once. */
+  readonly moves: readonly { readonly from: string; readonly to: string }[];
   readonly notifications: readonly NewNotification[];
   /** Ids of due notifications that are not written. */
   readonly ended: readonly string[];
@@ -83,11 +85,22 @@ export function planMove(
   const unsent = gone.flatMap(ownOf);
   const texts = unsent.filter(isText);
   const carried = texts.filter(({ target, due }) => places.has(target) && !(due && channels.has(target)));
+  const owner = (!channels.has(row.acknowledged_target ?? "") && places.get(row.acknowledged_target ?? "")) || null;
+  const isMoving = ({ id }: TargetRow) =>
+    channels.has(id) ||
+    (owner !== null && id === row.acknowledged_target) ||
+    added.some((one) => one.id === places.get(id)) ||
+    carried.some(({ target, due }) => target === id && !due);
+  const moves = gone.filter(isMoving).flatMap(({ id, channel: from }) => {
+    const place = known.find((one) => one.id === places.get(id));
+    return place ? [{ from, to: place.channel }] : [];
+  });
   return {
     row,
     moved,
     added,
-    owner: (!channels.has(row.acknowledged_target ?? "") && places.get(row.acknowledged_target ?? "")) || null,
+    owner,
+    moves: [...new Map(moves.map((one) => [`${one.from} ${one.to}`, one])).values()],
     notifications: carried.map(({ target, kind, subject, text }) => ({
       id: newId(),
       target: places.get(target) ?? target,

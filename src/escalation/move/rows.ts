@@ -18,8 +18,8 @@ export async function loadKnownTargets(
   return Map.groupBy(targets, ({ escalation }) => escalation);
 }
 
-/** Returns the notifications that these targets have not received, oldest first. Leaves out those that have left their
- *  channel (`leaveChannel`). */
+/** Returns the notifications that these targets have not received, oldest first, without those that were left
+ *  behind (`leaveBehind`). */
 export async function loadUnsent(q: Query, targets: readonly string[]): Promise<readonly UnsentNotification[]> {
   const found = await q.all<Omit<UnsentNotification, "due"> & { due: number }>(
     `SELECT DISTINCT notifications.id, notifications.target, notifications.kind, notifications.subject, notifications.text, notifications.reply,
@@ -28,7 +28,7 @@ export async function loadUnsent(q: Query, targets: readonly string[]): Promise<
      JOIN notifications ON notifications.target = notification_targets.id
      LEFT JOIN replies ON replies.id = notifications.reply LEFT JOIN drafts ON drafts.reply = notifications.reply
      WHERE notifications.due_at IS NOT NULL
-       OR (replies.channel = notification_targets.channel AND notifications.subject NOT LIKE '% ' || notifications.id
+       OR (replies.channel = notification_targets.channel AND notifications.left_behind = 0
            AND (replies.state = 'ready' OR drafts.state IN ('queued', 'sending', 'unknown')))
      ORDER BY notifications.made_at, notifications.id`,
     listOf(targets),
@@ -36,7 +36,14 @@ export async function loadUnsent(q: Query, targets: readonly string[]): Promise<
   return found.map((one) => ({ ...one, due: one.due === 1 }));
 }
 
-/** Marks notifications whose draft stays on a removed channel, so that their target may get the same again. */
-export async function leaveChannel(q: Query, ids: readonly string[]): Promise<void> {
-  await q.run(`UPDATE notifications SET subject = subject || ' ' || id WHERE ${isListed("id")}`, listOf(ids));
+/** Marks notifications whose draft stays on a removed channel, so that their target may get the same again. Numbers those
+ *  of one target, kind and subject from 1. */
+export async function leaveBehind(q: Query, ids: readonly string[]): Promise<void> {
+  await q.run(
+    `UPDATE notifications SET left_behind = (
+       SELECT MAX(same.left_behind) + 1 FROM notifications same WHERE same.target = notifications.target
+         AND same.kind = notifications.kind AND same.subject = notifications.subject)
+     WHERE ${isListed("id")}`,
+    listOf(ids),
+  );
 }

@@ -14,7 +14,7 @@ import type { EscalationCore } from "../actions.ts";
 import { endNotifications, moveTargets } from "../notify/rows.ts";
 import { handleFailedNotifications, reopenUnreached } from "../trigger/undelivered.ts";
 import { type MovePlan, planMove } from "./decide.ts";
-import { leaveChannel, loadKnownTargets, loadUnsent } from "./rows.ts";
+import { leaveBehind, loadKnownTargets, loadUnsent } from "./rows.ts";
 
 type MoveDeps = Omit<EscalationCore, "policy">;
 
@@ -70,7 +70,7 @@ export async function moveFromRemoved(
     q,
     plans.flatMap(({ row, owner }) => (owner === null ? [] : [{ id: row.id, target: owner }])),
   );
-  await leaveChannel(
+  await leaveBehind(
     q,
     plans.flatMap(({ repeated }) => repeated),
   );
@@ -85,10 +85,16 @@ export async function moveFromRemoved(
   );
   const failed = plans.flatMap((one) => one.failed);
   if (failed.length > 0) await handleFailedNotifications(q, failed, deps);
-  await leaveChannel(
+  await leaveBehind(
     q,
     plans.flatMap(({ left }) => left),
   );
+  for (const { row, moves } of plans)
+    for (const { from, to } of moves)
+      logOnDisk(q, log).info(
+        { escalation: row.number, from_channel: from, to_channel: to },
+        "escalation moved to another channel",
+      );
   const escalations = plans.filter(({ lost }) => lost).map(({ row }) => row.number);
   if (escalations.length > 0) logLost(q, log, escalations);
   return plans;

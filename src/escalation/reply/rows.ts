@@ -6,7 +6,7 @@ import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { fromListed, listOf, type Query, type Row, touch } from "../../store/driver.ts";
 import { type ConversationRow, conversationByToken, conversationsCiting } from "../../store/tables/conversations.ts";
 import { type EscalationRow, escalationColumns, lockEscalations } from "../../store/tables/escalations.ts";
-import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
+import { ignoreDuplicates, type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
 import { numberIn } from "../notify/text.ts";
 import type { Candidate, Sender } from "./decide.ts";
@@ -222,7 +222,7 @@ export async function enqueueAnswer(
      SELECT $1, $2, 'message', $3, $4, now_ms(), now_ms() WHERE (
        SELECT COUNT(*) FROM notifications JOIN notification_targets ON notification_targets.id = notifications.target
        WHERE notification_targets.channel = $5 AND notification_targets.address = $6 AND notifications.kind = 'message' AND made_at > now_ms() - $7
-     ) < $8 ON CONFLICT (target, kind, subject) DO NOTHING`,
+     ) < $8 ${ignoreDuplicates}`,
     answer.id,
     target.id,
     answer.subject,

@@ -130,10 +130,6 @@ export function passedOnRunning(on: readonly PassedOnChannel[], lines: ChannelRu
   return { targets: sum("targets"), written: sum("written"), alive: sum("alive") };
 }
 
-/** Returns the turn of a customer's message from the subject of its notification. A move appends to the subject of a
- *  notification that is repeated on another channel. */
-export const customerTurn = (subject: string): string => subject.split(" ", 1)[0] ?? subject;
-
 /** True when a responder has received the customer's message or still may receive it. Targets without a notification
  *  of it get one. */
 export const isPassedOn = ({ targets, written, alive }: PassedOn): boolean => written < targets || alive > 0;

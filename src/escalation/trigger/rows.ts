@@ -68,8 +68,8 @@ export async function attemptsOf(q: Query, draft: string): Promise<number> {
   return row?.attempts ?? 0;
 }
 
-/** Counts the notifications of a customer's message on each channel of the targets. A draft on a channel that no longer
- *  serves its target is not alive. Call with the escalation locked: the last two may fail at two nodes at the same
+/** Counts the notifications of a customer's message on each channel of the targets, without those that were left behind.
+ *  A draft on a channel that no longer serves its target is not alive. Call with the escalation locked: the last two may fail at two nodes at the same
  *  time. */
 export async function passedOn(q: Query, escalation: string, subject: string): Promise<readonly PassedOnChannel[]> {
   return q.all<PassedOnChannel>(
@@ -79,7 +79,7 @@ export async function passedOn(q: Query, escalation: string, subject: string): P
          OR (drafts.channel = notification_targets.channel AND drafts.state IN ('queued', 'sending', 'unknown'))
          OR drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS alive
      FROM notification_targets
-     LEFT JOIN notifications ON notifications.target = notification_targets.id AND notifications.kind = 'customer' AND notifications.subject = $2
+     LEFT JOIN notifications ON notifications.target = notification_targets.id AND notifications.kind = 'customer' AND notifications.subject = $2 AND notifications.left_behind = 0
      LEFT JOIN replies ON replies.id = notifications.reply LEFT JOIN drafts ON drafts.reply = notifications.reply
      WHERE notification_targets.escalation = $1 GROUP BY notification_targets.channel`,
     escalation,

@@ -11,7 +11,7 @@ import {
 } from "../../store/tables/escalations.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
-import { customerTurn, isPassedOn, passedOnRunning } from "./decide.ts";
+import { isPassedOn, passedOnRunning } from "./decide.ts";
 import { passedOn, type Undelivered } from "./rows.ts";
 
 /** Handles notifications that cannot be delivered. The next step of the policy becomes due at once. A customer's
@@ -30,18 +30,13 @@ export async function handleFailedNotifications(
   );
   const states = [];
   for (const { escalation, subject } of ofCustomers)
-    states.push(passedOnRunning(await passedOn(q, escalation, customerTurn(subject)), lines()));
+    states.push(passedOnRunning(await passedOn(q, escalation, subject), lines()));
   await hastenEscalations(q, others, timing.escalation.repeatFailed);
   for (const [at, { escalation, subject, text }] of ofCustomers.entries()) {
     const row = rows.get(escalation);
     const state = states[at];
     if (!row || !state) continue;
-    await notifyTargets(
-      q,
-      row,
-      { id: newId(clock.now()), kind: "customer", subject: customerTurn(subject), text },
-      "all",
-    );
+    await notifyTargets(q, row, { id: newId(clock.now()), kind: "customer", subject, text }, "all");
     if (!isPassedOn(state)) await reopenUnreached(q, row, log);
   }
   return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);

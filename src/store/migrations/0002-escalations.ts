@@ -73,7 +73,8 @@ CREATE TABLE notifications (
   reply TEXT REFERENCES replies (id),
   made_at BIGINT NOT NULL,
   written_at BIGINT,
-  UNIQUE (target, kind, subject)
+  left_behind BIGINT NOT NULL DEFAULT 0,
+  UNIQUE (target, kind, subject, left_behind)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 CREATE INDEX notifications_due ON notifications (due_at, id) WHERE due_at IS NOT NULL;

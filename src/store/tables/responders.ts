@@ -82,10 +82,14 @@ export interface NotificationRow {
 
 const notificationColumns = "id, target, kind, subject, text, reply";
 
+/** SQL: ignores a notification that its target has already (same kind and subject). Those whose draft stays on a removed
+ *  channel do not count: `left_behind` is 0, or their number in the order in which they were left. */
+export const ignoreDuplicates = "ON CONFLICT (target, kind, subject, left_behind) DO NOTHING";
+
 const notificationRows = new ManyRows<NewNotification>(
   "INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at) VALUES",
   "(:id, :target, :kind, :subject, :text, now_ms() + :inMs, now_ms())",
-  "ON CONFLICT (target, kind, subject) DO NOTHING",
+  ignoreDuplicates,
 );
 
 /** A notification that is due in `inMs` milliseconds. */
@@ -126,7 +130,7 @@ export async function notifyTargets(
     `INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at)
      SELECT $2 || '/' || notification_targets.id, notification_targets.id, $3, $4, $5, now_ms(), now_ms() FROM notification_targets
      WHERE escalation = $1 AND ${recipients[to].replaceAll("$6", "CAST($6 AS TEXT)")}
-     ON CONFLICT (target, kind, subject) DO NOTHING`,
+     ${ignoreDuplicates}`,
     escalation.id,
     id,
     kind,

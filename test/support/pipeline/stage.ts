@@ -73,13 +73,18 @@ export const reserveOf = (
 export interface Heard {
   readonly log: Log;
   readonly lines: string[];
+  readonly entries: readonly { readonly fields: unknown; readonly text: string }[];
 }
 
-/** A log that keeps its texts. */
+/** A log that keeps its entries. */
 export function listen(): Heard {
   const lines: string[] = [];
-  const hear = (_: unknown, text: string) => void lines.push(text);
-  return { lines, log: { debug: () => undefined, info: hear, warn: hear, error: hear } };
+  const entries: { fields: unknown; text: string }[] = [];
+  const hear = (fields: unknown, text: string) => {
+    lines.push(text);
+    entries.push({ fields, text });
+  };
+  return { lines, entries, log: { debug: () => undefined, info: hear, warn: hear, error: hear } };
 }
 
 const rules: ChannelRules = {
