@@ -117,7 +117,8 @@ CREATE TABLE delivery (
   webhook_id TEXT NOT NULL REFERENCES webhook (id),
   conversation_id TEXT NOT NULL,
   trigger TEXT NOT NULL,
-  body TEXT NOT NULL,
+  body TEXT NOT NULL,              -- JSON, without the messages
+  newest_seq INTEGER NOT NULL,     -- the conversation's newest message then; 0: none
   state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
   attempts INTEGER NOT NULL,
   due_at INTEGER NOT NULL,
@@ -129,6 +130,7 @@ CREATE TABLE delivery (
 CREATE INDEX delivery_due ON delivery (webhook_id, due_at) WHERE state = 'pending';
 CREATE INDEX delivery_webhook ON delivery (webhook_id, created_at);
 CREATE INDEX delivery_conversation ON delivery (conversation_id);
+CREATE INDEX delivery_ended ON delivery (ended_at) WHERE ended_at IS NOT NULL AND trigger <> 'escalation';
 
 CREATE TABLE usage (
   scope TEXT NOT NULL,             -- an agent's or a person's id
@@ -302,14 +304,5 @@ CREATE TRIGGER conversation_unworded AFTER DELETE ON conversation WHEN old.title
 END;
 `;
 
-/** Deliveries store how far the conversation had come instead of a copy of its messages. */
-const deliveryPositions = `
-ALTER TABLE delivery ADD COLUMN newest_seq INTEGER; -- the newest message then; null: the body contains the messages
-CREATE INDEX delivery_ended ON delivery (ended_at) WHERE ended_at IS NOT NULL AND trigger <> 'escalation';
-`;
-
 /** Entry n migrates from version n to version n + 1. */
-export const versions: readonly string[] = [
-  [tables, shelves, ...lists.map(kept), searched].join(""),
-  deliveryPositions,
-];
+export const versions: readonly string[] = [[tables, shelves, ...lists.map(kept), searched].join("")];

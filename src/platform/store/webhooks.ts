@@ -32,9 +32,8 @@ export interface DeliveryRow {
   readonly trigger: Occasion;
   /** JSON object: the delivery without its messages. */
   readonly body: string;
-  /** Sequence number of the conversation's newest message when the delivery was enqueued; 0 without one. Null in rows of
-   *  an earlier version, whose body contains the messages. */
-  readonly newest_seq: number | null;
+  /** Sequence number of the conversation's newest message when the delivery was enqueued; 0 without one. */
+  readonly newest_seq: number;
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
   readonly due_at: number;

@@ -110,7 +110,6 @@ export class Deliveries {
 /** Returns the body as JSON. It is built for each attempt, so that a queue of deliveries does not store the messages of a
  *  conversation many times. Messages after the event are not included. */
 function bodyOf(store: PlatformStore, { body, newest_seq, conversation_id }: DueDelivery): string {
-  if (newest_seq === null) return body;
   const messages = recentMessages(store, conversation_id, newest_seq, transcriptOf);
   const newest = messages.at(-1);
   const spoken = { messageId: newest?.id ?? null, message: newest?.message ?? null, messages };
