@@ -5,7 +5,6 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
-import { onlyPath } from "../../escalation/alarm/decide.ts";
 import { CommandFailure, type CommandOptions, exitCodes, type Io, problemLine } from "../io.ts";
 import { embeddedAgents } from "../run.ts";
 
@@ -55,23 +54,10 @@ export async function checkConfig(options: CommandOptions, io: Io): Promise<numb
   return code;
 }
 
-/** Warns when no responders are configured, or when one channel carries all notifications. This is not an error, because
- *  the agent may never need a human, but the operator should know before an escalation occurs. */
+/** Warns when no responders are configured. This is not an error, because the agent may never need a human, but the operator
+ *  should know before an escalation occurs. */
 export function withoutResponders({ escalation, file }: Config): readonly Problem[] {
-  if (escalation !== null) {
-    const only = onlyPath(escalation);
-    if (only === null) return [];
-    return [
-      {
-        file,
-        line: 0,
-        column: 0,
-        key: "escalation.responders",
-        message: `are notified over ${only} only: while it is down, no responder is notified`,
-        fix: "give a responder another method (sms, email or webhook)",
-      },
-    ];
-  }
+  if (escalation !== null) return [];
   const message = "is missing: when the agent cannot or must not answer, no responder is notified";
   return [
     {

@@ -71,14 +71,16 @@ async function configProblems(loaded: Loaded): Promise<Diagnosis[]> {
     ...problems.map((one) => diagnosis("configuration-invalid", at(one), one.message, one.fix)),
     ...agents.map((line) => diagnosis("configuration-invalid", "platform.embedded.agents", line, "correct this file")),
     ...(loaded.ok ? withoutResponders(loaded.config) : []).map((one) =>
+      diagnosis("escalation-missing", at(one), one.message, one.fix),
+    ),
+    ...warnings.map((one) =>
       diagnosis(
-        one.key === "escalation.responders" ? "escalation-single-path" : "escalation-missing",
+        one.key === "escalation.responders" ? "escalation-single-path" : "configuration-warning",
         at(one),
         one.message,
         one.fix,
       ),
     ),
-    ...warnings.map((one) => diagnosis("configuration-warning", at(one), one.message, one.fix)),
     ...(loaded.ok ? loopProblems(loaded.config) : []),
   ];
 }

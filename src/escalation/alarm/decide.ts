@@ -68,13 +68,6 @@ export const isSilenced = (alarm: Alarm | null): boolean =>
 /** Returns every channel that notifies a responder of the policy. */
 const pathsOf = (policy: Policy): readonly string[] => carriersOf([...policy.responders.values()], policy);
 
-/** Returns the channel that carries all notifications of the policy; null when there are several or none. While that
- *  channel is down, no responder is notified of it. */
-export function onlyPath(policy: Policy): string | null {
-  const [only, ...more] = pathsOf(policy);
-  return only !== undefined && more.length === 0 && only !== webhookChannel ? only : null;
-}
-
 function carriersOf(all: readonly Person[], { via }: Policy): readonly string[] {
   const carriers = [
     all.some(({ email }) => email !== null) ? via.email : null,

@@ -62,7 +62,9 @@ describe("doctor", () => {
     expect((await none.doctor()).ids).toEqual(["escalation-missing"]);
     const single = prepared();
     write(single, "escalation: { responders: { op: { email: op@example.net } }, fallback: { notify: [ op ] } }");
-    expect((await single.doctor()).ids).toContain("escalation-single-path");
+    const { findings } = await single.doctor();
+    const aboutResponders = findings.filter(({ place }) => place.endsWith(" escalation.responders"));
+    expect(aboutResponders.map(({ id }) => id)).toEqual(["escalation-single-path"]);
   });
 
   it("reports notifications to an own address", async () => {
