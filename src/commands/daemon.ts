@@ -81,6 +81,7 @@ export class Daemon {
       const channels = reportChannels(this.#app.host, this.#app.agents);
       log.info({ channels: channels.length }, "ready");
       await notifier.ready(statusText(channels, 0));
+      if (io.signal.aborted) return; // SIGTERM while systemd was notified
       this.#noteReload({ result: "applied", lines: [] });
       this.#startTasks(tasks);
       await aborted(io.signal);

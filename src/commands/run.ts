@@ -26,6 +26,7 @@ import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { startLocked } from "../store/sqlite/lock.ts";
 import { alarmed, Daemon, readiness, type Service, storeState } from "./daemon.ts";
 import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
+import { whileStarting } from "./running/start-timeout.ts";
 import { load } from "./store/open.ts";
 
 /** The parts of the daemon that have been started. */
@@ -60,7 +61,7 @@ export async function runDaemon(
   const notifier = createNotifier(io.env, log, timing.health);
   const statistics = new Statistics();
   const service: Service = { config, log, timing, statistics, notifier, io, load: loadAgain };
-  const platform = await embeddedPlatform(config, clock, log);
+  const platform = await whileStarting(io.env, timing, () => embeddedPlatform(config, clock, log));
   const parts: RunningParts = { platform, listener: null, traces: null, app: null, webConsole: null };
   try {
     await serve(service, parts);
@@ -80,7 +81,9 @@ async function serve(service: Service, parts: RunningParts): Promise<void> {
   io.onHangup(() => {
     if (!parts.app) log.warn({}, "configuration reload rejected: the daemon is still starting");
   });
-  const store = await reachStore(config, { clock, log, timing, notifier, signal: io.signal });
+  const store = await whileStarting(io.env, timing, () =>
+    reachStore(config, { clock, log, timing, notifier, signal: io.signal }),
+  );
   if (!store) return;
   const traces = await tracesOf(config, store.installation.id, log, timing);
   parts.traces = traces;
@@ -295,12 +298,12 @@ export async function reachStore(
     readonly clock: Clock;
     readonly log: Log;
     readonly timing: Timing;
-    readonly notifier: Pick<Notifier, "extend" | "status">;
+    readonly notifier: Pick<Notifier, "status">;
     readonly signal: AbortSignal;
   },
 ): Promise<OpenedStore | null> {
   const { clock, log, timing, notifier, signal } = service;
-  const { storeRetry, storeRetryLongest, storeAttempt } = timing.startup;
+  const { storeRetry, storeRetryLongest } = timing.startup;
   const ended = aborted(signal).then(() => null);
   for (let pause = storeRetry; !signal.aborted; pause = Math.min(pause * 2, storeRetryLongest)) {
     const opening = openStore(config, clock, log, migrations, timing);
@@ -312,7 +315,7 @@ export async function reachStore(
       if (!isUnreachable(error)) throw error;
       const again = jitter(pause);
       log.warn({ err: error, again_in_ms: again }, "store unreachable: retrying");
-      await Promise.all([notifier.extend(again + storeAttempt), notifier.status("waiting for the store")]);
+      await notifier.status("waiting for the store");
       await clock.sleep(again, signal);
     }
   }

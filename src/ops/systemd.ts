@@ -17,7 +17,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 export function createNotifier(
   env: Env,
   log: Log,
-  { notify: timeout }: Timing["health"] = standardTiming.health,
+  { notify: timeout }: Pick<Timing["health"], "notify"> = standardTiming.health,
   command = "systemd-notify",
 ) {
   const socket = env["NOTIFY_SOCKET"];

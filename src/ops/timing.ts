@@ -328,8 +328,9 @@ const table = {
     /** Backoff of an unreachable store: the first pause, doubled up to the longest. */
     storeRetry: second,
     storeRetryLongest: 30 * second,
-    /** Longest attempt to open the store, with its migrations; systemd receives the new timeout. */
-    storeAttempt: minute,
+    /** While the databases are opened, systemd is given this much more time, at this interval. */
+    extension: minute,
+    extensionEvery: 15 * second,
     /** READY is sent when every channel has tried to connect, or after this time. */
     firstConnections: 20 * second,
     /** Interval at which they are looked at. */

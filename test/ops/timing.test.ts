@@ -22,6 +22,8 @@ describe("the standard durations", () => {
     ["calls end while running work is still awaited", http.talk + http.lastRequest, shutdown.drain],
     ["the daemon stops before systemd kills it", shutdown.drain + http.closeGrace, unitSeconds("TimeoutStopSec")],
     ["the daemon is ready before systemd gives up", startup.firstConnections, unitSeconds("TimeoutStartSec")],
+    ["systemd is asked again before the time that it gave is over", 2 * startup.extensionEvery, startup.extension],
+    ["the first request comes before systemd gives up", 2 * startup.extensionEvery, unitSeconds("TimeoutStartSec")],
     ["a reload ends before systemd gives up", commands.reload, unitSeconds("TimeoutStartSec")],
   ])("%s", (_, shorter, longer) => {
     expect(shorter).toBeLessThan(longer);

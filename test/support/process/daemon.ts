@@ -46,6 +46,8 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** `<point>:<before|after>:<n>`, see preload.ts. */
   readonly killAt?: string;
+  /** Where it waits until the file `until` exists, see preload.ts. It logs a line "held". */
+  readonly hold?: { readonly at: string; readonly until: string };
   /** It logs a line "listening" with its `port`. */
   readonly saysPort?: boolean;
   /** Defects and circumstances to plant, see plant.ts. */
@@ -53,9 +55,9 @@ export interface DaemonOptions {
 }
 
 /** Starts the process; wait for `ready` or `ended`. */
-export function startDaemon({ config, env = {}, killAt, saysPort = false, plant = [] }: DaemonOptions): Daemon {
+export function startDaemon({ config, env = {}, killAt, hold, saysPort = false, plant = [] }: DaemonOptions): Daemon {
   const preloads = [
-    ...(killAt === undefined && !saysPort ? [] : ["--import", preload]),
+    ...(killAt === undefined && hold === undefined && !saysPort ? [] : ["--import", preload]),
     ...(plant.length === 0 ? [] : ["--import", planting]),
   ];
   const child = spawn(
@@ -69,6 +71,7 @@ export function startDaemon({ config, env = {}, killAt, saysPort = false, plant 
         NODE_NO_WARNINGS: "1",
         ...env,
         ...(killAt === undefined ? {} : { KILL_AT: killAt }),
+        ...(hold === undefined ? {} : { HOLD_AT: hold.at, HOLD_UNTIL: hold.until }),
         ...(saysPort ? { SAY_PORT: "1" } : {}),
         ...(plant.length === 0 ? {} : { PLANT: plant.join() }),
       },

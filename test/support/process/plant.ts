@@ -38,6 +38,7 @@ const haste = 75;
 
 const circumstances: { readonly [name: string]: Plant } = {
   "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
+  "quick-start-timeout": timed({ startup: { extensionEvery: 10 } }),
   /** A lease that hardly holds one call. */
   "short-lease": timed({ ask: { rateWait: 0, read: 500, leaseMargin: 500 } }),
   /** Leases on PostgreSQL that end a few seconds after their holder died. SQLite has a single process and forgets them. */

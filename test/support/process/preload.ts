@@ -6,10 +6,12 @@
 // With `:armed` at the end nothing counts before SIGUSR2, which is answered with a line "armed": what was done until then has
 // been done in peace. Each thread counts for itself.
 //
+// HOLD_AT="<point>:<before|after>:<n>" keeps the thread at the n-th publication until the file HOLD_UNTIL exists.
+//
 // SAY_PORT=1 logs the port on which the process listens, so that each process may use any free port.
 
 import { subscribe } from "node:diagnostics_channel";
-import { writeSync } from "node:fs";
+import { existsSync, writeSync } from "node:fs";
 import type { AddressInfo, Server } from "node:net";
 import { isMainThread } from "node:worker_threads";
 
@@ -54,6 +56,18 @@ if (name !== "") {
     if (left > 0) return;
     say({ level: "fatal", message: "killed", crossed: [...crossed], begun: [...begun] });
     process.kill(process.pid, "SIGKILL");
+  });
+}
+
+const [heldPoint = "", heldPhase = "", heldCount = "1"] = (process.env["HOLD_AT"] ?? "").split(":");
+
+if (heldPoint !== "") {
+  let left = Number(heldCount);
+  subscribe(`bridgehead:${heldPoint}`, (message) => {
+    if ((message as Told).phase !== heldPhase || --left !== 0) return;
+    writeSync(2, `${JSON.stringify({ level: "info", message: "held" })}\n`);
+    const pause = new Int32Array(new SharedArrayBuffer(4));
+    while (!existsSync(process.env["HOLD_UNTIL"] ?? "")) Atomics.wait(pause, 0, 0, 10);
   });
 }
 
