@@ -93,6 +93,8 @@ export interface Counted {
   readonly name: "sender" | "conversation";
   readonly cap: Cap;
   readonly count: number;
+  /** The cap of the sender, counted for the Reply-To of the message. */
+  readonly isReplyTo?: true;
 }
 
 /** Returns the first cap that one more turn would exceed, or null. */
@@ -102,7 +104,7 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
   return {
     ...over,
     code: `cap-${over.name}`,
-    reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached`,
+    reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached${over.isReplyTo ? " for its Reply-To" : ""}`,
   };
 }
 

@@ -282,7 +282,7 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number,
   await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
   // An outbound turn has no question to erase, so its address is erased here.
   await q.run(
-    `UPDATE turns SET person = '', opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END
+    `UPDATE turns SET person = '', reply_to = NULL, opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END
      WHERE conversation = $1`,
     conversation,
   );

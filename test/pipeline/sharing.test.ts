@@ -72,6 +72,24 @@ it("holds what is over the cap of its sender or conversation, for an operator to
   expect(conversation.sent).toEqual(["answer to first"]);
 });
 
+it("holds what many senders send with one Reply-To, and what one sender sends with many of them", async () => {
+  const caps = { sender: [{ max: 2, per: minute }], conversation: [], channel: [] };
+  const pipeline = await openPipeline({ rules: { caps, cap_text: "Too many." } });
+  const redirected = (name: string, to: string) => ({ ...from(name), replyTo: { address: `${to}@Example.org` } });
+  await pipeline.arrives(...["a", "b", "c"].map((name) => redirected(name, "ada")));
+  await pipeline.arrives(redirected("d", "ada"), from("ada"), redirected("e", "bob"));
+  expect(sorted(pipeline.sent)).toEqual(["Too many.", "answer to from a", "answer to from b", "answer to from e"]);
+  const reasons = () => pipeline.db.read((q) => q.all("SELECT reason FROM events WHERE state = 'held' ORDER BY id"));
+  // Ada is notified once, when she writes herself.
+  expect(await reasons()).toEqual([
+    { reason: "2 per 1 min reached for its Reply-To" },
+    { reason: "2 per 1 min reached for its Reply-To" },
+    { reason: "2 per 1 min reached" },
+  ]);
+  await pipeline.arrives(...["x", "y", "z"].map((to) => redirected("f", to)));
+  expect(await pipeline.listed("held")).toEqual(Array.from({ length: 4 }, () => "cap-sender"));
+});
+
 it.each([
   ["many at once", 4, 100, { interval: 100_000, tolerance: 300_000 }],
   ["one in two seconds", 2, 10, { interval: 2_000_000, tolerance: 0 }],

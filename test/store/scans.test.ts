@@ -339,13 +339,12 @@ onEachDatabase((newDatabase) => {
     it("are none, over a history, in what is loaded to route messages", async () => {
       const db = await withHistory(newDatabase);
       if (db.kind === "postgres") return; // it reads tables of this size whole rather than look up a list
-      const caps = { sender: [{ max: 9, per: 60_000 }], conversation: [{ max: 9, per: 60_000 }] };
+      const rules = {
+        debounce: 1000,
+        caps: { sender: [{ max: 9, per: 60_000 }], conversation: [{ max: 9, per: 60_000 }] },
+      };
       for (const conversations of ["thread", "person"] as const) {
-        const line = {
-          channel: "c",
-          traits: { conversations },
-          rules: { caps, debounce: 1000 },
-        } as unknown as ChannelRuntime;
+        const line = { channel: "c", traits: { conversations }, rules } as unknown as ChannelRuntime;
         const messages = [7, 8].map((n) => messageCiting(`<m${n}`, n));
         const load = async (q: Query) => {
           const facts = await loadFacts(q, line, messages, standardTiming.route.ownAddress);
@@ -353,6 +352,8 @@ onEachDatabase((newDatabase) => {
           for (const one of facts.values()) expect(one.conversation).not.toBeNull();
         };
         expect(await scans(db, load)).toEqual([]);
+        const counted = (await plans(db, load)).join().match(/turns_\w+(?= \(channel=\? AND \w+=\? AND made_at>)/g);
+        expect(counted).toEqual(["turns_person", "turns_reply_to"]);
       }
     });
 

@@ -26,7 +26,9 @@ const caps = z.strictObject({
       { max: 6, per: "1h" },
       { max: 20, per: "24h" },
     ])
-    .describe("How many replies may one sender receive, over all conversations? An empty list removes the cap."),
+    .describe(
+      "How many replies may one sender cause, and one address receive as Reply-To of several senders, over all conversations? An empty list removes the cap.",
+    ),
   conversation: z
     .array(cap)
     .prefault([{ max: 10, per: "10m" }])

@@ -46,6 +46,10 @@ export const isCallQuestion = ({ event }: Incoming): boolean =>
 /** Returns the address that an answer would be sent to, in lower case. */
 export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
 
+/** Returns `replyTo` when it is not the sender's address, else null. */
+export const otherReplyTo = (message: Incoming): string | null =>
+  replyTo(message) === personOf(message) ? null : replyTo(message);
+
 /** Returns the addresses that take part in the conversation because of the message, in lower case. */
 export const partiesOf = ({ event }: Incoming): string[] =>
   [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])].map(({ address }) =>
@@ -217,7 +221,8 @@ const longestQuestion = 20_000;
 
 /** Adds the message to the waiting turn. The answer goes to this message's reply address, and the delay
  *  counts from this message. Returns null when no turn waits for it. */
-function joined({ row, event }: Incoming, facts: Facts, debounce: number): Extension | null {
+function joined(message: Incoming, facts: Facts, debounce: number): Extension | null {
+  const { row, event } = message;
   const { last, conversation } = facts;
   if (last === null || conversation === null) return null;
   const question = `${last.question}\n${questionText(event, false, facts.attachments)}`;
@@ -229,6 +234,7 @@ function joined({ row, event }: Incoming, facts: Facts, debounce: number): Exten
     question,
     context: joinedContext(last.context, questionContext(event)),
     address: JSON.stringify(answerTo(event)),
+    replyTo: otherReplyTo(message),
     receivedAt: row.received_at,
     dueAt: Math.min(row.received_at + debounce, last.first_at + mostJoins * debounce),
   };
@@ -255,6 +261,7 @@ function addTurn(writes: Writes, context: Context, message: Incoming, facts: Fac
     question: questionText(event, first, facts.attachments),
     context: questionContext(event),
     address: JSON.stringify(answerTo(event)),
+    replyTo: otherReplyTo(message),
     receivedAt: row.received_at,
     dueAt,
     preferred: row.preferred,

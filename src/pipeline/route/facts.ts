@@ -55,7 +55,8 @@ export interface Facts {
   /** The suppression of an erased person who writes again, or null. */
   readonly restored: ErasedSuppression | null;
   readonly attachments: readonly AttachmentRow[];
-  /** Turns counted against the sender's caps; those of the conversation follow in `loadConversations`. */
+  /** Turns counted against the sender's caps, for the sender and for another Reply-To; those of the conversation follow in
+   *  `loadConversations`. */
   readonly counts: readonly Counted[];
   /** The waiting turn that the message may join. */
   readonly last: JoinableRow | null;
@@ -134,7 +135,7 @@ export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { reado
 /** A later message that is added to a waiting turn. */
 export interface Extension
   extends Pick<NewTurn, "conversation" | "question" | "context" | "address" | "receivedAt">,
-    Required<Pick<NewTurn, "dueAt">> {
+    Required<Pick<NewTurn, "dueAt" | "replyTo">> {
   readonly turn: string;
   /** Of all messages of the turn. */
   readonly trace: string;

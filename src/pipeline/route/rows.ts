@@ -1,7 +1,7 @@
 // Stage route: loads what the decisions about messages need, and writes their results. Both work on several
 // messages at once.
 
-import { type Cap } from "../../domain/guards.ts";
+import type { Cap, Counted } from "../../domain/guards.ts";
 import { type Core, isRecent, type Query, type Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import {
@@ -22,7 +22,7 @@ import {
 } from "../../store/tables/suppressions.ts";
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { isCallQuestion, type LimitCounts, personOf, replyTo } from "./decide.ts";
+import { isCallQuestion, type LimitCounts, otherReplyTo, personOf, replyTo } from "./decide.ts";
 import type { CapUse, Extension, Facts, Incoming, JoinableRow, Run, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
@@ -91,11 +91,11 @@ const columns = (key: string, value = noText, extra = noText, number = noNumber,
 
 const keyOf = (key: string | number): string => String(key).replaceAll("\0", "").toWellFormed();
 
-/** The turns of a scope. The CAST keeps SQLite, which has no statistics in a new store, from reading all recent turns
- *  of the channel instead of those of the conversation. */
+/** Conditions on the turns of a scope; each turn satisfies at most one. The CAST keeps SQLite, which has no statistics in
+ *  a new store, from reading all recent turns of the channel instead of those of the conversation. */
 const scopes = {
-  sender: "turns.channel = $1 AND turns.person = given.value",
-  conversation: "turns.conversation = given.value AND CAST(turns.channel AS TEXT) = $1",
+  sender: ["turns.channel = $1 AND turns.person = given.value", "turns.channel = $1 AND turns.reply_to = given.value"],
+  conversation: ["turns.conversation = given.value AND CAST(turns.channel AS TEXT) = $1"],
 };
 
 /** Adds the counts of turns for the rate caps. */
@@ -103,9 +103,11 @@ function addCounts(parts: Parts, name: "sender" | "conversation", keys: readonly
   if (keys.length === 0) return;
   for (const [at, { per }] of caps.entries()) {
     const window = parts.param(per);
-    const counted = () => `(SELECT COUNT(*) FROM turns WHERE ${scopes[name]}
+    const counted = (scope: string) => `(SELECT COUNT(*) FROM turns WHERE ${scope}
       AND ${isRecent("made_at", window)} AND turns.kind = 'question')`;
-    parts.add(name, keys, () => [columns("given.value", noText, noText, counted(), `${at}`)]);
+    parts.add(name, keys, () => [
+      columns("given.value", noText, noText, scopes[name].map(counted).join(" + "), `${at}`),
+    ]);
   }
 }
 
@@ -151,7 +153,8 @@ export async function loadFacts(
   ownAddressMs: number,
 ): Promise<Map<Incoming, Facts>> {
   const parts = new Parts(line.channel);
-  const senders = messages.filter((message) => !isCallQuestion(message)).map(personOf);
+  const counted = messages.filter((message) => !isCallQuestion(message));
+  const senders = counted.map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add("suppressed", messages.map(replyTo), () => [
     columns("given.value", "suppressions.reason"),
@@ -175,7 +178,7 @@ export async function loadFacts(
       "CROSS JOIN attachments WHERE attachments.event = CAST(given.value AS BIGINT) AND named = 1",
     ],
   );
-  addCounts(parts, "sender", senders, line.rules.caps.sender);
+  addCounts(parts, "sender", [...senders, ...counted.map(replyTo)], line.rules.caps.sender);
   if (perPerson) addPersons(parts, messages, senders, ownAddressMs);
   parts.add(
     "session",
@@ -245,7 +248,7 @@ function factsOf(
     attachments: [...all("attachment", row.id)]
       .sort((a, b) => (a.place ?? 0) - (b.place ?? 0))
       .map(({ value, extra, number }) => ({ name: value ?? "", media_type: extra ?? "", size: number })),
-    counts: countsOf("sender", line.rules.caps.sender, all("sender", person)),
+    counts: senderCounts(line.rules.caps.sender, message, (address) => all("sender", address)),
     last: null,
     keyword: null,
     notified: false,
@@ -254,6 +257,16 @@ function factsOf(
 
 const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: readonly Fact[]) =>
   caps.map((cap, at) => ({ name, cap, count: facts.find(({ place }) => place === at)?.number ?? 0 }));
+
+/** A loop through many senders can have one Reply-To, and one through a single sender many of them: each is counted. */
+function senderCounts(caps: readonly Cap[], message: Incoming, found: (address: string) => readonly Fact[]): Counted[] {
+  const other = otherReplyTo(message);
+  const replies = other === null ? [] : countsOf("sender", caps, found(other));
+  return [
+    ...countsOf("sender", caps, found(personOf(message))),
+    ...replies.map((one) => ({ ...one, isReplyTo: true as const })),
+  ];
+}
 
 /** Returns the use of the channel's caps. */
 export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
@@ -326,8 +339,8 @@ export async function joinableTurn(q: Query, conversation: string, person: strin
  *  own due time if that is later. */
 export async function extendTurn(q: Query, change: Extension): Promise<void> {
   await q.write(
-    `UPDATE turns SET question = $2, context = $3, address = $4, received_at = $5, trace = $7, updated_at = now_ms(),
-       due_at = CASE WHEN attempts > 0 AND due_at > $6 THEN due_at ELSE $6 END WHERE id = $1`,
+    `UPDATE turns SET question = $2, context = $3, address = $4, reply_to = $8, received_at = $5, trace = $7,
+       updated_at = now_ms(), due_at = CASE WHEN attempts > 0 AND due_at > $6 THEN due_at ELSE $6 END WHERE id = $1`,
     change.turn,
     change.question,
     change.context,
@@ -335,6 +348,7 @@ export async function extendTurn(q: Query, change: Extension): Promise<void> {
     change.receivedAt,
     change.dueAt,
     change.trace,
+    change.replyTo,
   );
   await refreshLane(q, change.conversation, "in");
 }

@@ -246,6 +246,8 @@ CREATE TABLE turns (
   conversation TEXT NOT NULL REFERENCES conversations (id),
   channel TEXT NOT NULL,
   person TEXT NOT NULL,
+  -- Where the answer goes when that is not the person (Reply-To), in lower case.
+  reply_to TEXT,
   seq BIGINT NOT NULL,
   kind TEXT NOT NULL DEFAULT 'question' CHECK (kind IN ('question', 'relayed', 'mode')),
   event BIGINT REFERENCES events (id),
@@ -275,6 +277,7 @@ CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
 CREATE INDEX turns_exempt ON turns (channel, open) WHERE open = 1 AND (kind <> 'question' OR session IS NOT NULL);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
+CREATE INDEX turns_reply_to ON turns (channel, reply_to, made_at) WHERE reply_to IS NOT NULL;
 CREATE INDEX turns_kept ON turns (channel, received_at) WHERE question <> '';
 
 CREATE TABLE replies (

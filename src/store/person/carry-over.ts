@@ -220,7 +220,7 @@ function addressesIn(db: Sqlite.Database): string[] {
   const rows = db
     .prepare(
       `SELECT person AS address FROM conversations UNION SELECT sender FROM events UNION SELECT address FROM participants
-       UNION SELECT person FROM turns UNION SELECT recipient FROM drafts`,
+       UNION SELECT person FROM turns UNION SELECT reply_to FROM turns UNION SELECT recipient FROM drafts`,
     )
     .all() as { address: string | null }[];
   return [...new Set(rows.flatMap(({ address }) => (address ? [address.toLowerCase()] : [])))];

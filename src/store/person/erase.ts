@@ -118,8 +118,8 @@ async function eraseConversation(q: Query, conversation: string) {
     conversation,
   );
   await q.run(
-    `UPDATE turns SET question = '', context = NULL, opening = NULL, address = '{}', person = '', queue = NULL,
-       reason = CASE WHEN reason = '${erased}' THEN reason ELSE NULL END WHERE conversation = $1`,
+    `UPDATE turns SET question = '', context = NULL, opening = NULL, address = '{}', person = '', reply_to = NULL,
+       queue = NULL, reason = CASE WHEN reason = '${erased}' THEN reason ELSE NULL END WHERE conversation = $1`,
     conversation,
   );
   await q.run("UPDATE drafts SET recipient = '' WHERE conversation = $1", conversation);

@@ -6,7 +6,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { messageOf } from "../../../src/pipeline/route/decide.ts";
 import type { Facts, Incoming } from "../../../src/pipeline/route/facts.ts";
-import { loadConversations, loadFacts } from "../../../src/pipeline/route/rows.ts";
+import { extendTurn, loadConversations, loadFacts } from "../../../src/pipeline/route/rows.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { citeAll } from "../../../src/store/tables/conversations.ts";
 import { capUse } from "../../../src/store/tables/turns.ts";
@@ -15,8 +15,13 @@ import { addParticipant, conversation, fresh, onEachDatabase, turn } from "../..
 
 const minute = 60_000;
 
-const letter = (address: string, thread: { answers?: string[]; tokens?: string[] } = {}): Incoming =>
+const letter = (
+  address: string,
+  thread: { answers?: string[]; tokens?: string[] } = {},
+  more: Partial<Incoming["event"]> = {},
+): Incoming =>
   messageOf(eventRow(), {
+    ...more,
     kind: "message",
     id: externalId("m"),
     from: { address },
@@ -87,6 +92,30 @@ onEachDatabase((newDatabase) => {
         (await capUse(q, "d", minute)).total,
       ]);
       expect(used).toEqual([3, 0]);
+    });
+
+    it("counts turns for the Reply-To of their messages, too", async () => {
+      const db = await fresh(newDatabase);
+      const one = { conversation: "k", turn: "t1", trace: "", context: null, question: "q", address: "{}" };
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await turn(q, "t1", "k", { person: "b@example.org" });
+        await turn(q, "t2", "k", { person: "c@example.org", replyTo: "a@example.org" });
+        // The answer of a debounced turn goes to the Reply-To of its last message.
+        await extendTurn(q, { ...one, receivedAt: 1, dueAt: 1, replyTo: "a@example.org" });
+      });
+      const caps = { sender: [{ max: 9, per: minute }], conversation: [], channel: [] };
+      const countsFor = async (address: string, replyTo?: string) => {
+        const more = replyTo === undefined ? {} : { replyTo: { address: replyTo } };
+        const { counts } = await db.tx((q) => factsOf(q, letter(address, {}, more), lineOf({ rules: { caps } })));
+        return counts.map(({ count, isReplyTo }) => [count, isReplyTo ?? false]);
+      };
+      expect(await countsFor("d@example.org", "A@Example.org")).toEqual([
+        [0, false],
+        [2, true],
+      ]);
+      expect(await countsFor("a@example.org")).toEqual([[2, false]]);
+      expect(await countsFor("c@example.org", "c@example.org")).toEqual([[1, false]]);
     });
   });
 });

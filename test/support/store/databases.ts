@@ -166,7 +166,7 @@ export async function turn(
   q: Query,
   id: string,
   of: string,
-  over: { receivedAt?: number; person?: string; channel?: string } = {},
+  over: { receivedAt?: number; person?: string; channel?: string; replyTo?: string } = {},
 ) {
   await enqueueTurn(q, {
     id,
@@ -177,6 +177,7 @@ export async function turn(
     question: `question ${id}`,
     context: null,
     address: '{"to":[]}',
+    replyTo: over.replyTo ?? null,
     receivedAt: over.receivedAt ?? Date.now(),
   });
 }

@@ -51,10 +51,11 @@ export function addUnasked(
 }
 
 /** Returns the text that notifies a customer that their messages are held; null when they get none. Recognized machines
- *  get none. */
-export function capNotice({ outbound, rules }: ChannelRuntime, event: MessageEvent): string | null {
+ *  get none, and neither does a Reply-To at its cap: each of its senders would cause one. */
+export function capNotice({ outbound, rules }: ChannelRuntime, event: MessageEvent, over: Counted): string | null {
   const text = rules.cap_text?.trim();
-  return !text || !outbound || (event.hops ?? 0) > 0 || isShortCode(event.from.address) ? null : text;
+  const isMachine = (event.hops ?? 0) > 0 || isShortCode(event.from.address);
+  return !text || !outbound || isMachine || over.isReplyTo ? null : text;
 }
 
 /** Holds a message over a cap of its sender or conversation; only an operator can release it. The customer is notified once
@@ -65,15 +66,16 @@ function addOver(
   context: Context,
   { row, event }: Incoming,
   facts: Facts,
-  { code, reason }: Refusal & Counted,
+  over: Refusal & Counted,
   place: () => string,
 ): void {
+  const { code, reason } = over;
   const { line, ids } = context;
   const { channel, rules } = line;
   writes.outcomes.push({ id: row.id, state: "held", code, reason });
   writes.hops.push({ name: "capped", channel, trace: "", code });
   const conversation = rules.cap_text ? place() : null;
-  const text = capNotice(line, event);
+  const text = capNotice(line, event, over);
   if (conversation !== null && text !== null && !facts.notified) {
     const address = { ...answerTo(event), cc: [] };
     writes.notices.push({ id: ids.id(), channel, conversation, address, text, forced: false, internal: false });

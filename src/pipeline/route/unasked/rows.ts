@@ -32,7 +32,7 @@ export async function loadUnasked(
     if (decision?.kind === "consent")
       facts.set(message, { ...own, keyword: await loadKeyword(q, line, decision.message, own, timing.route) });
     const over = decision === null ? capped(own.counts) : null;
-    const text = over && capNotice(line, message.event);
+    const text = over && capNotice(line, message.event, over);
     if (!over || text === null) continue;
     const to = { channel, conversation: own.session ?? own.conversation ?? "", person: personOf(message) };
     const notified = await hasNotice(q, to, text, Math.max(over.cap.per, timing.route.heldNotice));
