@@ -5,6 +5,7 @@ import { dirname } from "node:path";
 import type { ChannelStatus, Clock } from "bridgehead/contract";
 import type { Config } from "../config/index.ts";
 import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
+import { type ChannelHealth, storeSubject } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import { type ChannelOverview, proveWritable } from "../store/operators/overview.ts";
@@ -86,9 +87,9 @@ interface HealthSources {
 }
 
 /** Returns the health of each channel and of the store for stage health. */
-export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }: HealthSources): Pulse[] {
+export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }: HealthSources): ChannelHealth[] {
   const channels = host.running().map(
-    ({ config, line, state: { status, since } }): Pulse => ({
+    ({ config, line, state: { status, since } }): ChannelHealth => ({
       channel: config.id,
       agent: config.core.agent,
       state: status.state,
@@ -103,22 +104,7 @@ export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }:
   const { channel, agent } = first;
   const reason = diskProblem();
   const state = reason === undefined ? "connecting" : reason === null ? "ready" : "degraded";
-  return [...channels, { about: "store", channel, agent, state, reason: reason ?? null, forMs: 0 }];
-}
-
-export interface Pulse {
-  readonly channel: string;
-  readonly agent: string;
-  readonly state: ChannelStatus["state"];
-  readonly reason: string | null;
-  /** Time in this state, in milliseconds. */
-  readonly forMs: number;
-  /** Why the agent cannot be asked; null when it can, or is inactive. */
-  readonly agentProblem?: string | null;
-  /** True before the platform has accepted the agent's key since the start. */
-  readonly isAgentUnknown?: boolean;
-  /** Present for the store; `channel` is the first one then. */
-  readonly about?: "store";
+  return [...channels, { about: storeSubject, channel, agent, state, reason: reason ?? null, forMs: 0 }];
 }
 
 /** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not count. */

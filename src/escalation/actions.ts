@@ -7,6 +7,7 @@ import { type Address, firstTo } from "../domain/turn.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import { newId } from "../ops/clock.ts";
 import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
+import type { ChannelHealth } from "../pipeline/escalation.ts";
 import { type Core, logOnDisk, type Query } from "../store/driver.ts";
 import type { RateReserve } from "../store/rates.ts";
 import { insertReply } from "../store/tables/drafts.ts";
@@ -17,7 +18,6 @@ import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
 import { acknowledgedText } from "./notify/text.ts";
 import { namesOf } from "./reply/files.ts";
 import { acknowledgeEscalation, type Customer, notifyOthers } from "./reply/rows.ts";
-import type { ChannelHealth } from "./trigger/decide.ts";
 
 /** What the parts of escalation handling use; each takes the members that it needs. */
 export interface EscalationParts extends Core {

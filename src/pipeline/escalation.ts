@@ -1,7 +1,7 @@
 // The pipeline's interface to escalation handling, implemented in src/escalation. It is present with and without an
 // escalation policy: the policy only adds responders. All of it runs inside the caller's transaction.
 
-import type { Clock, MessageEvent } from "bridgehead/contract";
+import type { ChannelStatus, Clock, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import type { Cause } from "../domain/policy.ts";
 import type { Timing } from "../ops/timing.ts";
@@ -54,6 +54,26 @@ export const heldTrigger = (
   topic: null,
   reason: `held as ${code}: ${reason} (see bridgehead inbox list and outbox list)`,
 });
+
+/** The health of a channel with its agent, or of the store. */
+export interface ChannelHealth {
+  readonly channel: string;
+  readonly agent: string;
+  readonly state: ChannelStatus["state"];
+  readonly reason: string | null;
+  /** Time in this state, in milliseconds. */
+  readonly forMs: number;
+  /** Why the agent of a channel that works cannot be asked. Default: null, it can be asked, or an operator has
+   *  deactivated it. */
+  readonly agentProblem?: string | null;
+  /** True before the platform has accepted the agent's key since the start. Default: false. */
+  readonly isAgentUnknown?: boolean;
+  /** The subject, where it is not the channel. For the store, `channel` is the first one. */
+  readonly about?: typeof storeSubject;
+}
+
+/** The subject of an escalation about the store. Its channel is one of those that run. */
+export const storeSubject = "store";
 
 export interface EscalationHooks {
   /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a

@@ -1,8 +1,8 @@
 // A channel that stays down is reported once per outage, and its recovery is reported.
 
 import { expect, it } from "vitest";
-import type { ChannelHealth } from "../../src/escalation/trigger/decide.ts";
 import { healthStage } from "../../src/escalation/trigger/stage.ts";
+import type { ChannelHealth } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, noticesIn, notifies, policyOf } from "../support/escalation/policy.ts";

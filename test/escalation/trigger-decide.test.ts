@@ -11,7 +11,6 @@ import { type PollFacts, planPoll } from "../../src/escalation/poll/decide.ts";
 import type { PollRow } from "../../src/escalation/poll/rows.ts";
 import type { Customer } from "../../src/escalation/reply/rows.ts";
 import {
-  type ChannelHealth,
   escalatingTopic,
   isPassedOn,
   planOutages,
@@ -19,7 +18,7 @@ import {
   type Subject,
 } from "../../src/escalation/trigger/decide.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
+import type { ChannelHealth, EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 
 const escalation = (over: Partial<EscalationRow> = {}): EscalationRow =>

@@ -4,16 +4,13 @@ import type { Clock } from "bridgehead/contract";
 import type { Cause } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import { type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
-import type { EscalationTrigger } from "../../pipeline/escalation.ts";
+import { type ChannelHealth, type EscalationTrigger, storeSubject } from "../../pipeline/escalation.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
 /** `which`: a conversation of the agent outside this daemon. */
 export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
 const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
-
-/** The subject of an escalation about the store. Its channel is one of those that run. */
-export const storeSubject = "store";
 
 /** Returns the subject of a trigger. */
 export const aboutOf = ({
@@ -133,23 +130,6 @@ export function passedOnRunning(on: readonly PassedOnChannel[], lines: ChannelRu
 /** True when a responder has received the customer's message or still may receive it. Targets without a notification
  *  of it get one. */
 export const isPassedOn = ({ targets, written, alive }: PassedOn): boolean => written < targets || alive > 0;
-
-/** The health of a channel with its agent, or of the store. */
-export interface ChannelHealth {
-  readonly channel: string;
-  readonly agent: string;
-  readonly state: "connecting" | "ready" | "degraded" | "unauthorized";
-  readonly reason: string | null;
-  /** Time in this state, in milliseconds. */
-  readonly forMs: number;
-  /** Why the agent of a channel that works cannot be asked. Default: null, it can be asked, or an operator has
-   *  deactivated it. */
-  readonly agentProblem?: string | null;
-  /** True before the platform has answered for the first time since the start. Default: false. */
-  readonly isAgentUnknown?: boolean;
-  /** The subject, where it is not the channel. */
-  readonly about?: typeof storeSubject;
-}
 
 /** Returns null while the state is undecided. `connecting` is neither a failure nor a recovery: a node
  *  on standby is connecting, and a failing channel may connect and fail repeatedly. An agent that may be refused is no

@@ -8,7 +8,7 @@ import type { Answer } from "../../agent/calls.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
+import { type EscalationHooks, type EscalationTrigger, storeSubject } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
@@ -33,7 +33,6 @@ import {
   planTriggers,
   recoveredKey,
   type Subject,
-  storeSubject,
 } from "./decide.ts";
 import { attemptsOf, loadOutages, loadSubjects, loadUndelivered } from "./rows.ts";
 import { handleFailedNotifications } from "./undelivered.ts";
