@@ -70,11 +70,30 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
   return null;
 }
 
-/** Returns a refusal for a text that may ask for no more texts: a human decides. */
+/** Returns a refusal for a text that may ask for no more texts, or may come from a machine: a human decides. */
 function doubtIn({ opt_out: own }: SmsConfig, text: InboundText): Refusal | null {
-  if (own.doubtful === "ask" || !isDoubtful(text, own)) return null;
-  return { code: "possible-opt-out", reason: "it may ask for no more texts", hold: true };
+  if (own.doubtful !== "ask" && isDoubtful(text, own))
+    return { code: "possible-opt-out", reason: "it may ask for no more texts", hold: true };
+  if (automatic.test(text.body.slice(0, 200)))
+    return { code: "possible-auto-reply", reason: "it begins like an automatic reply", hold: true };
+  return null;
 }
+
+/** Beginnings of the texts with which phones reply while their owner drives (Focus of iOS, Android Auto), and the words with
+ *  which programs introduce an automatic reply. */
+const automatic = new RegExp(
+  `^[\\s([*"“]*(?:${[
+    "(?:this is an? )?auto(?:mat(?:ic|ed))?[ -]?(?:reply|response|message)\\b",
+    "i['’]m (?:not receiving notifications|driving (?:with (?:focus|do not disturb)|right now[-,.– ]+i['’]ll))\\b",
+    "(?:dies ist eine )?automatische (?:antwort|nachricht)\\b",
+    "(?:ceci est (?:une|un) )?(?:réponse automatique|message automatique)",
+    "(?:est[ae] es una? )?(?:respuesta automática|mensaje automático)",
+    "(?:quest[ao] è una? )?(?:risposta automatica|messaggio automatico)",
+    "(?:dit is een )?automatisch (?:antwoord|bericht)\\b",
+    "(?:esta é uma )?(?:resposta|mensagem) automática",
+  ].join("|")})`,
+  "iu",
+);
 
 /** Compares the addresses without their service prefix (`whatsapp:`). */
 function isOwn(from: string, { number, further_numbers: further, own_numbers: others }: SmsConfig): boolean {

@@ -259,6 +259,27 @@ describe("what is never answered", () => {
     expect((await heard(textForm("SM1", "hi", form), more)).refusal?.code).toBe(code);
   });
 
+  it.each([
+    "I’m driving with Focus turned on. I’ll see your message when I get where I’m going.",
+    "(I'm not receiving notifications. If this is urgent, reply “urgent” to send a notification through.)",
+    "I'm driving right now, I'll get back to you later",
+    "Auto-reply: we have received your text",
+    "This is an automated message. Please do not reply.",
+    "Automatische Antwort: Ich melde mich",
+    "RÉPONSE AUTOMATIQUE : absent",
+  ])("holds the automatic reply %j for an operator", async (Body) => {
+    expect((await heard(textForm("SM1", Body))).refusal).toMatchObject({ code: "possible-auto-reply", hold: true });
+  });
+
+  it.each([
+    "Did you get my automatic reply?",
+    "I'm driving home right now, when does the shop close?",
+    "Automated lamps: do you sell any?",
+    "I got this is an automated message, what now?",
+  ])("answers %j, which only mentions one", async (Body) => {
+    expect((await heard(textForm("SM1", Body))).refusal).toBeUndefined();
+  });
+
   it("does not include short codes unless configured", async () => {
     expect((await heard(textForm("SM1", "hi", { From: "72345" }))).refusal).toBeUndefined();
   });
