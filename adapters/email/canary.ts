@@ -1,5 +1,6 @@
 // The canary: a mail from the channel to its own mailbox, sent regularly and expected back within a limit. It proves that
 // mail really arrives and leaves, which a working connection does not: a provider may accept mail and deliver none.
+// Responders are notified of a missing one, and of its return.
 // Its state is stored before it is sent, so that a restart or a lost connection sends no second one. A canary that comes
 // back is deleted and never becomes an event; any other mail with such a subject is handled like all mail.
 
@@ -62,6 +63,8 @@ export class Canary {
 
   /** Runs while the channel reads. Does not reject: a store that fails is a warning of the channel. */
   async run(signal: AbortSignal): Promise<void> {
+    // A process that ended before it could report the return has stored it.
+    if (this.#state?.isBack) this.#report(null);
     while (!signal.aborted) {
       const pause = await this.#step(signal).catch((error: unknown) => {
         if (!signal.aborted) this.#options.channel.warn("canary", `the canary failed: ${String(error)}`);
@@ -112,14 +115,17 @@ export class Canary {
   }
 
   #overdue({ isSent }: State): void {
-    const { settings, channel } = this.#options;
+    const { settings } = this.#options;
     const minutes = Math.round(settings.within / 60_000);
-    channel.warn(
-      "canary",
+    this.#report(
       isSent
         ? `a mail of this channel to itself did not arrive within ${minutes} min: the provider accepts mail and does not deliver it`
         : `a mail of this channel to itself could not be sent for ${minutes} min`,
     );
+  }
+
+  #report(missing: string | null): void {
+    this.#options.channel.warn("canary", missing, { escalates: true });
   }
 
   #returned(): void {
@@ -127,7 +133,7 @@ export class Canary {
     if (state === null || state.isBack) return;
     const { channel } = this.#options;
     this.#state = { ...state, isSent: true, isBack: true };
-    channel.warn("canary", null);
+    this.#report(null);
     channel.log.info({ duration_ms: this.#clock.now() - state.begunAt }, "canary arrived");
     this.#keep(this.#state).catch((error: unknown) =>
       channel.log.warn({ err: error }, "storing the state of the canary failed"),

@@ -191,7 +191,11 @@ const canary = z
       .refine((ms) => ms >= 600_000, "must be at least 10m")
       .prefault("6h")
       .describe("How often is it sent? At least 10m."),
-    within: duration.prefault("10m").describe("How soon must it be back before a warning is raised?"),
+    within: duration
+      .prefault("10m")
+      .describe(
+        "How soon must it be back before a warning is raised? Responders are notified after another escalation.down_after.",
+      ),
   })
   .refine(({ every, within }) => within < every, { path: ["within"], error: "must be shorter than every" });
 

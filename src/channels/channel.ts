@@ -32,6 +32,9 @@ export interface ChannelState {
   lastActivityAt: number | null;
   /** Warnings for the operator while the channel works, by code. */
   readonly warnings: Map<string, string>;
+  /** The warnings of which responders are notified, by code. Null: the condition was absent at the last check. Contains
+   *  none that this process has not checked. */
+  readonly escalating: Map<string, string | null>;
 }
 
 interface ChannelParts extends Core {
@@ -83,7 +86,8 @@ export function createChannel(options: ChannelParts): Channel {
       read: (name) => db.read((q) => readSecret(q, `${options.adapter}/${name}`)),
       write: (name, value) => db.tx((q) => writeSecret(q, `${options.adapter}/${name}`, value)),
     },
-    warn(code, sentence) {
+    warn(code, sentence, { escalates = false } = {}) {
+      if (escalates) state.escalating.set(code, sentence);
       if ((state.warnings.get(code) ?? null) === sentence) return;
       if (sentence === null) state.warnings.delete(code);
       else state.warnings.set(code, sentence);

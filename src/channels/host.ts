@@ -67,7 +67,13 @@ class RunningChannel {
     this.digest = digest(config, agent);
     this.#core = core;
     this.#options = options;
-    this.state = { status: { state: "connecting" }, since: clock.now(), lastActivityAt: null, warnings: new Map() };
+    this.state = {
+      status: { state: "connecting" },
+      since: clock.now(),
+      lastActivityAt: null,
+      warnings: new Map(),
+      escalating: new Map(),
+    };
     this.#channel = createChannel({
       ...core,
       id: config.id,
@@ -183,9 +189,10 @@ class RunningChannel {
       },
       isReady: () => this.state.status.state === "ready",
       tick: () => (this.#tickedAt = clock.monotonic()),
-      // The last state that this node reported is outdated.
+      // What this node reported last is outdated.
       standby: (held) => {
         this.#isStandby = held;
+        this.state.escalating.clear();
         this.#channel.report({ state: "connecting" });
       },
       fell: (error, againInMs) => {

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import type { ChannelStatus, Clock } from "bridgehead/contract";
 import type { Config } from "../config/index.ts";
 import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
-import { type ChannelHealth, storeSubject } from "../pipeline/escalation.ts";
+import { type ChannelHealth, storeSubject, warningSubject } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import { type ChannelOverview, proveWritable } from "../store/operators/overview.ts";
@@ -86,9 +86,11 @@ interface HealthSources {
   readonly diskProblem: () => string | null | undefined;
 }
 
-/** Returns the health of each channel and of the store for stage health. */
+/** Returns the health of each channel, of what its adapter checks besides (`Channel.warn`), and of the store, for stage
+ *  health. */
 export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }: HealthSources): ChannelHealth[] {
-  const channels = host.running().map(
+  const running = host.running();
+  const channels = running.map(
     ({ config, line, state: { status, since } }): ChannelHealth => ({
       channel: config.id,
       agent: config.core.agent,
@@ -99,12 +101,18 @@ export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }:
       isAgentUnknown: config.adapter.traits.platform !== null && !isConfirmed(config.core.agent),
     }),
   );
+  const warnings = running.flatMap(({ config: { id: channel, core }, state: { escalating } }) =>
+    [...escalating].map(([code, reason]): ChannelHealth => {
+      const state = reason === null ? "ready" : "degraded";
+      return { about: warningSubject(channel, code), channel, agent: core.agent, state, reason, forMs: 0 };
+    }),
+  );
   const [first] = channels;
   if (first === undefined) return [];
   const { channel, agent } = first;
   const reason = diskProblem();
   const state = reason === undefined ? "connecting" : reason === null ? "ready" : "degraded";
-  return [...channels, { about: storeSubject, channel, agent, state, reason: reason ?? null, forMs: 0 }];
+  return [...channels, ...warnings, { about: storeSubject, channel, agent, state, reason: reason ?? null, forMs: 0 }];
 }
 
 /** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not count. */

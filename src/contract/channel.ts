@@ -41,7 +41,14 @@ export interface Channel {
   report(status: ChannelStatus): void;
   /** Reports a condition that requires an operator while the channel keeps working. Null clears it. `code` is short and
    *  stable. The sentence is shown by /readyz and logged when it changes. Cheap, never throws. */
-  warn(code: string, sentence: string | null): void;
+  warn(code: string, sentence: string | null, options?: WarningOptions): void;
+}
+
+export interface WarningOptions {
+  /** Notifies the responders of the escalation policy when the condition lasts, once, and when it has ended. Only a call
+   *  with null and this option ends it, so that it survives a restart. Make that call also when no warning was reported
+   *  since the start. */
+  readonly escalates?: boolean;
 }
 
 /** Distinguishes the marks that this adapter left at the provider from those of other installations. */

@@ -14,8 +14,8 @@ export const webhookChannel = "escalations";
 
 /** The causes of escalations. `topic`: reported by the platform (its webhook, its configured answer,
  *  mode manual) · `silent`: the customer wrote and gets no response (mode manual) · `held`: a draft or a
- *  message waits for an operator · `channel-down`: a channel does not work, its agent cannot be asked, or the
- *  disk of the store is nearly full · `call`: an abandoned or missed call. */
+ *  message waits for an operator · `channel-down`: a channel does not work, its agent cannot be asked, its
+ *  canary is missing, or the disk of the store is nearly full · `call`: an abandoned or missed call. */
 export const causes = ["topic", "silent", "turn-failed", "held", "channel-down", "cap", "call"] as const;
 export type Cause = (typeof causes)[number];
 

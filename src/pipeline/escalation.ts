@@ -55,7 +55,7 @@ export const heldTrigger = (
   reason: `held as ${code}: ${reason} (see bridgehead inbox list and outbox list)`,
 });
 
-/** The health of a channel with its agent, or of the store. */
+/** The health of a channel with its agent, of one condition that its adapter checks, or of the store. */
 export interface ChannelHealth {
   readonly channel: string;
   readonly agent: string;
@@ -69,11 +69,13 @@ export interface ChannelHealth {
   /** True before the platform has accepted the agent's key since the start. Default: false. */
   readonly isAgentUnknown?: boolean;
   /** The subject, where it is not the channel. For the store, `channel` is the first one. */
-  readonly about?: typeof storeSubject;
+  readonly about?: string;
 }
 
 /** The subject of an escalation about the store. Its channel is one of those that run. */
 export const storeSubject = "store";
+/** The subject of an escalation about a warning of a channel (`Channel.warn`). */
+export const warningSubject = (channel: string, code: string): string => `channel:${channel}:warning:${code}`;
 
 export interface EscalationHooks {
   /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a

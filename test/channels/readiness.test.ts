@@ -1,11 +1,12 @@
 // What readiness, the gauges and stage health say of a channel whose agent cannot be asked.
 
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type AdapterDefinition, defineAdapter } from "bridgehead/contract";
+import { type AdapterDefinition, type Channel, defineAdapter } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { type App, startApp } from "../../src/app.ts";
@@ -21,16 +22,20 @@ import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
 const minute = 60_000;
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-const probe = defineAdapter({
-  name: "probe",
-  contract: 1,
-  config: z.strictObject({}),
-  traits: { attachments: false, conversations: "person", platform: "sms" },
-  create: () => ({}),
-}) as unknown as AdapterDefinition;
+const probe = (created: (channel: Channel) => void, inbound: boolean) =>
+  defineAdapter({
+    name: "probe",
+    contract: 1,
+    config: z.strictObject({}),
+    traits: { attachments: false, conversations: "person", platform: "sms" },
+    create: (channel) => {
+      created(channel);
+      return inbound ? { inbound: { run: (_cursor, signal) => once(signal, "abort").then(() => undefined) } } : {};
+    },
+  }) as unknown as AdapterDefinition;
 
 /** A platform that answers with `status`, or with an agent when that is 200; and the daemon with one channel. */
-async function setUp(first: number, agent: object = {}) {
+async function setUp(first: number, agent: object = {}, inbound = false) {
   const platform = { status: first };
   const server = createServer((_request, response) => {
     response.writeHead(platform.status, { "content-type": "application/json" });
@@ -55,13 +60,15 @@ async function setUp(first: number, agent: object = {}) {
     store: "sqlite:store.db",
   };
   writeFileSync(file, JSON.stringify(text));
-  const loaded = await loadConfig(file, { env: { KEY: "k-1" }, adapters: async () => probe });
+  const created = Promise.withResolvers<Channel>();
+  const adapter = probe(created.resolve, inbound);
+  const loaded = await loadConfig(file, { env: { KEY: "k-1" }, adapters: async () => adapter });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const clock = testClock(true);
   const publicUrl = () => "http://127.0.0.1";
   const app = await startApp({ config: loaded.config, platformUrl: url, clock, log: quiet, publicUrl });
   onTestFinished(() => app.stop(1000));
-  return { app, clock, platform };
+  return { app, clock, platform, channel: await created.promise };
 }
 
 const texts = ({ host, agents }: App) => reportChannels(host, agents).filter(({ notices_only }) => !notices_only);
@@ -118,6 +125,41 @@ it("an inactive agent is ready, is no failure, and is marked for the alerts", as
   const { body } = await metrics.expose();
   expect(body).toContain('bridgehead_channel_asking{channel="texts"} 0');
   expect(body).toContain('bridgehead_channel_inactive{channel="texts"} 1');
+});
+
+it("a warning that escalates opens one escalation when it lasts, and its end closes it", async () => {
+  const { app, clock, channel } = await setUp(200);
+  await expect.poll(() => texts(app)[0]?.not_asking).toBe("the agent has no sms skill");
+  channel.warn("other", "for the operator alone");
+  channel.warn("canary", "a mail did not arrive", { escalates: true });
+  await passes(app, clock, 4 * minute);
+  expect(await states(app)).toEqual([]);
+  await passes(app, clock, 2 * minute);
+  channel.warn("canary", "a mail could not be sent", { escalates: true });
+  await passes(app, clock, 6 * minute);
+  expect(await states(app)).toEqual([["open", "channel texts: a mail did not arrive"]]);
+  channel.warn("canary", null);
+  await app.scheduler.sweep();
+  expect((await states(app))[0]?.[0], "an end that does not escalate").toBe("open");
+  channel.warn("canary", null, { escalates: true });
+  await app.scheduler.sweep();
+  expect((await states(app)).map(([state]) => state)).toEqual(["closed"]);
+});
+
+it("a node that no longer reads a channel forgets which of its warnings escalate", async () => {
+  const { app, clock, channel } = await setUp(200, {}, true);
+  const sources = { isConfirmed: () => true, diskProblem: () => null };
+  const warnings = () => pulsesOf(app.host, clock, sources).filter(({ about }) => about?.includes("warning"));
+  channel.warn("canary", "a mail did not arrive", { escalates: true });
+  expect(warnings()).toMatchObject([{ about: "channel:texts:warning:canary", channel: "texts", state: "degraded" }]);
+  const taken = () => app.db.tx((q) => q.run("UPDATE leases SET holder = 'other' WHERE name = 'channel:texts'"));
+  await expect.poll(taken).toBe(1);
+  const left = () => {
+    clock.forward(minute / 2); // the next renewal of the lease
+    return warnings();
+  };
+  await expect.poll(left).toEqual([]);
+  expect(texts(app)[0]?.state).toBe("standby");
 });
 
 it("a disk that is nearly full is one more subject, whatever the number of channels", async () => {

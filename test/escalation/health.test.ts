@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { healthStage } from "../../src/escalation/trigger/stage.ts";
-import type { ChannelHealth } from "../../src/pipeline/escalation.ts";
+import { type ChannelHealth, warningSubject } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, noticesIn, notifies, policyOf } from "../support/escalation/policy.ts";
@@ -237,6 +237,37 @@ it("does not take an agent for accepted before the platform has answered", async
   expect(await ward.states()).toEqual(["open"]);
   await ward.after(1, { ...well, isAgentUnknown: false });
   expect(await ward.states()).toEqual(["closed"]);
+});
+
+it("is one escalation about a warning of a channel, apart from that of the channel, also across a restart", async () => {
+  const ward = await openWard();
+  const missing = { ...down, about: warningSubject("mail", "canary"), reason: "a mail did not arrive" } as const;
+  const back = { ...missing, ...well } as const;
+  await ward.looks(well, missing);
+  await ward.after(10, well, missing);
+  await ward.after(360, well, missing);
+  expect(await escalationsIn(ward.db)).toMatchObject([
+    { about: "channel:mail:warning:canary", cause: "channel-down", reason: "channel mail: a mail did not arrive" },
+  ]);
+  await notifies(ward.db, (await escalationsIn(ward.db))[0]?.id ?? "", "dora");
+  ward.restarts();
+  await ward.looks(well);
+  await ward.after(10, well, missing);
+  await ward.after(10, well, missing);
+  expect(await ward.states()).toEqual(["open"]);
+  await ward.after(1, well, back);
+  expect(await ward.states()).toEqual(["closed"]);
+  expect(await noticesIn(ward.db)).toContainEqual({
+    kind: "message",
+    text: "Escalation 1 is closed: a warning of channel mail is cleared.",
+  });
+  await ward.looks(down, missing);
+  await ward.after(10, down, missing);
+  expect((await escalationsIn(ward.db)).map(({ about, state }) => [about, state])).toEqual([
+    ["channel:mail:warning:canary", "closed"],
+    ["channel:mail:channel-down", "open"],
+    ["channel:mail:warning:canary", "open"],
+  ]);
 });
 
 it("is one escalation about the disk of the store, apart from those of its channel", async () => {

@@ -12,6 +12,7 @@ import type {
   LogFields,
   MarkOwner,
   SessionFacts,
+  WarningOptions,
 } from "../channel.ts";
 import type { InboundEvent, MessageEvent } from "../events.ts";
 import { type Cursor, channelId, type ExternalId, type SessionId } from "../ids.ts";
@@ -71,6 +72,8 @@ export class RecordingChannel implements Channel {
   readonly statuses: ChannelStatus[] = [];
   /** The last sentence of each `warn` code. */
   readonly warnings = new Map<string, string>();
+  /** The last call of `warn` with `escalates`, by code. Null: the condition was absent. */
+  readonly escalated = new Map<string, string | null>();
   readonly logged: LogLine[] = [];
   readonly #options: RecordingChannelOptions;
   readonly #calls: RecordedCall[] = [];
@@ -168,7 +171,8 @@ export class RecordingChannel implements Channel {
     this.#changed();
   }
 
-  warn(code: string, sentence: string | null): void {
+  warn(code: string, sentence: string | null, { escalates = false }: WarningOptions = {}): void {
+    if (escalates) this.escalated.set(code, sentence);
     if (sentence === null) this.warnings.delete(code);
     else this.warnings.set(code, sentence);
     this.#changed();

@@ -4,7 +4,7 @@ import type { Clock } from "bridgehead/contract";
 import type { Cause } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import { type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
-import { type ChannelHealth, type EscalationTrigger, storeSubject } from "../../pipeline/escalation.ts";
+import { type ChannelHealth, type EscalationTrigger, storeSubject, warningSubject } from "../../pipeline/escalation.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
@@ -158,8 +158,16 @@ export const aboutHealth = (health: ChannelHealth): string =>
 
 function failureOf({ channel, agent, state, reason, agentProblem, about }: ChannelHealth): string {
   if (about === storeSubject) return `the store: ${reason}`;
+  if (about !== undefined) return `channel ${channel}: ${reason}`;
   if (state === "ready") return `agent ${agent} cannot be asked: ${agentProblem}`;
   return `channel ${channel} is ${state}: ${reason ?? "no reason was given"}`;
+}
+
+/** Returns the sentence about the end of an outage. */
+export function recoveryOf(about: string, channel: string): string {
+  if (about === storeSubject) return "the store works again";
+  const isWarning = about.startsWith(warningSubject(channel, ""));
+  return isWarning ? `a warning of channel ${channel} is cleared` : `channel ${channel} works again`;
 }
 
 /** The newest outage of a channel, as recorded. */

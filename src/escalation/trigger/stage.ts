@@ -8,7 +8,7 @@ import type { Answer } from "../../agent/calls.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import { type EscalationHooks, type EscalationTrigger, storeSubject } from "../../pipeline/escalation.ts";
+import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
@@ -32,6 +32,7 @@ import {
   planOutages,
   planTriggers,
   recoveredKey,
+  recoveryOf,
   type Subject,
 } from "./decide.ts";
 import { attemptsOf, loadOutages, loadSubjects, loadUndelivered } from "./rows.ts";
@@ -191,10 +192,10 @@ export class EscalationHandler implements EscalationHooks {
 
 type HealthDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "pulses">;
 
-/** Stage health. Input: the channels that run here with their agents, and the store, at every sweep. Effect: detects a
- *  channel that has been down for too long, or whose agent could not be asked for as long, and one that works again;
- *  likewise the disk of the store. Output: one escalation per outage of the channel; its end, and a notification to its
- *  targets. Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked
+/** Stage health. Input: the channels that run here with their agents and warnings, and the store, at every sweep. Effect:
+ *  detects a channel that has been down for too long, or whose agent could not be asked for as long, and one that works
+ *  again; likewise warnings that escalate, and the disk of the store. Output: one escalation per outage; its end, and a
+ *  notification to its targets. Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked
  *  again. */
 export function healthStage(deps: HealthDeps): TransactionalStage {
   const { clock } = deps;
@@ -220,17 +221,16 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
       if (triggers.length > 0) await openEscalations(q, triggers, deps);
       await addTriggers(
         q,
-        recovered.map(({ row: { id, about } }) => ({
+        recovered.map(({ row: { id, about }, channel }) => ({
           key: recoveredKey(id),
           escalation: id,
           source: "ours",
-          detail: `the ${about === storeSubject ? "store" : "channel"} works again`,
+          detail: recoveryOf(about, channel),
         })),
       );
       for (const { row, channel } of recovered) {
         if (!(await close(q, row, "recovery", deps))) continue;
-        const what = row.about === storeSubject ? "the store" : `channel ${channel}`;
-        const text = `Escalation ${row.number} is closed: ${what} works again.`;
+        const text = `Escalation ${row.number} is closed: ${recoveryOf(row.about, channel)}.`;
         const id = newId(clock.now());
         await notifyTargets(q, row, { id, kind: "message", subject: "recovered", text }, "all");
       }

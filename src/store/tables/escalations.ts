@@ -8,7 +8,8 @@ export interface EscalationRow {
   readonly id: string;
   /** Number for commands such as "ok 417". Increasing, with possible gaps. */
   readonly number: number;
-  /** `conversation:<id>`, `channel:<id>:<cause>` or `agent:<name>:<what it named>`. */
+  /** `conversation:<id>`, `channel:<id>:<cause>`, `channel:<id>:warning:<code>`, `agent:<name>:<what it named>` or
+   *  `store`. */
   readonly about: string;
   readonly conversation: string | null;
   readonly channel: string;

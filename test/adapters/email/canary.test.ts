@@ -53,6 +53,15 @@ describeReal("the canary", missing, () => {
     expect(warned.has(channel)).toBeUndefined();
   });
 
+  it("reports after a restart that it had come back, in case that the process before could not", async () => {
+    const channel = recordingChannel();
+    const back = { tokens: ["0".repeat(24)], begunAt: Date.now(), isSent: true, isBack: true };
+    await channel.secrets.write(`canary/${channel.id}`, JSON.stringify(back));
+    boxes.open(settings("50m"), {}, channel, boxes.fresh());
+    await ready(channel);
+    await channel.until("the report", (c) => c.escalated.get("canary") === null);
+  });
+
   it("raises a warning when it does not come back in time, and clears it when it does", async () => {
     const before = smtp.accepted.length;
     const box = boxes.fresh();
@@ -60,8 +69,10 @@ describeReal("the canary", missing, () => {
     boxes.open(settings("500ms"), {}, channel, box);
     await sent(before + 1);
     await expect.poll(() => warned.has(channel)).toMatch(/did not arrive within/);
+    expect(channel.escalated.get("canary")).toBe(warned.has(channel));
     await boxes.dovecot.deliver(box, newest());
     await expect.poll(() => warned.has(channel)).toBeUndefined();
+    expect(channel.escalated.get("canary")).toBeNull();
     expect(smtp.accepted).toHaveLength(before + 1);
   });
 

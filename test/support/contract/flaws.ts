@@ -68,7 +68,7 @@ export const methods = (channel: Channel): Channel => ({
   identity: () => channel.identity(),
   secrets: channel.secrets,
   report: (status) => channel.report(status),
-  warn: (code, sentence) => channel.warn(code, sentence),
+  warn: (...given) => channel.warn(...given),
 });
 
 type Send = (draft: never, attempt: Attempt) => Promise<SendOutcome>;
