@@ -186,7 +186,11 @@ export const escalation = z.strictObject({
     .describe(
       "What is escalated? topic: the platform requests it; silent: a message has no answer; held: a message or reply waits for an operator; call: a call was abandoned or missed. CAUSES THAT ARE NOT LISTED NOTIFY NO RESPONDER.",
     ),
-  down_after: duration.prefault("10m").describe("How long may a channel be down before responders are notified?"),
+  down_after: duration
+    .prefault("10m")
+    .describe(
+      "How long may a channel be down before responders are notified? Also applies to an agent that cannot be asked, because its key is rejected or its settings were never read, to a missing canary, and to a disk of the store that is nearly full.",
+    ),
   poll: span.prefault("5m").describe("How often is the mode of a conversation polled, where no webhook reports it?"),
   poll_open: span.prefault("20s").describe("How often is it polled while the conversation is escalated?"),
   platform_webhook: platformWebhook
