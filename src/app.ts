@@ -39,6 +39,7 @@ import { type Installation, identifyInstallation, installationWarning } from "./
 import { dropLease, endLeases } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
 import { RateReserve, rateOf } from "./store/rates.ts";
+import { StoreCheck } from "./store/sqlite/check.ts";
 import { lockStore } from "./store/sqlite/lock.ts";
 import { openSqlite } from "./store/sqlite.ts";
 import { reconsiderEscalations } from "./store/tables/escalations.ts";
@@ -174,6 +175,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 export class App {
   readonly db: Database;
   readonly installation: Installation;
+  readonly check: StoreCheck;
   readonly scheduler: Scheduler;
   readonly host: Host;
   /** What the listener serves under /platform/ and /escalations/. */
@@ -207,6 +209,7 @@ export class App {
     this.#unlock = store.unlock;
     const core = { db, clock, log, node: `${config.node}/${newToken(6)}`, timing };
     this.#core = core;
+    this.check = new StoreCheck(core);
     this.#hasResponders = hadTargets || config.escalation !== null;
     db.observe((report) => {
       reportCommit(report, log, statistics);
@@ -255,6 +258,7 @@ export class App {
   /** Called once. Closes the store when the channels cannot be started. */
   async start(): Promise<void> {
     try {
+      await this.check.begin();
       await this.#apply(this.#config);
     } catch (error) {
       await this.#close();
@@ -285,6 +289,7 @@ export class App {
     this.#lives.abort();
     await Promise.all(this.#running);
     if (this.db.kind === "postgres") await this.#leave();
+    await this.check.end();
     await this.#close();
   }
 

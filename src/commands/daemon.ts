@@ -110,6 +110,7 @@ export class Daemon {
       const options = { ...heartbeat, timeout: timing.upkeep.heartbeat, clock, log, ready, statistics };
       tasks.start("heartbeat", (signal) => beat(options, signal));
     }
+    tasks.start("store-check", (signal) => app.check.run(signal), { restart: "never" });
     tasks.start("generation", (signal) => this.#keepGeneration(signal));
     tasks.start("retention", (signal) => this.#keepRetention(signal));
     if (notifier.watchdogMs === null) return;

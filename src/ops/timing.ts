@@ -366,6 +366,9 @@ const table = {
     maintenancePause: 20,
     /** Interval at which the generation of the store advances. */
     generation: minute,
+    /** After an unclean end the store's file is checked this long after READY, for at most the longer time. */
+    storeCheckDelay: 30 * second,
+    storeCheckLongest: 10 * minute,
     /** A store that was replaced is reported for this long, even when nothing is held. */
     storeChanged: day,
   },

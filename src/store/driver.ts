@@ -139,6 +139,12 @@ export interface TxOptions {
 /** Receives each commit of a store when it is on disk, for the log and the metrics. Must not throw. */
 export type StoreObserver = (report: CommitReport) => void;
 
+/** Result of `Database.check`. */
+export type FileCheck =
+  | { readonly kind: "sound" }
+  | { readonly kind: "damaged"; readonly problem: string }
+  | { readonly kind: "unfinished"; readonly reason: string };
+
 export interface Database {
   readonly kind: "sqlite" | "postgres";
   /** Runs `work` in a transaction and resolves after the commit is on disk. An exception rolls it back and is rethrown.
@@ -157,9 +163,12 @@ export interface Database {
   maintain(): Promise<boolean>;
   /** Registers a listener that is called when another node has announced new work. */
   onWake(listener: () => void): void;
-  /** Returns a sentence about damage that a statement has met since the file was opened; null without any. The rest of the
+  /** Returns a sentence about damage that a statement or `check` has met since the file was opened; null without any. The rest of the
    *  file may still be usable, so a probe can succeed. PostgreSQL: null. */
   damage(): string | null;
+  /** Checks the pages of the whole SQLite file in a process of its own, for at most `longestMs` and until the signal
+   *  aborts, while statements continue. `damage` reports what it finds. PostgreSQL: nothing to do. Never rejects. */
+  check(longestMs: number, signal: AbortSignal): Promise<FileCheck>;
   /** Sets the observer. Called once, by the daemon; a store of a command has none. */
   observe(observer: StoreObserver): void;
   /** Notifies the other nodes when this transaction commits. */

@@ -4,7 +4,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { Pool, type PoolClient } from "pg";
 import { systemClock } from "../ops/clock.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import type { Database, Query, StoreObserver, TxOptions } from "./driver.ts";
+import type { Database, FileCheck, Query, StoreObserver, TxOptions } from "./driver.ts";
 import { NeedsSavepoints, PostgresConnection, transient } from "./postgres/connection.ts";
 import { JointTransactions } from "./postgres/joint.ts";
 import { WakeListener } from "./postgres/listener.ts";
@@ -174,6 +174,10 @@ class PostgresDatabase implements Database {
 
   damage(): null {
     return null;
+  }
+
+  async check(): Promise<FileCheck> {
+    return { kind: "sound" };
   }
 
   observe(observer: StoreObserver): void {

@@ -8,6 +8,7 @@ import { createPrivateFile } from "../ops/private-file.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { type Database, type DeferredRows, dialect, type Query, type Value } from "./driver.ts";
 import { LaneLeases } from "./lanes.ts";
+import { checkFile } from "./sqlite/check.ts";
 import { Commits } from "./sqlite/commits.ts";
 import { damaged, isDamage, isDamagedStore } from "./sqlite/damaged.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
@@ -162,6 +163,12 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       return result;
     },
     damage: () => damage,
+    async check(longestMs, signal) {
+      if (file === ":memory:") return { kind: "sound" };
+      const result = await checkFile(file, longestMs, signal);
+      if (result.kind === "damaged") notice(damaged(file, result.problem));
+      return result;
+    },
     maintain: () =>
       commits.run(
         async () => {

@@ -165,6 +165,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
     onWake: () => undefined,
     observe: () => undefined,
     damage: () => null,
+    check: async () => ({ kind: "sound" }),
     wake: async () => undefined,
     maintain: async () => false,
     close: async () => undefined,

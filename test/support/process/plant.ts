@@ -38,6 +38,7 @@ const haste = 75;
 
 const circumstances: { readonly [name: string]: Plant } = {
   "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
+  "quick-store-check": timed({ upkeep: { storeCheckDelay: 10 } }),
   "quick-start-timeout": timed({ startup: { extensionEvery: 10 } }),
   /** A lease that hardly holds one call. */
   "short-lease": timed({ ask: { rateWait: 0, read: 500, leaseMargin: 500 } }),
