@@ -68,7 +68,7 @@ const embedded = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      "Which file stores the conversations of the embedded platform? (relative to this file) Default: platform.db, beside the store.",
+      "Which file stores the conversations of the embedded platform? (relative to this file) Default: platform.db, next to the store.",
     ),
   listen: listen
     .prefault("127.0.0.1:0")
