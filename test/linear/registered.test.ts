@@ -29,9 +29,15 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/platform/brain/model.ts#isModelFailure",
     "adapters/email/parse/headers.ts#identity",
     "src/escalation/alarm/decide.ts#alarmOf",
-    ...["aboutConversation", "aboutAgent", "planTriggers", "judgeHealth", "planOutages", "recoveredKey"].map(
-      (name) => `src/escalation/trigger/decide.ts#${name}`,
-    ),
+    ...[
+      "aboutConversation",
+      "aboutAgent",
+      "planTriggers",
+      "judgeHealth",
+      "planOutages",
+      "recoveryOf",
+      "recoveredKey",
+    ].map((name) => `src/escalation/trigger/decide.ts#${name}`),
     "src/escalation/trigger/rows.ts",
     "adapters/email/imap/connection.ts#privateCa",
     "adapters/email/providers.ts#providerOf",
