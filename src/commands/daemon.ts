@@ -50,13 +50,14 @@ export class Daemon {
   readonly #service: Service;
   /** URL of the listener itself. */
   readonly #url: string;
-  /** Gives the embedded platform the agents of a configuration. Rejects when one is invalid. */
-  readonly #redefine: (config: Config) => Promise<void>;
+  /** Gives the embedded platform the agents of a configuration, and returns a function that gives it the earlier ones
+   *  again, as they were read. Rejects when one is invalid. */
+  readonly #redefine: (config: Config) => Promise<() => void>;
   /** The configuration as last loaded. */
   #config: Config;
   readonly #logLevels: LogLevels;
 
-  constructor(app: App, service: Service, url: string, redefine: (config: Config) => Promise<void>) {
+  constructor(app: App, service: Service, url: string, redefine: (config: Config) => Promise<() => void>) {
     this.#app = app;
     this.#service = service;
     this.#url = url;
@@ -206,9 +207,7 @@ export class Daemon {
       }
       const secrets = secretValues(next.config);
       log.setSecrets([...secretValues(this.#config), ...secrets]);
-      // First, because the app reads the settings of its new agents with the new keys.
-      await this.#redefine(next.config);
-      const restart = await this.#app.reload(next.config).catch((error: unknown) => this.#restoreAgents(error));
+      const restart = await this.#apply(next.config);
       this.#config = next.config;
       log.setSecrets(secrets);
       this.#logLevels.reset();
@@ -223,16 +222,18 @@ export class Daemon {
     }
   }
 
-  /** Gives the embedded platform the agents of the running configuration again, because the running clients have their
-   *  keys. Rejects with the error of the reload. */
-  async #restoreAgents(error: unknown): Promise<never> {
+  /** Replaces what the configuration has changed. Returns the keys that take effect at the next restart. After an error
+   *  everything is as before. */
+  async #apply(next: Config): Promise<readonly string[]> {
+    // First, because the app reads the settings of its new agents with the new keys.
+    const restoreAgents = await this.#redefine(next);
     try {
-      await this.#redefine(this.#config);
-    } catch (cause) {
-      const message = "reloading failed, and so did restoring the agents of the embedded platform";
-      throw new AggregateError([error, cause], message, { cause });
+      return await this.#app.reload(next);
+    } catch (error) {
+      // The running clients have the keys of the earlier agents.
+      restoreAgents();
+      throw error;
     }
-    throw error;
   }
 
   #noteReload(outcome: ReloadOutcome): void {

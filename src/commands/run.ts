@@ -101,7 +101,7 @@ async function serve(service: Service, parts: RunningParts): Promise<void> {
   });
   parts.app = app;
   parts.webConsole = await serveConsole(app, config, log, timing);
-  const redefine = async (next: Config) => parts.platform?.redefine(await embeddedAgents(next));
+  const redefine = async (next: Config) => parts.platform?.redefine(await embeddedAgents(next)) ?? (() => {});
   await new Daemon(app, service, listener.url, redefine).run();
   await notifier.stopping();
 }

@@ -98,7 +98,8 @@ export async function startPlatform(options: PlatformOptions) {
       await Promise.all([turns.idle(), library.idle()]);
       store.close();
     };
-    /** Replaces the agents. Requests in progress are finished with the earlier definitions. */
+    /** Replaces the agents. Requests in progress are finished with the earlier definitions. Returns a function that puts
+     *  the earlier ones in place again. */
     const redefine = (agents: readonly AgentDefinition[]) => roster.redefine(agents);
     return { port, redefine, close, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}` };
   } catch (error) {

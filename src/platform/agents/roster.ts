@@ -60,10 +60,22 @@ export class Roster {
     return this.#brains.get(id);
   }
 
-  /** Replaces the agents of the files. Answers that are being written use the earlier definition. */
-  redefine(fromFiles: readonly AgentDefinition[]): void {
-    this.#fromFiles = fromFiles.map((agent) => this.#seeded(agent));
-    this.#load();
+  /** Replaces the agents of the files. Answers that are being written use the earlier definition. Returns a function that
+   *  puts the earlier agents in place again; an error does so as well. */
+  redefine(fromFiles: readonly AgentDefinition[]): () => void {
+    const earlier = this.#fromFiles;
+    const restore = () => {
+      this.#fromFiles = earlier;
+      this.#load();
+    };
+    try {
+      this.#fromFiles = fromFiles.map((agent) => this.#seeded(agent));
+      this.#load();
+    } catch (error) {
+      restore();
+      throw error;
+    }
+    return restore;
   }
 
   #seeded(agent: AgentDefinition): AgentDefinition {

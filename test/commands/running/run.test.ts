@@ -85,12 +85,17 @@ it("continues when a reload fails, applies the next valid one, and still exits c
   expect(said()).not.toContain("a defect");
 });
 
-it("keeps the keys of the embedded platform when a reload fails", async () => {
+const model = { url: "http://127.0.0.1:9/v1", name: "some-model" };
+
+it.each([
+  ["in the configuration", { model, platform: "embedded" }],
+  ["in a file of their own", { platform: { url: "embedded", embedded: { agents: "agents.yaml" } } }],
+])("keeps the agents of the embedded platform, defined %s, when a reload fails", async (_where, platform) => {
   const configured = (key: string, channel: object) => ({
     key,
+    "agents.yaml": { organization: { name: "Acme", key: "an-organization" }, agents: { support: { key, model } } },
     "bridgehead.yaml": {
-      platform: "embedded",
-      model: { url: "http://127.0.0.1:9/v1", name: "some-model" },
+      ...platform,
       agents: { support: { key: "${file:key}" } },
       channels: { office: { adapter: "./probe.mjs", agent: "support", ...channel } },
       http: { listen: "127.0.0.1:0" },
