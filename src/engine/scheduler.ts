@@ -74,8 +74,8 @@ export class Scheduler {
   /** Runs one sweep for all due work, and releases work that this process could not finish. Returns false
    *  when the transaction fails. */
   async sweep(): Promise<boolean> {
-    // A doubtful claim that was rolled back may have been claimed again under the same token. It is
-    // released only after that lease is over too.
+    // The server may commit a claim after its connection was lost. A release before that would find nothing, and this
+    // process could not claim the lane again.
     const over = this.#doubtful.filter((one) => one.left() < -this.#timing.claimInDoubt);
     const released = new Set([...this.#abandoned, ...over]);
     try {

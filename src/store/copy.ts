@@ -303,7 +303,7 @@ async function copyMeta(source: Database, q: Query): Promise<void> {
     );
 }
 
-/** Copied numbers do not advance the sequences: those of identity columns, and that of escalations. */
+/** Copied numbers do not advance the sequences: those of identity columns, of escalations, and of tokens. */
 async function continueSequences(q: Query): Promise<void> {
   const tables = await q.all<{ name: string }>(
     `SELECT table_name AS name FROM information_schema.columns
@@ -312,4 +312,5 @@ async function continueSequences(q: Query): Promise<void> {
   for (const { name } of tables)
     await q.all(`SELECT setval(pg_get_serial_sequence('${name}', 'id'), GREATEST(MAX(id), 1)) FROM ${name}`);
   await q.all("SELECT setval('escalation_numbers', GREATEST(MAX(number), 1)) FROM escalations");
+  await q.all("SELECT setval('lane_tokens', GREATEST(MAX(token), 1)) FROM lanes");
 }

@@ -109,7 +109,7 @@ export function claimsOf(direction: Direction, columns: string, joins: string) {
     lease: (closed: ClosedLanes) =>
       `WITH free ${locked(allLanes, closed)}, exempted ${locked(exemptLanes, closed)}
      , leased AS (
-       UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $4
+       UPDATE lanes SET holder = $2, token = nextval('lane_tokens'), lease_until = now_ms() + $4
        WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender
      )
      SELECT leased.*, noted FROM leased RIGHT JOIN (

@@ -1,7 +1,7 @@
-// Lanes: one direction of one conversation, processed strictly in order by the lease holder. Claiming a
-// lease issues a new fencing token, and every later write checks the token. A holder whose lease was
-// taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in memory
-// (`LaneLeases`), because one process owns the store.
+// Lanes: one direction of one conversation, processed strictly in order by the lease holder. Claiming a lease issues a
+// new fencing token, and every later write checks the token. No token is issued twice, not even after a rollback. A
+// holder whose lease was taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in
+// memory (`LaneLeases`), because one process owns the store.
 
 import type { Clock } from "bridgehead/contract";
 import { noteDue, type Query, touch, type Work } from "./driver.ts";

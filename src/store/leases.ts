@@ -57,7 +57,7 @@ export async function leaseIdleLane(
     return { lane, conversation, channel: row.channel, token, sender: "" };
   }
   const row = await q.one<{ channel: string; token: number }>(
-    `UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $3
+    `UPDATE lanes SET holder = $2, token = nextval('lane_tokens'), lease_until = now_ms() + $3
      WHERE id = $1 AND lease_until <= now_ms() AND (holder IS NULL OR holder <> $2) AND ${isIdle}
      RETURNING channel, token`,
     lane,

@@ -7,8 +7,16 @@ import { moveCursor } from "../../src/pipeline/accept/rows.ts";
 import { leaseTurns } from "../../src/pipeline/ask/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { findDue } from "../../src/store/due.ts";
-import { guardLease, type Lease, LeaseLost, nextSeq, refreshLane, releaseLane } from "../../src/store/lanes.ts";
-import { dropLease, endLeases, takeLease } from "../../src/store/leases.ts";
+import {
+  abandonLane,
+  guardLease,
+  type Lease,
+  LeaseLost,
+  nextSeq,
+  refreshLane,
+  releaseLane,
+} from "../../src/store/lanes.ts";
+import { dropLease, endLeases, leaseIdleLane, takeLease } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
@@ -97,6 +105,23 @@ onEachDatabase((newDatabase) => {
     const [held] = await db.tx((q) => leaseTurns(waiting(q), claim));
     expect(held?.head?.turn.id).toBe("t");
     expect(held?.deadline.left()).toBe(minute - now);
+  });
+
+  it.each([
+    ["due work", ["t"], async (q: Query, node: string) => (await leaseLanes(q, "in", "c", node, minute, 1))[0] ?? null],
+    ["a poll", [], (q: Query, node: string) => leaseIdleLane(q, "k", node, minute)],
+  ] as const)("a claim of %s that was rolled back releases no later lease", async (_work, turns, claim) => {
+    const db = await withTurns(newDatabase, turns);
+    const lost: Lease[] = [];
+    const outage = db.tx(async (q) => {
+      lost.push(...[(await claim(q, "n")) ?? []].flat());
+      throw new Error("Connection terminated unexpectedly");
+    });
+    await expect(outage).rejects.toThrow("terminated");
+    const later = await db.tx((q) => claim(q, "other"));
+    expect([lost.length, later?.lane]).toEqual([1, "k/in"]);
+    for (const lease of lost) await db.tx((q) => abandonLane(q, lease));
+    if (later) await db.tx((q) => guardLease(q, later));
   });
 
   describe("announced lanes", () => {

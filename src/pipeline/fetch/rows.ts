@@ -15,6 +15,8 @@ export interface Fetch {
   readonly ref: string;
   /** Number of attempts, including this one. */
   readonly attempts: number;
+  /** When the claim expires, by the database's clock. */
+  readonly until: number;
 }
 
 /** Claims up to `limit` attachments of a channel for `leaseMs`, longest due first, and counts the
@@ -35,7 +37,7 @@ export async function claimFetches(
        FOR UPDATE SKIP LOCKED -- only: postgres
      )
      UPDATE attachments SET holder = $2, attempts = attempts + 1, due_at = now_ms() + $3
-     WHERE (event, position) IN (SELECT event, position FROM picked) RETURNING event, position, size, ref, attempts`,
+     WHERE (event, position) IN (SELECT event, position FROM picked) RETURNING event, position, size, ref, attempts, due_at AS until`,
     channel,
     holder,
     leaseMs,
@@ -74,7 +76,14 @@ async function change(q: Query, fetch: Fetch, set: string, ...values: (string | 
   if (changed !== 1) throw new LeaseLost(`attachment ${event}/${position}`);
 }
 
-/** Abandons the claim without an outcome. When it expires, any process may claim the attachment, including this one. */
-export async function abandonFetch(q: Query, { event, position, attempts }: Fetch): Promise<void> {
-  await q.write(`UPDATE attachments SET holder = NULL WHERE ${mine}`, event, position, attempts);
+/** Abandons the claim without an outcome. When it expires, any process may claim the attachment, including this one. A
+ *  claim that was rolled back may have been followed by one with the same number, which ends later. */
+export async function abandonFetch(q: Query, { event, position, attempts, until }: Fetch): Promise<void> {
+  await q.write(
+    `UPDATE attachments SET holder = NULL WHERE ${mine} AND due_at <= $4`,
+    event,
+    position,
+    attempts,
+    until,
+  );
 }

@@ -225,6 +225,10 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_live ON sessions (conversation) WHERE state <> 'closed';
 CREATE INDEX sessions_node ON sessions (node) WHERE state = 'open';
 
+-- The fencing tokens of the leases of lanes. A claim that is rolled back uses its token up: its holder may not know of the
+-- rollback, and must not release a later lease of the same number.
+CREATE SEQUENCE lane_tokens; -- only: postgres
+
 CREATE TABLE lanes (
   id TEXT PRIMARY KEY,
   conversation TEXT NOT NULL REFERENCES conversations (id),

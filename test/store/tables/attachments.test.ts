@@ -1,7 +1,14 @@
 // Attachments whose bytes are elsewhere: who may fetch them, and what becomes of the claim.
 
 import { describe, expect, it } from "vitest";
-import { abandonFetch, claimFetches, endFetch, keepFetched, postponeFetch } from "../../../src/pipeline/fetch/rows.ts";
+import {
+  abandonFetch,
+  claimFetches,
+  endFetch,
+  type Fetch,
+  keepFetched,
+  postponeFetch,
+} from "../../../src/pipeline/fetch/rows.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { LeaseLost } from "../../../src/store/lanes.ts";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -25,6 +32,7 @@ async function announced(db: Database, count: number): Promise<void> {
 
 const claim = (db: Database, holder: string, limit = 10, leaseMs = 60_000) =>
   db.tx((q) => claimFetches(q, "c", holder, leaseMs, limit));
+const until: unknown = expect.any(Number);
 const due = (db: Database) => db.read((q) => dueChannels(q, "attachments"));
 
 onEachDatabase((newDatabase) => {
@@ -74,7 +82,7 @@ onEachDatabase((newDatabase) => {
         ]),
       );
       const again = await claim(db, "a");
-      expect(again).toEqual([{ ...later, attempts: 2 }]);
+      expect(again).toEqual([{ ...later, attempts: 2, until }]);
       await expect(db.tx((q) => endFetch(q, later, "stale"))).rejects.toThrow(LeaseLost);
     });
 
@@ -85,10 +93,27 @@ onEachDatabase((newDatabase) => {
       if (!fetch) throw new Error("nothing was claimed");
       expect(await claim(db, "a")).toEqual([]);
       await db.tx((q) => abandonFetch(q, fetch));
-      expect(await claim(db, "a", 1, -1)).toEqual([{ ...fetch, attempts: 2 }]);
+      expect(await claim(db, "a", 1, -1)).toEqual([{ ...fetch, attempts: 2, until }]);
       await db.tx((q) => abandonFetch(q, fetch));
       expect(await claim(db, "a"), "an old claim lets go of nothing").toEqual([]);
-      expect(await claim(db, "b")).toEqual([{ ...fetch, attempts: 3 }]);
+      expect(await claim(db, "b")).toEqual([{ ...fetch, attempts: 3, until }]);
+    });
+
+    it("stay with the later claim when one with the same number was rolled back", async () => {
+      const db = await fresh(newDatabase);
+      await announced(db, 1);
+      const lost: Fetch[] = [];
+      const outage = db.tx(async (q) => {
+        lost.push(...(await claimFetches(q, "c", "a", -1, 1)));
+        throw new Error("Connection terminated unexpectedly");
+      });
+      await expect(outage).rejects.toThrow("terminated");
+      await claim(db, "b");
+      for (const fetch of lost) await db.tx((q) => abandonFetch(q, fetch));
+      expect(lost).toEqual([expect.objectContaining({ attempts: 1 })]);
+      expect(await db.read((q) => q.all("SELECT holder, attempts FROM attachments"))).toEqual([
+        { holder: "b", attempts: 1 },
+      ]);
     });
   });
 });
