@@ -46,6 +46,7 @@ export default defineAdapter({
     const provider = definitionOf(settings).create({ channel, accept }, settings, blockOf(settings));
     return {
       outbound: {
+        ...ownAddress(settings),
         compose: (reply) => compose(settings, provider.limits, reply),
         ...countedSends<TextDraft>(provider.atOnce, async (draft, attempt) => {
           const text = readDraft(draft);
@@ -81,6 +82,12 @@ function numberOf(settings: SmsConfig): ExclusiveResource[] {
   if (service === undefined) return [];
   const name = `the messaging service ${service}`;
   return [{ id: `sms:${carrier}/service/${service}`, name, key: ["messaging_service"] }];
+}
+
+/** An opt-out applies to the number that it was sent to. A messaging service selects the number, and providers apply an
+ *  opt-out to all of them. */
+function ownAddress({ number, messaging_service: service }: SmsConfig): { readonly ownAddress?: string } {
+  return number === undefined || service !== undefined ? {} : { ownAddress: number };
 }
 
 const alphabets = { gsm7: "GSM-7", ucs2: "UCS-2" } as const;

@@ -15,6 +15,7 @@ import type { Core } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
+import { noteDefaultAddress } from "../store/tables/suppressions.ts";
 import { type ChannelState, createChannel, isUp } from "./channel.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
@@ -246,7 +247,10 @@ export class Host {
           );
       }
       await this.#core.db.tx(async (q) => {
-        for (const id of built.keys()) await ensureChannel(q, id);
+        for (const [id, { adapter }] of built) {
+          await ensureChannel(q, id);
+          await noteDefaultAddress(q, id, adapter.outbound?.ownAddress ?? null);
+        }
       });
     } catch (error) {
       await Promise.all([...built.values()].map((channel) => channel.close()));

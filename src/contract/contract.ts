@@ -144,6 +144,10 @@ export interface Outbound<Draft extends Json = Json> {
   /** The maximum total size in bytes of the files of one reply, as this channel is configured. The core
    *  never passes more. Default: 25 MiB. */
   readonly attachmentLimit?: number;
+  /** The channel's default address, on a channel whose people opt out of single addresses of ours: a STOP that was sent to
+   *  one of them (`MessageEvent.via`), and a provider's report of it (`opted-out`), suppresses messages from that address.
+   *  Absent: an opt-out applies to the whole channel. */
+  readonly ownAddress?: string;
   /** Renders the agent's Markdown when that is too slow for `compose`, for instance in a worker thread.
    *  The core calls it outside any transaction before it stores the answer, and stores the result with
    *  the answer. `compose` receives the result as `Reply.rendered`. It must return within a few seconds

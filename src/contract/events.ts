@@ -70,7 +70,8 @@ export interface HandledBefore {
   readonly reason: string;
 }
 
-/** `stop` suppresses the sender's address on this channel until `start`. `help` changes no state. */
+/** `stop` suppresses the sender's address on this channel until `start`; where `Outbound.ownAddress` is given, for messages
+ *  from the address of ours that it was sent to. `help` changes no state. */
 export interface Consent {
   readonly word: "stop" | "start" | "help";
   /** True for a keyword that is also an everyday message (ALTA, ANMELDEN). As `start` it counts only for

@@ -3,6 +3,7 @@
 import type { Adapter, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
+import { allOwn } from "../store/tables/suppressions.ts";
 import type { EscalationHooks } from "./escalation.ts";
 
 export interface ChannelRules extends Rules {
@@ -59,6 +60,11 @@ export interface ChannelRuntime {
    *  `Line` was built with. */
   report(problem: string | null): void;
 }
+
+/** Returns our address to which a consent applies that was given to `via` (null: the default); `allOwn` where it applies to
+ *  the whole channel. */
+export const consentAddress = ({ outbound }: Pick<ChannelRuntime, "outbound">, via: string | null): string =>
+  outbound?.ownAddress === undefined ? allOwn : (via ?? outbound.ownAddress);
 
 /** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings were read yet. */
 export const skillOf = (line: ChannelRuntime): ChannelSettings | null =>

@@ -39,7 +39,7 @@ it("names a person by a message or by an address, and lists who gets nothing wit
   expect(await run("add", "Bert@Example.org", "--channel", "mail")).toMatchObject({ code: exitCodes.ok });
   await db.tx((q) => suppress(q, "mail", "carl@example.org", "the person said STOP (event 1)"));
   const { out } = await run("list", "--channel", "mail");
-  expect(out.split("\n")[0]).toMatch(/^ADDRESS +CHANNEL +SINCE \(UTC\) +AGO +BY +REASON$/);
+  expect(out.split("\n")[0]).toMatch(/^ADDRESS +CHANNEL +OUR ADDRESS +SINCE \(UTC\) +AGO +BY +REASON$/);
   expect(out).toMatch(/^anna@example\.org .*operator +opted out by dora: asked by phone$/m);
   expect(out).toMatch(/^bert@example\.org .*operator +opted out by dora$/m);
   expect(out).toMatch(/^carl@example\.org .*stop +the person said STOP \(event 1\)$/m);

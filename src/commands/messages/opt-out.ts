@@ -4,6 +4,7 @@
 import { loadChannel } from "../../config/index.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import {
+  type Lifted,
   listOptOuts,
   type OptedOut,
   type OptOut,
@@ -12,7 +13,7 @@ import {
   senderOf,
   undoOptOut,
 } from "../../store/operators/opt-outs.ts";
-import { hashPrefix } from "../../store/tables/suppressions.ts";
+import { allOwn, hashPrefix } from "../../store/tables/suppressions.ts";
 import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { addressFor, wantedForm } from "../start.ts";
 import { load, useStore, withStore } from "../store/open.ts";
@@ -85,8 +86,10 @@ const addedText = ({ channel, address, waiting, earlier }: OptedOut): string =>
     waiting === 0 ? "" : `; replies that wait and are dropped: ${waiting}`
   }`;
 
-const removedText = ({ channel, address, reason }: { channel: string; address: string; reason: string }): string =>
-  `${address} gets messages from channel ${channel} again (was: ${clean(reason)})`;
+const removedText = ({ channel, address, reason, stays }: Lifted): string =>
+  `${address} gets messages from channel ${channel} again (was: ${clean(reason)})${
+    stays.length === 0 ? "" : `, except from ${stays.join(", ")}, which it opted out of`
+  }`;
 
 const columns: readonly ListColumn<OptOut>[] = [
   {
@@ -95,6 +98,7 @@ const columns: readonly ListColumn<OptOut>[] = [
     flexible: true,
   },
   { head: "CHANNEL", cell: ({ channel }) => channel },
+  { head: "OUR ADDRESS", cell: ({ own_address }) => (own_address === allOwn ? "all" : own_address) },
   ...timeColumns<OptOut>("SINCE", ({ updated_at }) => updated_at),
   { head: "BY", cell: ({ source }) => source },
   { head: "REASON", cell: ({ reason }) => reason, flexible: true },

@@ -5,7 +5,7 @@ import { html } from "hono/html";
 import { type EventHistory, eventHistory } from "../../store/operators/history.ts";
 import { type Fate, messageFate } from "../../store/operators/inbox.ts";
 import { optOut, senderOf } from "../../store/operators/opt-outs.ts";
-import { suppression } from "../../store/tables/suppressions.ts";
+import { allOwn, type Suppression, suppressionsOf } from "../../store/tables/suppressions.ts";
 import {
   type ConsoleContext,
   type ConsoleEnv,
@@ -37,7 +37,7 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
       return {
         event: found,
         fate: await messageFate(q, id),
-        suppressed: found && sender !== null ? await suppression(q, found.channel, sender) : null,
+        suppressed: found && sender !== null ? await suppressionsOf(q, found.channel, sender) : [],
       };
     });
     if (event === undefined) return notFound(c, `There is no message ${id}.`);
@@ -82,7 +82,12 @@ async function optOutSender(context: ConsoleContext, id: number, reason: string)
   return null;
 }
 
-const facts = (event: EventHistory, fate: Fate, suppressed: string | null): Markup =>
+/** Returns why the sender gets nothing, from which of our addresses; null when it does. */
+const suppressedText = (suppressed: readonly Suppression[]): string | null =>
+  suppressed.map(({ own_address: own, reason }) => (own === allOwn ? reason : `from ${own}: ${reason}`)).join("; ") ||
+  null;
+
+const facts = (event: EventHistory, fate: Fate, suppressed: readonly Suppression[]): Markup =>
   factList([
     ["From", event.sender ?? "unknown"],
     ["Channel", event.channel],
@@ -92,7 +97,7 @@ const facts = (event: EventHistory, fate: Fate, suppressed: string | null): Mark
       "State",
       html`<span class="badge ${event.state === "failed" ? "bad" : "off"}">${event.state}</span> ${event.code ?? ""}`,
     ],
-    ["Sender gets nothing", suppressed],
+    ["Sender gets nothing", suppressedText(suppressed)],
     ["Result", fate.state === "unanswered" ? html`not answered: ${fate.reason ?? ""}` : fate.state],
     [
       "Conversation",
@@ -104,8 +109,9 @@ const facts = (event: EventHistory, fate: Fate, suppressed: string | null): Mark
 function actions(
   c: Parameters<typeof form>[0],
   { id, kind, sender, state }: EventHistory,
-  suppressed: string | null,
+  suppressed: readonly Suppression[],
 ): Markup {
+  const isOptedOut = suppressed.some(({ own_address: own }) => own === allOwn);
   const to = `/messages/${id}/act`;
   const field = (name: string) => html`<input type="hidden" name="action" value="${name}" />`;
   const reasoned = (name: string, label: string) =>
@@ -119,7 +125,7 @@ function actions(
       ? [form(c, to, html`${field("release")}<button class="main">Answer</button>`)]
       : []),
     ...(["held", "failed"].includes(state) ? [reasoned("drop", "Drop")] : []),
-    ...(kind === "message" && sender !== null && suppressed === null ? [reasoned("opt-out", "Opt out")] : []),
+    ...(kind === "message" && sender !== null && !isOptedOut ? [reasoned("opt-out", "Opt out")] : []),
   ];
   return parts.length === 0 ? "" : html`<div class="actions">${parts}</div>`;
 }

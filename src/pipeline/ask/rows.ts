@@ -11,6 +11,7 @@ import {
   bindPlatform,
   type ConversationRow,
   isBound,
+  readConversation,
   recordMode,
   resetPoll,
   schedulePoll,
@@ -18,7 +19,7 @@ import {
 } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { recordOutcomesOf, reportUnanswered } from "../../store/tables/events.ts";
-import { suppression } from "../../store/tables/suppressions.ts";
+import { suppression, suppressionReason, viaOf } from "../../store/tables/suppressions.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,
@@ -61,8 +62,7 @@ type TurnHead = TurnRow & {
 };
 
 /** The reason why nothing may be sent to the person of a turn; NULL without one. */
-export const suppressedPerson =
-  "(SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed";
+export const suppressedPerson = `${suppressionReason("turns.channel", "turns.person", viaOf("turns.conversation"))} AS suppressed`;
 
 const turnHeads = new LaneHeads<TurnHead>(
   "in",
@@ -94,7 +94,8 @@ export async function suppressionOf(q: Query, turn: TurnRow & Pick<TurnHead, "su
   if (!isUnasked(turn)) return null;
   const { to } = JSON.parse(turn.address) as Partial<Address>;
   const recipient = (to?.[0]?.address ?? turn.person).toLowerCase();
-  return recipient === turn.person ? turn.suppressed : suppression(q, turn.channel, recipient);
+  if (recipient === turn.person) return turn.suppressed;
+  return suppression(q, turn.channel, recipient, (await readConversation(q, turn.conversation)).via);
 }
 
 /** Ends a claimed turn that is not asked. Messages that are held open an escalation. */

@@ -7,12 +7,12 @@ import { strikeLimit } from "../../domain/retry.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { failpointOfCommit, logOnDisk, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
-import { cite } from "../../store/tables/conversations.ts";
+import { cite, readConversation } from "../../store/tables/conversations.ts";
 import { changeDraft, type DraftRow, endRest, readDraft, reportDraft, resumeRest } from "../../store/tables/drafts.ts";
 import { awaitDraft, type EventRow, recordOutcome } from "../../store/tables/events.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
+import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
 import { receiptEffect } from "./decide.ts";
 import { draftByRecipient, draftBySent, isSending } from "./rows.ts";
 
@@ -140,7 +140,8 @@ async function apply(
   const { suppress, change, ends } = effect;
   const reason = event.detail ?? event.code;
   if (suppress?.by === "opt-out") {
-    await suppressOptedOut(q, line.channel, suppress.address, reason ?? optedOut);
+    const { via } = await readConversation(q, draft.conversation);
+    await suppressOptedOut(q, line.channel, suppress.address, reason ?? optedOut, consentAddress(line, via));
     logOnDisk(q, log).info(fields, "recipient opted out at the provider");
   } else if (suppress) {
     const cause = event.detail ?? "hard bounce";

@@ -47,7 +47,7 @@ export const isCallQuestion = ({ event }: Incoming): boolean =>
 export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
 
 /** Returns `replyTo` when it is not the sender's address, else null. */
-export const otherReplyTo = (message: Incoming): string | null =>
+const otherReplyTo = (message: Incoming): string | null =>
   replyTo(message) === personOf(message) ? null : replyTo(message);
 
 /** Returns the addresses that take part in the conversation because of the message, in lower case. */

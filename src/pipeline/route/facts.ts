@@ -159,9 +159,10 @@ export interface Writes {
   readonly restored: ErasedSuppression[];
   /** Whether the following lists, which are those of messages that are not asked, have rows. */
   unasked: boolean;
-  readonly suppressed: { readonly address: string; readonly reason: string }[];
+  /** `own`: our address from which nothing is sent, or `allOwn`. */
+  readonly suppressed: { readonly address: string; readonly own: string; readonly reason: string }[];
   /** Addresses whose suppression ends. */
-  readonly lifted: string[];
+  readonly lifted: { readonly address: string; readonly own: string }[];
   readonly notices: (Notice & { readonly id: string })[];
   readonly escalations: EscalationTrigger[];
   readonly hops: Hop[];

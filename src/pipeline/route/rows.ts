@@ -14,15 +14,18 @@ import {
 } from "../../store/tables/conversations.ts";
 import { loopingSenders, recordOutcomes } from "../../store/tables/events.ts";
 import {
+  allOwn,
+  appliesTo,
   type ErasedSuppression,
   erasedHash,
+  erasedReason,
   erasureKey,
   hashPrefix,
   restoreSuppression,
 } from "../../store/tables/suppressions.ts";
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
-import { isCallQuestion, type LimitCounts, otherReplyTo, personOf, replyTo } from "./decide.ts";
+import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
+import { isCallQuestion, type LimitCounts, personOf, replyTo } from "./decide.ts";
 import type { CapUse, Extension, Facts, Incoming, JoinableRow, Run, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
@@ -157,11 +160,11 @@ export async function loadFacts(
   const senders = counted.map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add("suppressed", messages.map(replyTo), () => [
-    columns("given.value", "suppressions.reason"),
+    columns("given.value", "suppressions.reason", "suppressions.own_address"),
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
   ]);
   parts.add("hashed", [erasureKey], () => [
-    columns("suppressions.address", "(SELECT value FROM secrets WHERE name = given.value)", "suppressions.reason"),
+    columns("suppressions.address", "(SELECT value FROM secrets WHERE name = given.value)", "suppressions.own_address"),
     `CROSS JOIN suppressions WHERE suppressions.channel = $1 AND active = 1
        AND suppressions.address >= '${hashPrefix}' AND suppressions.address < '${hashPrefix}g' -- only: sqlite
        AND suppressions.address LIKE '${hashPrefix}%' -- only: postgres`,
@@ -200,8 +203,21 @@ function erasedSuppression(channel: string, address: string, erased: readonly Fa
   const key = erased[0]?.value;
   if (!key) return null;
   const hash = erasedHash(key, channel, address);
-  const found = erased.find((one) => one.key === hash);
-  return found ? { address, hash, reason: found.extra ?? "" } : null;
+  return erased.some((one) => one.key === hash) ? { address, hash } : null;
+}
+
+/** Returns why nothing may be sent to the address of the answer, from our address that it will have; or null. */
+function suppressedBy(
+  line: ChannelRuntime,
+  { event }: Incoming,
+  restored: ErasedSuppression | null,
+  { erased, stored }: { readonly erased: readonly Fact[]; readonly stored: readonly Fact[] },
+): string | null {
+  if (restored === null && stored.length === 0) return null;
+  const own = consentAddress(line, event.via ?? null);
+  const applies = ({ extra }: Fact) => appliesTo(extra ?? allOwn, own);
+  const isErased = restored !== null && erased.some((one) => one.key === restored.hash && applies(one));
+  return isErased ? erasedReason : (stored.find(applies)?.value ?? null);
 }
 
 /** Adds the look-up of the conversations that the message references. Only conversations in which the sender
@@ -227,18 +243,19 @@ function factsOf(
   erased: readonly Fact[],
 ): Facts {
   const { event, row, cites } = message;
+  const caps = line.rules.caps.sender;
   const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
   const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
-  const person = personOf(message);
+  const [person, answered] = [personOf(message), replyTo(message)];
   const { answers, tokens } = cites;
   const own = all("conversation", person);
   const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
   const named = [...answers.map((id) => valueOf("cited", id)), ...tokens.map((token) => valueOf("token", token))];
   const opened = via === null && event.via !== undefined ? valueOf("opened", person) : null;
   const to = event.to[0]?.address;
-  const restored = erasedSuppression(line.channel, replyTo(message), erased);
+  const restored = erasedSuppression(line.channel, answered, erased);
   return {
-    suppressed: restored?.reason ?? valueOf("suppressed", replyTo(message)),
+    suppressed: suppressedBy(line, message, restored, { erased, stored: all("suppressed", answered) }),
     responder: all("responder", person).length > 0,
     conversation: via ?? opened ?? named.find((id) => id !== null) ?? null,
     session: "session" in event.thread ? valueOf("session", event.thread.session) : null,
@@ -248,7 +265,10 @@ function factsOf(
     attachments: [...all("attachment", row.id)]
       .sort((a, b) => (a.place ?? 0) - (b.place ?? 0))
       .map(({ value, extra, number }) => ({ name: value ?? "", media_type: extra ?? "", size: number })),
-    counts: senderCounts(line.rules.caps.sender, message, (address) => all("sender", address)),
+    counts: [
+      ...countsOf("sender", caps, all("sender", person)),
+      ...(answered === person ? [] : countsOf("sender", caps, all("sender", answered)).map(ofReplyTo)),
+    ],
     last: null,
     keyword: null,
     notified: false,
@@ -259,14 +279,7 @@ const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: 
   caps.map((cap, at) => ({ name, cap, count: facts.find(({ place }) => place === at)?.number ?? 0 }));
 
 /** A loop through many senders can have one Reply-To, and one through a single sender many of them: each is counted. */
-function senderCounts(caps: readonly Cap[], message: Incoming, found: (address: string) => readonly Fact[]): Counted[] {
-  const other = otherReplyTo(message);
-  const replies = other === null ? [] : countsOf("sender", caps, found(other));
-  return [
-    ...countsOf("sender", caps, found(personOf(message))),
-    ...replies.map((one) => ({ ...one, isReplyTo: true as const })),
-  ];
-}
+const ofReplyTo = (counted: Counted): Counted => ({ ...counted, isReplyTo: true });
 
 /** Returns the use of the channel's caps. */
 export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {

@@ -22,6 +22,7 @@ import {
   wholeChannel,
   writePause,
 } from "../../store/tables/pauses.ts";
+import { suppressionReason, viaOf } from "../../store/tables/suppressions.ts";
 import { addAttempt, newAttempt } from "../../store/tables/turns.ts";
 import { moves } from "../../store/transitions.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
@@ -33,8 +34,8 @@ export interface HeadRow extends DraftRow {
   readonly suppressed: string | null;
 }
 
-const columns = `${draftColumns}, (SELECT reason FROM suppressions
-       WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1) AS suppressed`;
+const suppressed = suppressionReason("drafts.channel", "drafts.recipient", viaOf("drafts.conversation"));
+const columns = `${draftColumns}, ${suppressed} AS suppressed`;
 
 const draftHeads = new LaneHeads<HeadRow>("out", columns);
 
@@ -73,8 +74,7 @@ const sendingMove = `
   WITH moved AS ( -- only: postgres
   ${moves("drafts", "sending", {
     set: "attempts = attempts + 1, reconcile_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
-    where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
-       SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))
+    where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR ${suppressed} IS NULL)
        AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,
   })}
   RETURNING id, attempts) -- only: postgres

@@ -18,7 +18,7 @@ import { changeDraft, type DraftChange, endRest, endSent, reportDraft, reportEnd
 import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
@@ -316,14 +316,15 @@ function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions }:
 
 async function applyEnding(
   q: Query,
-  { line, draft }: Sending,
+  { line, lease, draft }: Sending,
   { change, address }: Ending,
   outcome: Exclude<SendOutcome, { kind: "sent" }>,
 ): Promise<void> {
   if (!(await changeDraft(q, draft.id, change, "sending"))) return;
   const reason = change.reason ?? "";
   const why = outcome.kind === "refused" ? outcome.reason : reason;
-  if (address === "opt-out") await suppressOptedOut(q, line.channel, draft.recipient, why);
+  const own = consentAddress(line, lease.sender || null);
+  if (address === "opt-out") await suppressOptedOut(q, line.channel, draft.recipient, why, own);
   if (address === "strike") await strike(q, line.channel, draft.recipient, strikeLimit, why);
   reportEnd(q, draft, change);
   if (change.state !== "failed") return;

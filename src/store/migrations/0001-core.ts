@@ -41,7 +41,9 @@ CREATE TABLE channels (
   cursor_at BIGINT,
   -- When messages that wait under its cap are looked at again: those of preferred senders, and of others.
   preferred_until BIGINT NOT NULL DEFAULT 0,
-  others_until BIGINT NOT NULL DEFAULT 0
+  others_until BIGINT NOT NULL DEFAULT 0,
+  -- Our default address, where opt-outs apply to single addresses of ours; else NULL.
+  own_address TEXT
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
@@ -378,29 +380,15 @@ CREATE TABLE attempts (
 CREATE TABLE suppressions (
   channel TEXT NOT NULL,
   address TEXT NOT NULL,
+  -- Our address from which nothing is sent, or '*' for all.
+  own_address TEXT NOT NULL DEFAULT '*',
   strikes BIGINT NOT NULL,
   active BIGINT NOT NULL,
   source TEXT NOT NULL CHECK (source IN ('stop', 'provider', 'bounces', 'operator')),
   reason TEXT NOT NULL,
   updated_at BIGINT NOT NULL,
-  PRIMARY KEY (channel, address)
+  PRIMARY KEY (channel, address, own_address)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 CREATE INDEX suppressions_active ON suppressions (channel) WHERE active = 1;
-
-CREATE TABLE actions (
-  id INTEGER PRIMARY KEY, -- only: sqlite
-  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- only: postgres
-  action TEXT NOT NULL,
-  actor TEXT NOT NULL,
-  detail TEXT,
-  channel TEXT NOT NULL,
-  conversation TEXT REFERENCES conversations (id),
-  event BIGINT,
-  draft TEXT,
-  made_at BIGINT NOT NULL
-);
-CREATE INDEX actions_conversation ON actions (conversation, id) WHERE conversation IS NOT NULL;
-CREATE INDEX actions_event ON actions (event) WHERE event IS NOT NULL;
-CREATE INDEX actions_kept ON actions (channel, made_at);
 `;

@@ -1,4 +1,5 @@
-// Escalations, their triggers, notification targets and notifications, and the state of the platform's conversations.
+// Escalations, their triggers, notification targets and notifications, the state of the platform's conversations, and the
+// actions of operators.
 
 export const escalations = /* sql */ `
 CREATE SEQUENCE escalation_numbers; -- only: postgres
@@ -120,4 +121,20 @@ CREATE TABLE webhook_registrations (
   PRIMARY KEY (agent, trigger_name, url)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
+
+CREATE TABLE actions (
+  id INTEGER PRIMARY KEY, -- only: sqlite
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- only: postgres
+  action TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  detail TEXT,
+  channel TEXT NOT NULL,
+  conversation TEXT REFERENCES conversations (id),
+  event BIGINT,
+  draft TEXT,
+  made_at BIGINT NOT NULL
+);
+CREATE INDEX actions_conversation ON actions (conversation, id) WHERE conversation IS NOT NULL;
+CREATE INDEX actions_event ON actions (event) WHERE event IS NOT NULL;
+CREATE INDEX actions_kept ON actions (channel, made_at);
 `;

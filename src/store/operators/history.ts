@@ -6,6 +6,7 @@ import { type ActionRow, actionColumns } from "../tables/actions.ts";
 import type { ConversationRow } from "../tables/conversations.ts";
 import type { ReplyRow } from "../tables/drafts.ts";
 import { type EscalationRow, escalationColumns, type TriggerRow } from "../tables/escalations.ts";
+import { suppressionReason } from "../tables/suppressions.ts";
 import type { TurnRow } from "../tables/turns.ts";
 import { type EventSummary, eventColumns } from "./inbox.ts";
 import { type AttemptRow, type DraftSummary, draftColumns } from "./outbox.ts";
@@ -96,7 +97,7 @@ export async function conversationHistory(q: Query, id: string, limit: number): 
   const conversation = await q.one<ConversationHeader>(
     `SELECT conversations.id, conversations.channel, agent, person, person_name, via, subject, platform_id, opened_at,
        (SELECT mode FROM polls WHERE polls.conversation = conversations.id) AS mode,
-       (SELECT reason FROM suppressions WHERE suppressions.channel = conversations.channel AND address = person AND active = 1) AS suppressed
+       ${suppressionReason("conversations.channel", "person", "via")} AS suppressed
      FROM conversations WHERE conversations.id = $1`,
     id,
   );

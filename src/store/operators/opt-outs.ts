@@ -2,17 +2,22 @@
 
 import type { Query } from "../driver.ts";
 import { recordAction } from "../tables/actions.ts";
-import { lift, type Suppression, suppress, suppressionsOf } from "../tables/suppressions.ts";
+import { allOwn, removeSuppression, type Suppression, suppress, suppressionsOf } from "../tables/suppressions.ts";
 import { dropEvent } from "./inbox.ts";
 import type { Operator } from "./repair.ts";
 
-interface Lifted extends Suppression {
+interface Suppressed extends Suppression {
   readonly channel: string;
   readonly address: string;
 }
 
+export interface Lifted extends Suppressed {
+  /** Our addresses out of which the person has opted; that stays. */
+  readonly stays: readonly string[];
+}
+
 /** A suppressed address. That of an erased person is a keyed hash. */
-export interface OptOut extends Lifted {
+export interface OptOut extends Suppressed {
   /** Epoch milliseconds. */
   readonly updated_at: number;
 }
@@ -23,8 +28,9 @@ export function listOptOuts(
   { channel = "", since = 0, limit }: { readonly channel?: string; readonly since?: number; readonly limit: number },
 ): Promise<OptOut[]> {
   return q.all<OptOut>(
-    `SELECT channel, address, source, reason, updated_at FROM suppressions
-     WHERE active = 1 AND (channel = $1 OR $1 = '') AND updated_at >= $2 ORDER BY updated_at DESC, channel, address LIMIT $3`,
+    `SELECT channel, address, own_address, source, reason, updated_at FROM suppressions
+     WHERE active = 1 AND (channel = $1 OR $1 = '') AND updated_at >= $2
+     ORDER BY updated_at DESC, channel, address, own_address LIMIT $3`,
     channel,
     since,
     limit,
@@ -63,7 +69,7 @@ export interface OptedOut {
   readonly earlier: Suppression | null;
 }
 
-/** Suppresses the addresses of a person. Replies that wait are dropped when they become due, and questions before they
+/** Suppresses the addresses of a person, for messages from all our addresses of the channel. Replies that wait are dropped when they become due, and questions before they
  *  are asked. The named message is dropped when it is held or failed. An opt-out of the person stays as it is, because
  *  an operator could lift the new one. */
 export async function optOut(q: Query, person: OptOutTarget, { actor, reason }: Operator): Promise<OptedOut[]> {
@@ -71,15 +77,16 @@ export async function optOut(q: Query, person: OptOutTarget, { actor, reason }: 
   const why = reason ? `: ${reason}` : "";
   const done: OptedOut[] = [];
   for (const address of addresses) {
-    const earlier = (await suppressionsOf(q, channel, address)).find(isOwn) ?? null;
-    if (earlier === null) await suppress(q, channel, address, `opted out by ${actor}${why}`, "operator");
+    const own = (await suppressionsOf(q, channel, address)).filter(isOwn);
+    const earlier = own.find((one) => one.own_address === allOwn) ?? null;
+    if (earlier === null) await suppress(q, channel, address, `opted out by ${actor}${why}`, { source: "operator" });
     const row = await q.one<{ count: number }>(
       `SELECT COUNT(*) AS count FROM drafts
        WHERE channel = $1 AND open = 1 AND state = 'queued' AND forced = 0 AND recipient = $2`,
       channel,
       address.toLowerCase(),
     );
-    done.push({ channel, address, waiting: row?.count ?? 0, earlier });
+    done.push({ channel, address, waiting: row?.count ?? 0, earlier: earlier ?? own[0] ?? null });
   }
   if (message) {
     await recordAction(q, { action: "opt-out", actor, detail: reason ?? null }, { event: message.id });
@@ -90,16 +97,23 @@ export async function optOut(q: Query, person: OptOutTarget, { actor, reason }: 
 }
 
 /** Lifts the suppressions of a person that an operator made, or that bounces caused. Returns them. Throws when there is
- *  none, and when the person has opted out: then only their START counts, and the provider would refuse the text. */
+ *  none, and when the person has opted out: then only their START counts, and the provider would refuse the text. Opt-outs
+ *  from single addresses of ours stay, and are returned as well. */
 export async function undoOptOut(q: Query, person: OptOutTarget, { actor, reason }: Operator): Promise<Lifted[]> {
   const { channel, addresses, message } = person;
   const lifted: Lifted[] = [];
-  for (const address of addresses)
-    for (const { stored, ...found } of await suppressionsOf(q, channel, address)) {
-      if (isOwn(found)) throw new Error(`${address} stays opted out of channel ${channel}: ${remedies[found.source]}`);
-      await lift(q, channel, stored);
-      lifted.push({ ...found, channel, address });
+  for (const address of addresses) {
+    const all = await suppressionsOf(q, channel, address);
+    const own = all.filter(isOwn);
+    const others = all.filter((one) => !isOwn(one));
+    const staying = own.find((one) => others.length === 0 || one.own_address === allOwn);
+    if (staying) throw new Error(`${address} stays opted out of channel ${channel}: ${remedies[staying.source]}`);
+    const stays = own.map((one) => one.own_address);
+    for (const { stored, ...found } of others) {
+      await removeSuppression(q, channel, stored, found.own_address);
+      lifted.push({ ...found, channel, address, stays });
     }
+  }
   if (lifted.length === 0) throw new Error(`${addresses.join(", ")} is not opted out of channel ${channel}`);
   if (message) await recordAction(q, { action: "opt-in", actor, detail: reason ?? null }, { event: message.id });
   return lifted;
@@ -108,7 +122,7 @@ export async function undoOptOut(q: Query, person: OptOutTarget, { actor, reason
 type Own = Suppression & { readonly source: keyof typeof remedies };
 
 /** True for an opt-out of the person. */
-const isOwn = (one: Suppression): one is Own => one.source in remedies;
+const isOwn = <T extends Suppression>(one: T): one is T & Own => one.source in remedies;
 
 const remedies = {
   stop: "the person said STOP, and only their START lifts it",

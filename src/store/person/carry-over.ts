@@ -31,6 +31,7 @@ const carried = ["opt-outs", "pauses", "erasures"] as const;
 interface OptOutRow {
   readonly channel: string;
   readonly address: string;
+  readonly own_address: string;
   readonly strikes: number;
   readonly active: number;
   readonly source: string;
@@ -68,7 +69,7 @@ interface CopiedState {
 }
 
 const selects = {
-  optOuts: "SELECT channel, address, strikes, active, source, reason, updated_at FROM suppressions",
+  optOuts: "SELECT channel, address, own_address, strikes, active, source, reason, updated_at FROM suppressions",
   pauses: "SELECT channel, code, reason, event, since, until FROM channel_pauses",
   erasures: `SELECT actor, detail, made_at FROM actions WHERE action = '${erasureAction}' AND detail IS NOT NULL ORDER BY id`,
 };
@@ -159,20 +160,18 @@ function takeOver(db: Sqlite.Database, former: FormerRows, now: number): Carried
 }
 
 function takeOptOuts(db: Sqlite.Database, rows: readonly OptOutRow[], isSuccessor: boolean) {
-  const keyOfRow = ({ channel, address }: OptOutRow) => `${channel}\0${address}`;
+  const keyOfRow = ({ channel, address, own_address }: OptOutRow) => `${channel}\0${address}\0${own_address}`;
   const own = new Map((db.prepare(selects.optOuts).all() as OptOutRow[]).map((row) => [keyOfRow(row), row]));
   const later = new Map(rows.map((row) => [keyOfRow(row), row]));
   const isActive = (row: OptOutRow | undefined) => row?.active === 1;
   let lifted = 0;
-  for (const [key, { channel, address }] of isSuccessor ? own : []) {
-    // The opt-out of an erased person became a hash.
-    if (isActive(own.get(key)) && !isActive(later.get(key))) lifted += 1;
-    db.prepare("DELETE FROM suppressions WHERE channel = ? AND address = ?").run(channel, address);
-  }
+  // The opt-out of an erased person became a hash.
+  for (const key of isSuccessor ? own.keys() : []) if (isActive(own.get(key)) && !isActive(later.get(key))) lifted += 1;
+  if (isSuccessor) db.exec("DELETE FROM suppressions");
   const write = db.prepare(
-    `INSERT INTO suppressions (channel, address, strikes, active, source, reason, updated_at)
-     VALUES (@channel, @address, @strikes, @active, @source, @reason, @updated_at)
-     ON CONFLICT (channel, address) DO UPDATE SET strikes = excluded.strikes, active = excluded.active,
+    `INSERT INTO suppressions (channel, address, own_address, strikes, active, source, reason, updated_at)
+     VALUES (@channel, @address, @own_address, @strikes, @active, @source, @reason, @updated_at)
+     ON CONFLICT (channel, address, own_address) DO UPDATE SET strikes = excluded.strikes, active = excluded.active,
        source = excluded.source, reason = excluded.reason, updated_at = excluded.updated_at
      WHERE excluded.active > suppressions.active
        OR (excluded.active = suppressions.active AND excluded.updated_at > suppressions.updated_at)`,

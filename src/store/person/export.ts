@@ -38,7 +38,8 @@ const after = [
      WHERE escalations.conversation = $1 ORDER BY notifications.id`,
   ],
 ] as const;
-const suppressions = "SELECT channel, address, active, source, reason, updated_at FROM suppressions WHERE address = $1";
+const suppressions =
+  "SELECT channel, address, own_address, active, source, reason, updated_at FROM suppressions WHERE address = $1";
 
 /** Yields rows in the order of the conversations, with the raw messages and files as bytes. `read` runs one read. */
 export async function* exportPerson(read: Read, records: PersonRecords): AsyncGenerator<Exported> {

@@ -6,6 +6,7 @@ import { traceOf } from "../../ops/hops.ts";
 import { isRecent, ManyRows, notAhead, type Query } from "../driver.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
+import { allOwn } from "./suppressions.ts";
 
 /** Code of a stored message that waits for capacity under the channel's cap. It has no due time of its own
  *  (`farTime`): its channel has the time at which it is looked at again (`postponeChannel`). */
@@ -222,21 +223,27 @@ export async function awaitDraft(q: Query, event: number, delayMs: number, withi
   return changed === 1;
 }
 
-/** Returns whether the person sent the keyword (an event with that code) on the channel after `sentAt`. */
+/** Returns whether the person sent the keyword (an event with that code) on the channel after `sentAt`. `via`: to that
+ *  address of ours, null for the default; undefined: to any. */
 export async function hasKeywordSince(
   q: Query,
   channel: string,
   person: string,
   code: "opt-out" | "opt-in",
   sentAt: number,
+  via?: string | null,
 ): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM events WHERE channel = $1 AND sender = $2 AND code IN ('opt-out', 'opt-in') AND code = $3
-       AND sent_at > $4 LIMIT 1`,
+       AND sent_at > $4 AND ($5 = '${allOwn}'
+         OR COALESCE(json_extract(body, '$.via'), '') = $5) -- only: sqlite
+         OR COALESCE(CAST(body AS json) ->> 'via', '') = $5) -- only: postgres
+     LIMIT 1`,
     channel,
     person,
     code,
     sentAt,
+    via === undefined ? allOwn : (via ?? ""),
   );
   return row !== undefined;
 }

@@ -1,5 +1,6 @@
-// Suppressed addresses, per channel. The suppression of an erased person stays as a keyed hash of the address, and is
-// restored when the address writes again, or is to be written to.
+// Suppressed addresses, per channel, and per address of ours where opt-outs apply to it alone (`Outbound.ownAddress`). The
+// suppression of an erased person stays as a keyed hash of the address, and is restored when the address writes again, or is
+// to be written to.
 
 import { createHmac, randomBytes } from "node:crypto";
 import type { Query } from "../driver.ts";
@@ -12,7 +13,41 @@ export type SuppressionSource = "stop" | "provider" | "bounces" | "operator";
 export interface Suppression {
   readonly source: SuppressionSource;
   readonly reason: string;
+  /** Our address from which nothing is sent, or `allOwn`. */
+  readonly own_address: string;
 }
+
+/** All addresses of ours. */
+export const allOwn = "*";
+
+/** Records our default address on a channel where opt-outs apply to single addresses of ours; null elsewhere. */
+export async function noteDefaultAddress(q: Query, channel: string, ownAddress: string | null): Promise<void> {
+  await q.write(
+    "UPDATE channels SET own_address = $2 WHERE id = $1 AND own_address IS DISTINCT FROM $2",
+    channel,
+    ownAddress,
+  );
+}
+
+/** Returns whether a suppression for `stored` applies to a message of `own`, our address or `allOwn`. */
+export const appliesTo = (stored: string, own: string): boolean =>
+  stored === allOwn || own === allOwn || stored === own;
+
+/** Returns the rows that apply to an address, as SQL after SELECT. The parameters are SQL, too; `via` is our address, NULL
+ *  for the channel's default. Where opt-outs concern the whole channel, every row applies. */
+const applying = (channel: string, address: string, via: string): string =>
+  `FROM suppressions LEFT JOIN channels ON channels.id = suppressions.channel
+     WHERE suppressions.channel = ${channel} AND suppressions.address = ${address} AND active = 1 AND (channels.own_address IS NULL
+       OR suppressions.own_address IN ('${allOwn}', COALESCE(${via}, channels.own_address)))
+     ORDER BY suppressions.own_address LIMIT 1`;
+
+/** Returns SQL for the reason why nothing may be sent to an address; NULL without one. See `applying`. */
+export const suppressionReason = (channel: string, address: string, via: string): string =>
+  `(SELECT reason ${applying(channel, address, via)})`;
+
+/** SQL for our address in a conversation; NULL for the channel's default. */
+export const viaOf = (conversation: string): string =>
+  `(SELECT via FROM conversations WHERE conversations.id = ${conversation})`;
 
 /** Counts a hard bounce; the address is suppressed from the `limit`-th bounce on. Returns whether it is
  *  suppressed now. */
@@ -24,9 +59,9 @@ export async function strike(
   reason: string,
 ): Promise<boolean> {
   const row = await q.one<{ active: number }>(
-    `INSERT INTO suppressions (channel, address, strikes, active, source, reason, updated_at)
-     VALUES ($1, $2, 1, CASE WHEN $3 <= 1 THEN 1 ELSE 0 END, 'bounces', $4, now_ms())
-     ON CONFLICT (channel, address) DO UPDATE SET strikes = suppressions.strikes + 1,
+    `INSERT INTO suppressions (channel, address, own_address, strikes, active, source, reason, updated_at)
+     VALUES ($1, $2, '${allOwn}', 1, CASE WHEN $3 <= 1 THEN 1 ELSE 0 END, 'bounces', $4, now_ms())
+     ON CONFLICT (channel, address, own_address) DO UPDATE SET strikes = suppressions.strikes + 1,
        source = CASE WHEN suppressions.active = 1 THEN suppressions.source ELSE excluded.source END,
        reason = CASE WHEN suppressions.active = 1 THEN suppressions.reason ELSE excluded.reason END,
        active = CASE WHEN suppressions.active = 1 OR suppressions.strikes + 1 >= $3 THEN 1 ELSE 0 END, updated_at = now_ms()
@@ -39,55 +74,89 @@ export async function strike(
   return row?.active === 1;
 }
 
-/** Suppresses the address from now on. Replaces the source and the reason of an existing suppression. */
+/** Suppresses the address from now on, for messages from `own`. Replaces the source and the reason of an existing suppression. */
 export async function suppress(
   q: Query,
   channel: string,
   address: string,
   reason: string,
-  source: SuppressionSource = "stop",
+  { source = "stop", own = allOwn }: { readonly source?: SuppressionSource; readonly own?: string } = {},
 ): Promise<void> {
   await q.write(
-    `INSERT INTO suppressions (channel, address, strikes, active, source, reason, updated_at)
-     VALUES ($1, $2, 0, 1, $3, $4, now_ms())
-     ON CONFLICT (channel, address) DO UPDATE SET active = 1, source = excluded.source, reason = excluded.reason,
+    `INSERT INTO suppressions (channel, address, own_address, strikes, active, source, reason, updated_at)
+     VALUES ($1, $2, $5, 0, 1, $3, $4, now_ms())
+     ON CONFLICT (channel, address, own_address) DO UPDATE SET active = 1, source = excluded.source, reason = excluded.reason,
        updated_at = now_ms()`,
     channel,
     address.toLowerCase(),
     source,
     reason,
+    own,
   );
 }
 
-/** Removes the suppression of the address and resets its bounce count. */
-export async function lift(q: Query, channel: string, address: string): Promise<void> {
-  await q.write("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address.toLowerCase());
-}
-
-/** Returns the reason of the suppression, or null. */
-export async function suppression(q: Query, channel: string, address: string): Promise<string | null> {
-  return (await activeSuppression(q, channel, address))?.reason ?? null;
-}
-
-async function activeSuppression(q: Query, channel: string, address: string): Promise<Suppression | null> {
-  const row = await q.one<Suppression>(
-    "SELECT source, reason FROM suppressions WHERE channel = $1 AND address = $2 AND active = 1",
+/** Removes the suppressions of the address that apply to messages from `own`, and resets its bounce count. Those for other
+ *  addresses of ours stay. */
+export async function lift(q: Query, channel: string, address: string, own: string = allOwn): Promise<void> {
+  await q.write(
+    `DELETE FROM suppressions WHERE channel = $1 AND address = $2 AND ($3 = '${allOwn}' OR own_address IN ('${allOwn}', $3))`,
     channel,
     address.toLowerCase(),
+    own,
   );
-  return row ?? null;
+}
+
+/** Removes one suppression. */
+export async function removeSuppression(q: Query, channel: string, stored: string, own: string): Promise<void> {
+  await q.write(
+    "DELETE FROM suppressions WHERE channel = $1 AND address = $2 AND own_address = $3",
+    channel,
+    stored,
+    own,
+  );
+}
+
+/** Returns the reason why nothing may be sent to the address, or null. `via`: our address, null for the default. */
+export async function suppression(
+  q: Query,
+  channel: string,
+  address: string,
+  via: string | null = null,
+): Promise<string | null> {
+  const row = await q.one<{ reason: string }>(`SELECT reason ${found}`, channel, address.toLowerCase(), via);
+  return row?.reason ?? null;
+}
+const found = applying("$1", "$2", "CAST($3 AS TEXT)");
+
+/** Returns the suppressions that are stored under exactly this address or hash. */
+async function rowsOf(q: Query, channel: string, stored: string): Promise<readonly Suppression[]> {
+  return q.all<Suppression>(
+    `SELECT source, reason, own_address FROM suppressions WHERE channel = $1 AND address = $2 AND active = 1
+     ORDER BY own_address`,
+    channel,
+    stored,
+  );
 }
 
 /** Suppresses the address immediately, without counting strikes, because the provider reports that the
- *  recipient has opted out. */
-export async function suppressOptedOut(q: Query, channel: string, address: string, reason: string): Promise<void> {
-  await suppress(q, channel, address, `the provider says that they opted out: ${reason}`, "provider");
+ *  recipient has opted out of messages from `own`. */
+export async function suppressOptedOut(
+  q: Query,
+  channel: string,
+  address: string,
+  reason: string,
+  own: string = allOwn,
+): Promise<void> {
+  const why = `the provider says that they opted out: ${reason}`;
+  await suppress(q, channel, address, why, { source: "provider", own });
 }
 
 /** Name of the key in the table `secrets`. */
 export const erasureKey = "erasure/key";
 /** Prefix of an address that is a keyed hash. */
 export const hashPrefix = "erased:";
+/** The reason of the suppression of an erased person. */
+export const erasedReason = "they opted out, and were erased";
 
 /** Returns what stands for the address of an erased person. */
 export const erasedHash = (key: string, channel: string, address: string): string =>
@@ -106,56 +175,63 @@ export async function hideSuppressions(q: Query, addresses: readonly string[]): 
   let key = await readSecret(q, erasureKey);
   let hidden = 0;
   for (const address of addresses) {
-    const rows = await q.all<{ channel: string; active: number; source: SuppressionSource }>(
-      "SELECT channel, active, source FROM suppressions WHERE address = $1",
+    const rows = await q.all<{ channel: string; own_address: string; active: number; source: SuppressionSource }>(
+      "SELECT channel, own_address, active, source FROM suppressions WHERE address = $1",
       address,
     );
-    for (const { channel, active, source } of rows) {
-      await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address);
+    for (const { channel, own_address: own, active, source } of rows) {
+      await removeSuppression(q, channel, address, own);
       if (active === 0) continue;
       key ??= await createErasureKey(q);
-      await suppress(q, channel, erasedHash(key, channel, address), "they opted out, and were erased", source);
+      await suppress(q, channel, erasedHash(key, channel, address), erasedReason, { source, own });
       hidden += 1;
     }
   }
   return hidden;
 }
 
-/** The suppression of an erased person whose address is known again. */
+/** The suppressions of an erased person whose address is known again. */
 export interface ErasedSuppression {
   readonly address: string;
   readonly hash: string;
-  readonly reason: string;
 }
 
-/** Restores the suppression of an erased person, with its source. */
+/** Restores the suppressions of an erased person, with their sources. */
 export async function restoreSuppression(
   q: Query,
   channel: string,
-  { address, hash, reason }: ErasedSuppression,
+  { address, hash }: ErasedSuppression,
 ): Promise<void> {
-  const hidden = await activeSuppression(q, channel, hash);
-  await suppress(q, channel, address, reason, hidden?.source);
+  for (const { source, reason, own_address: own } of await rowsOf(q, channel, hash))
+    await suppress(q, channel, address, reason, { source, own });
   await lift(q, channel, hash);
 }
 
-/** Like `suppression`, also for an address of an erased person. */
+/** Like `suppression` for the channel's default address, also for an address of an erased person. */
 export async function suppressionOrHash(q: Query, channel: string, address: string): Promise<string | null> {
-  return (await suppressionsOf(q, channel, address))[0]?.reason ?? null;
+  for (const stored of await storedForms(q, channel, address)) {
+    const reason = await suppression(q, channel, stored);
+    if (reason !== null) return reason;
+  }
+  return null;
 }
 
-/** Returns the suppression of the address, and the one that its erasure has left; each with the address that it has in
+/** Returns the suppressions of the address, and those that its erasure has left; each with the address that it has in
  *  the table. */
 export async function suppressionsOf(
   q: Query,
   channel: string,
   address: string,
 ): Promise<readonly (Suppression & { readonly stored: string })[]> {
+  const all = [];
+  for (const stored of await storedForms(q, channel, address))
+    for (const one of await rowsOf(q, channel, stored)) all.push({ ...one, stored });
+  return all;
+}
+
+/** Returns the address, and its hash when people were erased. */
+async function storedForms(q: Query, channel: string, address: string): Promise<readonly string[]> {
   const key = await readSecret(q, erasureKey);
-  const found = [];
-  for (const stored of [address, ...(key === null ? [] : [erasedHash(key, channel, address)])]) {
-    const one = await activeSuppression(q, channel, stored);
-    if (one !== null) found.push({ ...one, stored });
-  }
-  return found;
+  const plain = address.toLowerCase();
+  return key === null ? [plain] : [plain, erasedHash(key, channel, plain)];
 }

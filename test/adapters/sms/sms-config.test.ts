@@ -1,5 +1,6 @@
 // The block of an SMS channel: what it must have for each provider, and how numbers are written.
 
+import { recordingChannel } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
 import { account, ours, type Settings, settings, token } from "../../support/sms/providers.ts";
@@ -12,6 +13,14 @@ function wrong(block: Record<string, unknown>): string[] {
 
 const good = settings("https://api.twilio.com") as Record<string, unknown>;
 const without = (...keys: string[]) => Object.fromEntries(Object.entries(good).filter(([key]) => !keys.includes(key)));
+
+it("lets opt-outs concern one number, unless a messaging service selects it", () => {
+  const ownAddressOf = (block: Record<string, unknown>) =>
+    sms.create(recordingChannel(), sms.config.parse(block)).outbound?.ownAddress;
+  expect(ownAddressOf(good)).toBe(ours);
+  expect(ownAddressOf({ ...good, messaging_service: "MG1" })).toBeUndefined();
+  expect(ownAddressOf({ ...without("number"), messaging_service: "MG1" })).toBeUndefined();
+});
 
 describe("a block", () => {
   it("needs an account, its tokens and a number; everything else has a default", () => {
@@ -87,7 +96,6 @@ describe("the definition", () => {
   });
 
   it("makes every provider from a block alone", async () => {
-    const { recordingChannel } = await import("bridgehead/contract/testing");
     const signalwire: Settings = {
       ...good,
       provider: "signalwire",

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { eventually, movableClock } from "../../support/clock.ts";
-import { anna, type PhoneDaemon, startPhoneDaemon } from "../../support/daemon/phone-daemon.ts";
+import { anna, ourNumber, type PhoneDaemon, startPhoneDaemon } from "../../support/daemon/phone-daemon.ts";
 import { echoed } from "../../support/daemon/platform.ts";
 import { inProcess } from "../../support/machine/command.ts";
 
@@ -29,6 +29,33 @@ it.concurrent("a STOP during the delay ends the reply that waits", async ({ onTe
   expect(daemon.textsTo(bert), "others are not concerned").toEqual([echoed("Hello?")]);
   expect(await codes(daemon)).toEqual([{ code: "opt-out" }]);
   expect(daemon.questions()).toHaveLength(2);
+});
+
+it.concurrent("a STOP concerns the number that it was sent to; so does an opt-out that the provider reports", async ({
+  onTestFinished,
+}) => {
+  const second = "+12025550177";
+  const daemon = await startPhoneDaemon(onTestFinished, { sms: { further_numbers: [second] } });
+  await daemon.text("STOP");
+  await daemon.text("To the second?", { to: second });
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  await daemon.text("START", { to: second });
+  await daemon.text("To the first?");
+  await daemon.idle();
+  expect(daemon.textsTo()).toEqual([echoed("To the second?")]);
+  daemon.api.fault({ fails: 21610 }, { times: 1 });
+  await daemon.text("And now?", { to: second });
+  const opted = "SELECT own_address, source FROM suppressions ORDER BY own_address";
+  await eventually(async () =>
+    expect(await daemon.rows(opted)).toEqual([
+      { own_address: ourNumber, source: "stop" },
+      { own_address: second, source: "provider" },
+    ]),
+  );
+  await daemon.text("START");
+  await daemon.text("To the first again?");
+  await daemon.idle();
+  expect(daemon.api.sent.at(-1)).toMatchObject({ from: ourNumber, body: echoed("To the first again?") });
 });
 
 it.concurrent("START lifts it, and the agent receives neither keyword", async ({ onTestFinished }) => {

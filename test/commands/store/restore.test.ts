@@ -88,6 +88,20 @@ it("keeps opt-outs and pauses made since the backup, and names the erasures to r
   expect([clean.err, clean.out.includes("taken over")]).toEqual(["", false]);
 });
 
+it("takes over opt-outs of single numbers of ours", async () => {
+  const { run, copy, change } = await setUp();
+  const [one, two] = ["+15550100", "+15550200"];
+  await change((q) => suppress(q, "c", "+15550003", "STOP", { own: one }));
+  await run("backup", copy);
+  await change(async (q) => {
+    await lift(q, "c", "+15550003", one);
+    await suppress(q, "c", "+15550003", "STOP", { own: two });
+  });
+  expect((await run("restore", copy)).out).toContain("1 opt-out and 0 pauses made since the backup, 1 opt-out lifted");
+  const left = JSON.parse((await run("opt-out", "list", "--json")).out) as { address: string; own_address: string }[];
+  expect(left.flatMap((row) => (row.address === "+15550003" ? row.own_address : []))).toEqual([two]);
+});
+
 it("keeps the opt-outs of the backup when the former store is another one", async () => {
   const here = await setUp();
   const { run, copy, store, change, active, paused } = here;

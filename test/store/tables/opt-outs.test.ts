@@ -91,10 +91,22 @@ onEachDatabase((newDatabase) => {
       await expect(db.tx((q) => undoOptOut(q, anna, operator))).rejects.toThrow("only their START lifts it");
     });
 
+    it("of the person from one address of ours stay, and are named", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx((q) => suppress(q, "c", "a@example.org", "said STOP", { own: "us@example.org" }));
+      const undo = () => db.tx((q) => undoOptOut(q, anna, operator));
+      await expect(undo()).rejects.toThrow("only their START lifts it");
+      const [done] = await db.tx((q) => optOut(q, anna, operator));
+      expect(done?.earlier).toMatchObject({ source: "stop", own_address: "us@example.org" });
+      expect(await suppressions(db)).toHaveLength(2);
+      expect(await undo()).toMatchObject([{ source: "operator", stays: ["us@example.org"] }]);
+      expect(await suppressions(db)).toMatchObject([{ source: "stop", own_address: "us@example.org" }]);
+    });
+
     it("stay after an erasure, and are lifted by address", async () => {
       const db = await fresh(newDatabase);
       for (const by of ["operator", "stop"] as const) {
-        await db.tx((q) => suppress(q, "c", "a@example.org", "words of the person", by));
+        await db.tx((q) => suppress(q, "c", "a@example.org", "words of the person", { source: by }));
         await db.tx((q) => hideSuppressions(q, ["a@example.org"]));
         expect(await suppressions(db)).toMatchObject([{ source: by, reason: "they opted out, and were erased" }]);
         const undo = db.tx((q) => undoOptOut(q, anna, operator));

@@ -36,6 +36,7 @@ import { type EventSummary, listEvents, releaseEvent } from "../../../src/store/
 import type { Rate, RateReserve } from "../../../src/store/rates.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { readSession, sessionParty } from "../../../src/store/tables/sessions.ts";
+import { noteDefaultAddress } from "../../../src/store/tables/suppressions.ts";
 import { sleepersOn } from "../clock.ts";
 import { sqliteDatabase } from "../store/databases.ts";
 import { activeSettings, lineOf, listen, reserveOf, type ScriptedPlatform, startPlatform, watched } from "./stage.ts";
@@ -136,7 +137,11 @@ export async function openPipeline(options: TestPipelineOptions = {}): Promise<T
   const clock = options.clock ?? testClock();
   const platform = options.platform ?? (await startPlatform());
   const db = options.db ?? (await watched(() => sqliteDatabase(steadyNow(clock))));
-  for (const channel of channels) await db.tx((q) => ensureChannel(q, channel));
+  for (const channel of channels)
+    await db.tx(async (q) => {
+      await ensureChannel(q, channel);
+      await noteDefaultAddress(q, channel, options.outbound?.ownAddress ?? null);
+    });
   const { log, lines: heard } = listen();
   const timeout = options.timeout ?? 60_000;
   const rate = reserveOf(options.faulty?.(db) ?? db, clock, options.rate);
@@ -276,6 +281,8 @@ export interface TextOptions extends TestPipelineOptions {
   readonly skill?: Partial<ChannelSettings>;
   /** What the provider says to the n-th send, counted from 1. */
   readonly provider?: (count: number, text: string) => SendOutcome | undefined;
+  /** Our default number, where opt-outs apply to single numbers. */
+  readonly ownAddress?: string;
 }
 
 export const ann = "+15550111";
@@ -291,6 +298,7 @@ export async function openTexts(options: TextOptions = {}): Promise<Texts> {
   const texts: string[] = [];
   let sends = 0;
   const outbound: Outbound = {
+    ...(options.ownAddress !== undefined && { ownAddress: options.ownAddress }),
     compose(reply) {
       replies.push(reply);
       const to = reply.to[0]?.address ?? "";

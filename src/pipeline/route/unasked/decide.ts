@@ -6,7 +6,7 @@ import type { MessageEvent, Refusal } from "bridgehead/contract";
 import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
 import type { Timing } from "../../../ops/timing.ts";
-import type { ChannelRuntime } from "../../channel-runtime.ts";
+import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
 import type { EscalationTrigger } from "../../escalation.ts";
 import type {
   CapUse,
@@ -218,8 +218,9 @@ function addConsent(
     writes.outcomes.push({ id: row.id, state: "ignored", code, reason: "the person has said otherwise since" });
     return;
   }
-  if (word === "stop") writes.suppressed.push({ address, reason: `the person said STOP (event ${row.id})` });
-  if (word === "start") writes.lifted.push(address);
+  const own = consentAddress(line, event.via ?? null);
+  if (word === "stop") writes.suppressed.push({ address, own, reason: `the person said STOP (event ${row.id})` });
+  if (word === "start") writes.lifted.push({ address, own });
   writes.lines.push((log) => log.info({ channel, event: row.id, code }, "opt-out keyword applied"));
   const conversation = answer === undefined || !line.outbound ? null : place();
   if (answer !== undefined && conversation !== null) {

@@ -8,9 +8,9 @@ import { logOnDisk, type Query } from "../../../store/driver.ts";
 import { countNotices, hasNotice, insertNotices } from "../../../store/tables/drafts.ts";
 import { countHeld, hasKeywordSince, isCapped, postponeChannel } from "../../../store/tables/events.ts";
 import { pauseChannel } from "../../../store/tables/pauses.ts";
-import { lift, suppress } from "../../../store/tables/suppressions.ts";
+import { allOwn, lift, suppress } from "../../../store/tables/suppressions.ts";
 import { roomIn } from "../../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../../channel-runtime.ts";
+import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
 import { type LimitPause, personOf } from "../decide.ts";
 import type { ConsentMessage, Context, Facts, Incoming, RouteDecision, Run, Writes } from "../facts.ts";
 import { capNotice, contradiction, floodLimit } from "./decide.ts";
@@ -42,13 +42,18 @@ export async function loadUnasked(
 
 async function loadKeyword(
   q: Query,
-  { channel, rules }: ChannelRuntime,
+  line: ChannelRuntime,
   message: ConsentMessage,
   { session, conversation }: Facts,
   timing: Timing["route"],
 ): Promise<Facts["keyword"]> {
+  const { channel, rules } = line;
   const other = contradiction(message, timing);
-  const outdated = other !== null && (await hasKeywordSince(q, channel, personOf(message), other.code, other.since));
+  const { via = null } = message.event;
+  // Where consent applies to single addresses of ours, a keyword to another one contradicts nothing.
+  const to = consentAddress(line, via) === allOwn ? undefined : via;
+  const outdated =
+    other !== null && (await hasKeywordSince(q, channel, personOf(message), other.code, other.since, to));
   const known = session ?? conversation;
   const notices: number[] = [];
   if (known !== null) for (const cap of rules.caps.sender) notices.push(await countNotices(q, known, cap.per));
@@ -58,8 +63,8 @@ async function loadKeyword(
 /** Writes the lists of messages that are not asked. The outcomes of their events are recorded already. */
 export async function writeUnasked(q: Query, line: ChannelRuntime, log: Log, writes: Writes): Promise<void> {
   const { channel } = line;
-  for (const { address, reason } of writes.suppressed) await suppress(q, channel, address, reason);
-  for (const address of writes.lifted) await lift(q, channel, address);
+  for (const { address, reason, own } of writes.suppressed) await suppress(q, channel, address, reason, { own });
+  for (const { address, own } of writes.lifted) await lift(q, channel, address, own);
   if (writes.notices.length > 0) await insertNotices(q, writes.notices);
   for (const hop of writes.hops) q.hop(hop);
   for (const report of writes.lines) report(logOnDisk(q, log));
