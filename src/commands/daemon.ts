@@ -27,6 +27,7 @@ import { advanceGeneration, type Installation, installationWarning } from "../st
 import { overview, proveWritable } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget, type RetentionRules } from "../store/retention.ts";
+import { deleteOldCopies } from "../store/sqlite/copies.ts";
 import { aborted, type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
 import { beat } from "./running/heartbeat.ts";
@@ -164,9 +165,28 @@ export class Daemon {
       return Object.values(counts).some((count: number) => count > 0);
     };
     while (!signal.aborted) {
+      await this.#deleteCopies();
       while (!signal.aborted && (await batch())) await clock.sleep(timing.retentionPause, signal);
       while (!signal.aborted && (await db.maintain())) await clock.sleep(timing.maintenancePause, signal);
       await clock.sleep(timing.retention, signal);
+    }
+  }
+
+  /** Deletes old copies beside the databases: raw messages are in them. */
+  async #deleteCopies(): Promise<void> {
+    const { config, log, timing } = this.#service;
+    const rules = retentionRules(this.#config, this.#app.agents);
+    const raw = [rules, ...(rules.channels?.values() ?? []), ...(rules.agents?.values() ?? [])].map(
+      ({ rawMs }) => rawMs,
+    );
+    const age = Math.max(timing.upkeep.copiesLeast, Math.min(...raw));
+    for (const file of sqliteFilesOf(config)) {
+      try {
+        for (const copy of await deleteOldCopies(file, age, clock.now()))
+          log.info({ copy }, "old copy of the store deleted");
+      } catch (error) {
+        log.warn({ err: error, store: file }, "deleting an old copy of the store failed");
+      }
     }
   }
 
@@ -244,6 +264,12 @@ export class Daemon {
     }
   }
 }
+
+/** Returns the SQLite files of the store and of the embedded platform. */
+const sqliteFilesOf = ({ store, platform: { embedded } }: Config): string[] =>
+  [store.kind === "sqlite" ? store.file : null, embedded?.database].flatMap((file) =>
+    file === null || file === undefined || file === ":memory:" ? [] : file,
+  );
 
 /** Returns why the store cannot be written, and its warnings, for /readyz and the console. */
 export async function storeState(app: App, { store }: Config, timing: Timing) {

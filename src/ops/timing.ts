@@ -362,6 +362,8 @@ const table = {
     retentionPause: 50,
     /** Old work that is held or stuck is checked again after this time. */
     retentionRecheck: day,
+    /** Copies beside the store stay at least this long, however short the retention of raw messages is. */
+    copiesLeast: day,
     /** Pause between two steps of the store's maintenance. */
     maintenancePause: 20,
     /** Interval at which the generation of the store advances. */

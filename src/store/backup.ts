@@ -22,6 +22,7 @@ import Sqlite from "better-sqlite3";
 import { failpoints } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { type CarriedOver, carryOver } from "./person/carry-over.ts";
+import { migrationCopy, migrationPrefix, partialCopy, partialRestore, restoreCopy } from "./sqlite/copies.ts";
 import { damaged } from "./sqlite/damaged.ts";
 
 export interface StoreSummary {
@@ -62,10 +63,6 @@ const most = 10;
 
 /** Called with the name of the part that begins, and the share of the work that is done (0 to 1). */
 type ReportShare = (part: string, share: number) => void;
-
-/** The names under which a copy is written before it is complete. */
-export const partialCopy = (target: string): string => `${target}.partial`;
-export const partialRestore = (target: string): string => `${target}.restoring`;
 
 /** Copies one consistent state of the store at `file` to `destination`, and then the database of the embedded platform at
  *  `platform`, which therefore has every conversation that the store refers to. A daemon may write to both at the same time.
@@ -165,7 +162,7 @@ export function replaceStore(source: string, file: string, stamp: string, now: n
   const target = existsSync(file) ? resolve(file) : file;
   const partial = partialRestore(target);
   vacuumInto(source, partial);
-  const aside = existsSync(target) ? `${target}.before-restore-${stamp}` : null;
+  const aside = existsSync(target) ? restoreCopy(target, stamp) : null;
   if (aside !== null) foldLog(target);
   const carried = carryOver(aside === null ? null : target, partial, now);
   sync(partial, "r+");
@@ -188,17 +185,16 @@ const keptCopies = 3;
 
 /** Copies the store before a schema migration and keeps the newest three copies. Returns the path of the copy. */
 export function copyBeforeMigration(file: string, schema: number, stamp: string): string {
-  const prefix = `${basename(file)}.before-migration-`;
   const folder = dirname(file);
-  const path = join(folder, `${prefix}${stamp}-schema-${schema}`);
+  const path = migrationCopy(file, stamp, schema);
+  const prefix = basename(migrationPrefix(file));
+  const copies = () => readdirSync(folder).filter((name) => name.startsWith(prefix));
+  // Of a start that was killed.
+  for (const name of copies()) if (name.includes(".partial")) rmSync(join(folder, name), { force: true });
   copyStore(file, path);
-  const copies = readdirSync(folder).filter((name) => name.startsWith(prefix) && !name.endsWith(".partial"));
-  for (const old of copies.sort().slice(0, -keptCopies)) rmSync(join(folder, old), { force: true });
+  for (const old of copies().sort().slice(0, -keptCopies)) rmSync(join(folder, old), { force: true });
   return path;
 }
-
-/** Sortable timestamp for file names: `20261120T101500123`. */
-export const stampOf = (now: number): string => new Date(now).toISOString().replace(/[-:.Z]/g, "");
 
 /** Writes a compact copy in one read transaction, marks it as a backup and syncs it. Replaces the
  *  leftovers of an earlier attempt. */

@@ -9,10 +9,11 @@ import { systemClock as clock } from "../../ops/clock.ts";
 import { counted } from "../../ops/duration-text.ts";
 import { createLog } from "../../ops/log.ts";
 import { isJournal } from "../../ops/systemd.ts";
-import { partialCopy, partialRestore, type Replaced, type StoreSummary, stampOf } from "../../store/backup.ts";
+import { type Replaced, type StoreSummary } from "../../store/backup.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import type { CarriedOver, RevertedErasure } from "../../store/person/carry-over.ts";
 import { answeredBefore } from "../../store/restored.ts";
+import { partialCopy, partialRestore, stampOf } from "../../store/sqlite/copies.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
@@ -100,7 +101,9 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
     );
     if (carried !== null) printCarried(carried, asides.length > 0, io);
     if (asides.length > 0)
-      io.out("retention and erase do not change the former files: delete them when you no longer need them");
+      io.out(
+        "retention and erase do not change the former files: delete them when you no longer need them; the daemon does it after retention.raw",
+      );
   } finally {
     for (const unlock of unlocks) unlock();
   }

@@ -14,6 +14,7 @@ import { findPerson, type PersonRecords } from "../../store/person/find.ts";
 import { type FilesSearched, vacuumPostgres } from "../../store/person/finish.ts";
 import { type ErasureOrder, recordDeleted } from "../../store/person/ledger.ts";
 import { eraseInColumns } from "../../store/person/mentions.ts";
+import { copiesOf } from "../../store/sqlite/copies.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { openSqlite } from "../../store/sqlite.ts";
 import { addressesOf } from "../doctor/stored.ts";
@@ -129,7 +130,8 @@ async function eraseEverywhere(
   const live = [file, embedded].flatMap((one) => (one !== null && existsSync(one) ? [one] : []));
   for (const path of backupsOf(live, file === null ? [] : folders))
     if ((await inThread("countInFile", [path, addresses, kept], progress)) > 0) found.push(path);
-  return { rows, late, searched, backups: found, embedded: platformFile };
+  const copies = (await Promise.all(live.map(copiesOf))).flat().map(({ path }) => path);
+  return { rows, late, searched, backups: found, copies, embedded: platformFile };
 }
 
 interface FoundPerson {
@@ -232,7 +234,10 @@ interface Erasure {
   readonly rows: ErasedRows;
   readonly late: number;
   readonly searched: FilesSearched | null;
+  /** Files that still contain an address. */
   readonly backups: readonly string[];
+  /** The copies beside the databases. */
+  readonly copies: readonly string[];
   readonly probable: readonly string[];
   readonly platform: { readonly deleted: number; readonly failed: readonly string[] } | null;
   /** Null when the platform is elsewhere, or has no file yet. */
@@ -248,7 +253,7 @@ interface ErasureNotes {
 }
 
 function print(result: Erasure, { kind, open, isSearched }: ErasureNotes, io: Io): void {
-  const { rows, late, searched, backups, probable, platform, embedded } = result;
+  const { rows, late, searched, backups, copies, probable, platform, embedded } = result;
   io.out(
     `erased: ${Object.entries(rows)
       .map(([name, count]) => `${count} ${name}`)
@@ -268,6 +273,12 @@ function print(result: Erasure, { kind, open, isSearched }: ErasureNotes, io: Io
     );
   if (kind === "postgres" && isSearched) io.out("--backups is not searched: dumps of PostgreSQL are compressed");
   for (const path of backups) io.out(`a backup still contains the address: ${path}`);
+  const others = copies.filter((path) => !backups.includes(path));
+  for (const path of others) io.out(`a copy of the store remains, in which the address is not found: ${path}`);
+  if (copies.length > 0)
+    io.out(
+      "copies beside the store may contain texts of the person: delete them, or the daemon does it after retention.raw",
+    );
   if (probable.length > 0)
     io.out(
       `${probable.length} other addresses have the same name, perhaps the same person: run bridgehead find, then erase with --person for each`,

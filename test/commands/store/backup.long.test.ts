@@ -220,6 +220,10 @@ describe("a damaged store", () => {
 describe("a migration", () => {
   it("copies the store first, and keeps three copies", async () => {
     mkdirSync(join(home, "elsewhere"));
+    writeFileSync(
+      join(home, "store.db.before-migration-20250101T000000000-schema-2.partial"),
+      "of a start that was killed",
+    );
     let steps = [...migrations];
     for (let n = 0; n < 5; n++) {
       steps = [...steps, { name: `more-${n}`, sql: `CREATE TABLE more_${n} (id TEXT)` }];
