@@ -25,9 +25,8 @@ const table = {
     writeRetryLongest: 2 * second,
   },
   rate: {
-    /** A process keeps drawn requests at most this long. */
+    /** A process keeps drawn requests at most this long; pause after a failed draw. */
     drawValid: 500,
-    /** Pause after a failed draw. */
     drawRetry: second,
     /** Longest Retry-After of the platform that is obeyed. */
     longestPenalty: 15 * minute,
@@ -225,9 +224,8 @@ const table = {
   reconcile: {
     /** Longest reconcile period of a notification before it is sent again. */
     noticeWindow: 45 * second,
-    /** A delivery receipt that names no known draft is matched again at this interval. */
+    /** A delivery receipt that names no known draft is matched again at this interval, and given up after that time. */
     receiptRetry: second,
-    /** It is given up after this time. */
     receiptWait: minute,
     /** A bounce that names only the recipient matches a draft sent within this time. */
     bounce: 7 * day,
@@ -289,9 +287,8 @@ const table = {
   commands: {
     /** An identical text to the same recipient within this time is the same command run twice. */
     sameText: 10 * minute,
-    /** `reload` waits this long for the daemon's result; below TimeoutStartSec= of the unit. */
+    /** `reload` waits this long for the daemon's result (below TimeoutStartSec= of the unit), and looks at this interval. */
     reload: 75 * second,
-    /** Interval at which it looks for the result. */
     reloadCheck: 50,
     /** `log-level` waits this long for the daemon's answer, and looks for it at this interval. */
     logLevel: 10 * second,
@@ -331,9 +328,8 @@ const table = {
     /** While the databases are opened, systemd is given this much more time, at this interval. */
     extension: minute,
     extensionEvery: 15 * second,
-    /** READY is sent when every channel has tried to connect, or after this time. */
+    /** READY is sent when every channel has tried to connect, or after this time; interval at which this is checked. */
     firstConnections: 20 * second,
-    /** Interval at which they are looked at. */
     firstConnectionsCheck: 20,
     /** The event loop has been quiet for this long before memory is released. */
     quiet: 2 * second,
@@ -346,9 +342,8 @@ const table = {
     drain: 20 * second,
   },
   upkeep: {
-    /** Longest request to the heartbeat URL. */
+    /** Longest request to the heartbeat URL, longest export of traces, and the pause between two exports. */
     heartbeat: 30 * second,
-    /** Longest export of traces, and the pause between two of them. */
     export: 10 * second,
     exportPause: 5 * second,
     /** Intervals of the status for systemd, and of the search for a requested log level. */
@@ -364,9 +359,8 @@ const table = {
     retentionRecheck: day,
     /** Copies beside the store stay at least this long, however short the retention of raw messages is. */
     copiesLeast: day,
-    /** Pause between two steps of the store's maintenance. */
+    /** Pause between two steps of the store's maintenance, and the interval at which the store's generation advances. */
     maintenancePause: 20,
-    /** Interval at which the generation of the store advances. */
     generation: minute,
     /** After an unclean end the store's file is checked this long after READY, for at most the longer time. */
     storeCheckDelay: 30 * second,
@@ -377,9 +371,8 @@ const table = {
   health: {
     /** The store is not writable when it does not answer within this time. */
     store: 5 * second,
-    /** Longest lag of the event loop with which the watchdog is fed. */
+    /** Longest lag of the event loop, and longest age of the last success of each probe, with which the watchdog is fed. */
     lag: 5 * second,
-    /** Longest age of the last success of each probe with which the watchdog is fed. */
     probe: 30 * second,
     /** Longest call of systemd-notify. */
     notify: 5 * second,
