@@ -34,7 +34,7 @@ async function life(file: string) {
     check,
     lines,
     /** Ends the life: cleanly, or without the mark. */
-    async end({ clean = true } = {}) {
+    end: async ({ clean = true } = {}): Promise<void> => {
       if (clean) await check.end();
       await db.close();
     },
