@@ -246,8 +246,12 @@ async function originOf(
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
-/** Calls `end` once when `provenAt` is older than three intervals; a half-open socket shows no other error. Time in
- *  which the machine was suspended does not count, because responses that arrived during that time are still unread. */
+/** A server with much to do may take seconds for a large mailbox, however often it is polled. */
+const leastPatience = 15_000;
+
+/** Calls `end` once when `provenAt` is older than three intervals and `leastPatience`; a half-open socket shows no other
+ *  error. Time in which the machine was suspended does not count, because responses that arrived during that time are
+ *  still unread. */
 class Watchdog {
   readonly #clock: Clock;
   readonly #interval: number;
@@ -270,11 +274,12 @@ class Watchdog {
 
   async run(signal: AbortSignal): Promise<void> {
     const clock = this.#clock;
+    const patience = Math.max(3 * this.#interval, leastPatience);
     while (!signal.aborted) {
       const due = clock.monotonic() + this.#interval;
       await clock.sleep(this.#interval, signal);
       this.provenAt += Math.max(0, clock.monotonic() - due);
-      if (signal.aborted || clock.monotonic() - this.provenAt < 3 * this.#interval) continue;
+      if (signal.aborted || clock.monotonic() - this.provenAt < patience) continue;
       this.#hasEnded = true;
       return this.#end();
     }

@@ -17,7 +17,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   let dovecot: Dovecot;
   beforeAll(async () => {
     dovecot = await startDovecot({
-      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "cut", "again", "sealed", "deleted"],
+      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "slow", "cut", "again", "sealed", "deleted"],
     });
   });
   afterAll(() => dovecot?.dispose());
@@ -159,6 +159,23 @@ describeReal("the mailbox and the line to it", missing, () => {
     await daemon.settled([first, second]);
     expect(proxy.accepted()).toBeGreaterThan(lines);
     await daemon.reports({ state: "ready" });
+  });
+
+  it.concurrent("keeps its connection to a server that is slower than its polls", async ({ onTestFinished }) => {
+    const proxy = await startTcpProxy(dovecot.port);
+    onTestFinished(() => proxy.close());
+    const channel = { imap: { port: proxy.port, poll: "1s" } };
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "slow", channel });
+    const first = await daemon.write();
+    await daemon.settled([first]);
+    const lines = proxy.accepted();
+    proxy.hold();
+    const second = await daemon.write({ answers: first });
+    // More than three polls.
+    await new Promise((resolve) => setTimeout(resolve, 6000));
+    proxy.release();
+    await daemon.settled([first, second]);
+    expect(proxy.accepted()).toBe(lines);
   });
 
   it.concurrent("reads on after lines that were cut, again and again", async ({ onTestFinished }) => {

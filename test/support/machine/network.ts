@@ -23,6 +23,9 @@ export interface TcpProxy {
   cut(): void;
   /** Bytes of present and new lines vanish in both directions without any sign, until `resume`. */
   swallow(): void;
+  /** Bytes of present lines wait in both directions, until `release`. */
+  hold(): void;
+  release(): void;
   /** New connections are reset at once, until `resume`. */
   refuse(): void;
   /** Back to relaying. Lines from which bytes were swallowed stay silent: their bytes are gone. */
@@ -71,8 +74,11 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     }
     lines.clear();
   };
+  const ends = () => [...lines].flatMap(({ client, server }) => [client, server]);
   return {
     port: (listener.address() as AddressInfo).port,
+    hold: () => ends().forEach((end) => end.pause()),
+    release: () => ends().forEach((end) => end.resume()),
     accepted: () => accepted,
     open: () => lines.size,
     cut,
