@@ -311,12 +311,10 @@ function digestOfFile({ mediaType, content }: MimePart): string {
  *  long runs of combining marks only the first are used, because normalization sorts a run in quadratic time. */
 function letters(text: string): string {
   if (/^[\x00-\x7f]*$/.test(text)) return text.replace(/[^0-9A-Za-z]+/g, "");
-  return (
-    text
-      .replace(/(\p{M}{30})\p{M}+/gu, "$1")
-      .normalize("NFKC")
-      .match(/[\p{L}\p{N}\p{M}\p{Extended_Pictographic}]+/gu) ?? []
-  ).join("");
+  return text
+    .replace(/(\p{M}{30})\p{M}+/gu, "$1")
+    .normalize("NFKC")
+    .replace(/[^\p{L}\p{N}\p{M}\p{Extended_Pictographic}]+/gu, "");
 }
 
 /** Returns the author's text. Of alternatives it uses the plain one, which lists keep when they remove HTML. */
