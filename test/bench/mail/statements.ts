@@ -11,7 +11,7 @@ import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
 
 /** Long enough for everything that an idle daemon does periodically. */
-const idleMs = 30_000;
+const idleMs = 60_000;
 const goals = { single: { statements: 30, commits: 5 }, burst: { statements: 30, commits: 0.1 } };
 
 interface Cost {
