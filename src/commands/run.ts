@@ -61,7 +61,7 @@ export async function runDaemon(
   const notifier = createNotifier(io.env, log, timing.health);
   const statistics = new Statistics();
   const service: Service = { config, log, timing, statistics, notifier, io, load: loadAgain };
-  const platform = await whileStarting(io.env, timing, () => embeddedPlatform(config, clock, log));
+  const platform = await embeddedPlatform(service);
   const parts: RunningParts = { platform, listener: null, traces: null, app: null, webConsole: null };
   try {
     await serve(service, parts);
@@ -223,7 +223,7 @@ async function tracesOf(
 
 /** Starts the embedded platform when it is configured; returns null otherwise. Rejects with the problems of its
  *  agents. */
-async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
+async function embeddedPlatform({ config, log, timing, io }: Service): Promise<Platform | null> {
   const { embedded, rate } = config.platform;
   if (!embedded) return null;
   // Loaded on demand: a daemon with an external platform does not need it.
@@ -231,7 +231,7 @@ async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise
   await mkdir(dirname(embedded.database), { recursive: true, mode: 0o700 });
   const agents = await embeddedAgents(config);
   // A second platform on the file would replace the keys of the agents, and answer open questions again.
-  const platform = await startLocked(embedded.database, () =>
+  const start = () =>
     startPlatform({
       file: embedded.database,
       listen: embedded.listen,
@@ -239,8 +239,8 @@ async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise
       clock,
       log,
       rate: { requests: rate.requests, perSeconds: rate.per / 1000 },
-    }),
-  );
+    });
+  const platform = await whileStarting(io.env, timing, () => startLocked(embedded.database, start));
   log.info({ url: platform.url }, "embedded platform listening");
   return platform;
 }

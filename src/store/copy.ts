@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { failpoints } from "../ops/failpoints.ts";
 import type { Database, Query, Value } from "./driver.ts";
 import { adoptCopy } from "./installation.ts";
+import { writeMeta } from "./tables/meta.ts";
 
 interface StoreTable {
   readonly name: string;
@@ -295,12 +296,7 @@ function compare(copied: CopiedTable | undefined, found: CopiedTable): void {
 
 async function copyMeta(source: Database, q: Query): Promise<void> {
   const rows = await source.read((own) => own.all<{ name: string; value: number }>("SELECT name, value FROM meta"));
-  for (const { name, value } of rows.filter((row) => !ownMeta.includes(row.name)))
-    await q.run(
-      "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-      name,
-      value,
-    );
+  for (const { name, value } of rows.filter((row) => !ownMeta.includes(row.name))) await writeMeta(q, name, value);
 }
 
 /** Copied numbers do not advance the sequences: those of identity columns, of escalations, and of tokens. */

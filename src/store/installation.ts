@@ -8,6 +8,7 @@ import { newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "./driver.ts";
 import { holdOpenWork } from "./restored.ts";
+import { readMeta, writeMeta } from "./tables/meta.ts";
 
 /** `new`: the first start. `restored`: from a backup. `older`: the companion file records a later state. `copied`: the
  *  companion file is missing or belongs to another store. `lost`: a new store replaces an earlier one. */
@@ -179,19 +180,6 @@ async function tableIdentity(db: Database, q: Query): Promise<number | null> {
   if (db.kind === "sqlite") return null;
   const row = await q.one<{ id: number }>("SELECT 'installations'::regclass::oid::bigint AS id");
   return row?.id ?? null;
-}
-
-async function readMeta(q: Query, name: string): Promise<number> {
-  const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = $1", name);
-  return row?.value ?? 0;
-}
-
-async function writeMeta(q: Query, name: string, value: number): Promise<void> {
-  await q.run(
-    "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-    name,
-    value,
-  );
 }
 
 /** Returns null when the file does not exist. A damaged file counts as missing; the store is then treated as a copy. */

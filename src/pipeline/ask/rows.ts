@@ -11,7 +11,6 @@ import {
   bindPlatform,
   type ConversationRow,
   isBound,
-  readConversation,
   recordMode,
   resetPoll,
   schedulePoll,
@@ -19,7 +18,7 @@ import {
 } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { recordOutcomesOf, reportUnanswered } from "../../store/tables/events.ts";
-import { suppression, suppressionReason, viaOf } from "../../store/tables/suppressions.ts";
+import { suppressionReason, viaOf } from "../../store/tables/suppressions.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,
@@ -95,7 +94,13 @@ export async function suppressionOf(q: Query, turn: TurnRow & Pick<TurnHead, "su
   const { to } = JSON.parse(turn.address) as Partial<Address>;
   const recipient = (to?.[0]?.address ?? turn.person).toLowerCase();
   if (recipient === turn.person) return turn.suppressed;
-  return suppression(q, turn.channel, recipient, (await readConversation(q, turn.conversation)).via);
+  const row = await q.one<{ reason: string | null }>(
+    `SELECT ${suppressionReason("$1", "$2", viaOf("$3"))} AS reason`,
+    turn.channel,
+    recipient,
+    turn.conversation,
+  );
+  return row?.reason ?? null;
 }
 
 /** Ends a claimed turn that is not asked. Messages that are held open an escalation. */

@@ -3,6 +3,7 @@
 // daemon's process. A daemon ignores requests from before its start: a changed level survives no restart.
 
 import type { Query } from "../driver.ts";
+import { writeMeta } from "../tables/meta.ts";
 
 export interface LogLevelRequest {
   /** Number of the request, increasing. */
@@ -55,10 +56,5 @@ async function read(q: Query, ...names: [string, string, string]): Promise<(numb
 }
 
 async function write(q: Query, values: Readonly<Record<string, number>>): Promise<void> {
-  for (const [name, value] of Object.entries(values))
-    await q.write(
-      "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-      name,
-      value,
-    );
+  for (const [name, value] of Object.entries(values)) await writeMeta(q, name, value);
 }

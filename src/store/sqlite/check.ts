@@ -4,7 +4,8 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { after } from "../../ops/clock.ts";
-import type { Core, FileCheck, Query } from "../driver.ts";
+import type { Core, FileCheck } from "../driver.ts";
+import { readMeta, writeMeta } from "../tables/meta.ts";
 import { isDamage } from "./damaged.ts";
 import type { QuickCheckResult } from "./quick-check.ts";
 
@@ -58,9 +59,9 @@ export class StoreCheck {
     const { db, log } = this.#core;
     if (db.kind !== "sqlite") return;
     this.#isDue = await db.tx(async (q) => {
-      const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'in_use'");
-      await mark(q, 1);
-      return row?.value === 1;
+      const wasInUse = (await readMeta(q, mark)) === 1;
+      await writeMeta(q, mark, 1);
+      return wasInUse;
     });
     if (this.#isDue) log.warn({}, "store was not closed cleanly: its file is checked in the background");
   }
@@ -87,12 +88,9 @@ export class StoreCheck {
     const { db } = this.#core;
     if (db.kind !== "sqlite" || this.#isDue || db.damage() !== null) return;
     // A store that cannot be written keeps its mark.
-    await db.tx((q) => mark(q, 0)).catch(() => undefined);
+    await db.tx((q) => writeMeta(q, mark, 0)).catch(() => undefined);
   }
 }
 
-const mark = (q: Query, value: number): Promise<void> =>
-  q.write(
-    "INSERT INTO meta (name, value) VALUES ('in_use', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-    value,
-  );
+/** Present in `meta` with the value 1 while a daemon uses the store. */
+const mark = "in_use";

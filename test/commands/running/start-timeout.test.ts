@@ -10,7 +10,7 @@ import { pause } from "../../../src/ops/clock.ts";
 import { standardTiming, timingWith } from "../../../src/ops/timing.ts";
 import { migrate, migrations } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import { startDaemon } from "../../support/process/daemon.ts";
+import { configureIdle, startDaemon } from "../../support/process/daemon.ts";
 
 /** A systemd-notify that writes down what it is to send. With `slowReady` READY takes until the file `sent` exists. */
 function systemd(slowReady = false) {
@@ -27,22 +27,6 @@ function systemd(slowReady = false) {
     env: { NOTIFY_SOCKET: join(folder, "notify"), PATH: `${join(folder, "bin")}:${process.env["PATH"] ?? ""}` },
     told: () => (existsSync(told) ? readFileSync(told, "utf8").trimEnd().split("\n") : []),
   };
-}
-
-/** Writes a configuration without channels, with the store `store.db` in the folder. */
-function configured(folder: string): string {
-  const path = join(folder, "bridgehead.yaml");
-  const config = {
-    platform: { url: "http://127.0.0.1:1" },
-    agents: {},
-    channels: {},
-    http: { listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0" },
-    console: { enabled: false },
-    store: `sqlite:${join(folder, "store.db")}`,
-    log: { format: "json" },
-  };
-  writeFileSync(path, JSON.stringify(config), { mode: 0o600 });
-  return path;
 }
 
 const request = `EXTEND_TIMEOUT_USEC=${standardTiming.startup.extension * 1000}`;
@@ -69,7 +53,7 @@ it("is extended while the store is copied before a migration", async () => {
   await migrate(older, migrations.slice(0, 1));
   await older.close();
   const hold = { at: "backup.copy:after:1", until: join(folder, "copied") };
-  const daemon = startDaemon({ config: configured(folder), env, hold, plant: ["quick-start-timeout"] });
+  const daemon = startDaemon({ config: configureIdle(folder), env, hold, plant: ["quick-start-timeout"] });
   onTestFinished(() => daemon.send("SIGKILL"));
   const messages = () => daemon.lines.map(({ message }) => message);
   await expect.poll(() => [...messages(), ...daemon.complaints]).toContain("held");
@@ -83,7 +67,7 @@ it("is extended while the store is copied before a migration", async () => {
 
 it("ends cleanly at SIGTERM while READY is sent", async () => {
   const { env, told, folder, sent } = systemd(true);
-  const daemon = startDaemon({ config: configured(folder), env });
+  const daemon = startDaemon({ config: configureIdle(folder), env });
   onTestFinished(() => daemon.send("SIGKILL"));
   await expect.poll(() => [...told(), ...daemon.complaints]).toContain("READY=1");
   daemon.send("SIGTERM");

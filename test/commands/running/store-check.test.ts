@@ -1,28 +1,18 @@
 // A daemon that was killed checks the file of its store at the next start, and is not ready when it is damaged.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { bridgehead } from "../../support/machine/command.ts";
-import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
+import { adminOf, configureIdle, type Daemon, startDaemon } from "../../support/process/daemon.ts";
 import { damageTable } from "../../support/store/damage.ts";
 
 it("reports bytes that were overwritten while it was dead, although no statement reads them", async () => {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-store-check-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const config = join(folder, "bridgehead.yaml");
   const store = join(folder, "store.db");
-  const settings = {
-    platform: { url: "http://127.0.0.1:1" },
-    agents: {},
-    channels: {},
-    http: { listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0" },
-    console: { enabled: false },
-    store: `sqlite:${store}`,
-    log: { format: "json" },
-  };
-  writeFileSync(config, JSON.stringify(settings), { mode: 0o600 });
+  const config = configureIdle(folder);
   const start = async () => {
     const daemon = startDaemon({ config, plant: ["quick-store-check"] });
     onTestFinished(() => daemon.send("SIGKILL"));

@@ -8,7 +8,7 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { deleteOldCopies, migrationCopy, restoreCopy, stampOf } from "../../../src/store/sqlite/copies.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead } from "../../support/machine/command.ts";
-import { startDaemon } from "../../support/process/daemon.ts";
+import { configureIdle, startDaemon } from "../../support/process/daemon.ts";
 
 const day = 86_400_000;
 
@@ -57,18 +57,7 @@ it("are deleted by the daemon after retention.raw, at the earliest after a day, 
   const db = openSqlite(store, Date.now);
   await migrate(db);
   await db.close();
-  const config = join(folder, "bridgehead.yaml");
-  const settings = {
-    platform: { url: "http://127.0.0.1:1" },
-    agents: {},
-    channels: {},
-    http: { listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0" },
-    console: { enabled: false },
-    store: `sqlite:${store}`,
-    retention: { raw: "1h" },
-    log: { format: "json" },
-  };
-  writeFileSync(config, JSON.stringify(settings), { mode: 0o600 });
+  const config = configureIdle(folder, { retention: { raw: "1h" } });
   const old = write(migrationCopy(store, stampOf(Date.now() - day), 1));
   const young = write(restoreCopy(store, stampOf(Date.now() - day / 2)));
   const other = restoreCopy(store, stampOf(Date.now()));

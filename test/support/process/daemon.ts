@@ -1,6 +1,8 @@
 // The real daemon as a child process: started, killed, stopped and started again on the same store.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { childEnv } from "../machine/command.ts";
@@ -52,6 +54,23 @@ export interface DaemonOptions {
   readonly saysPort?: boolean;
   /** Defects and circumstances to plant, see plant.ts. */
   readonly plant?: readonly string[];
+}
+
+/** Writes a configuration without agents and channels, with the store `store.db` in the folder; returns its path. */
+export function configureIdle(folder: string, more: Readonly<Record<string, unknown>> = {}): string {
+  const path = join(folder, "bridgehead.yaml");
+  const config = {
+    platform: { url: "http://127.0.0.1:1" },
+    agents: {},
+    channels: {},
+    http: { listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0" },
+    console: { enabled: false },
+    store: `sqlite:${join(folder, "store.db")}`,
+    log: { format: "json" },
+    ...more,
+  };
+  writeFileSync(path, JSON.stringify(config), { mode: 0o600 });
+  return path;
 }
 
 /** Starts the process; wait for `ready` or `ended`. */
