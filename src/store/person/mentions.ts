@@ -238,10 +238,10 @@ async function textColumns(db: Database): Promise<readonly (readonly [string, re
   const rows = await db.read((q) =>
     q.all<{ table_name: string; name: string; type: string; pk: number }>(
       `SELECT m.name AS table_name, c.name, c.type, c.pk FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' -- only: sqlite
-       SELECT c.table_name, c.column_name AS name, c.data_type AS type, -- only: postgres
-         (SELECT COUNT(*)::int FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k USING (constraint_schema, constraint_name) -- only: postgres
-          WHERE t.constraint_type = 'PRIMARY KEY' AND t.table_schema = c.table_schema AND t.table_name = c.table_name AND k.column_name = c.column_name) AS pk -- only: postgres
-       FROM information_schema.columns c WHERE c.table_schema = current_schema() -- only: postgres`,
+       SELECT t.relname AS table_name, c.attname AS name, format_type(c.atttypid, NULL) AS type, -- only: postgres
+         COALESCE(c.attnum = ANY (k.indkey), FALSE)::int AS pk -- only: postgres
+       FROM pg_class t JOIN pg_attribute c ON c.attrelid = t.oid LEFT JOIN pg_index k ON k.indrelid = t.oid AND k.indisprimary -- only: postgres
+       WHERE t.relkind = 'r' AND t.relnamespace = current_schema()::regnamespace AND c.attnum > 0 AND NOT c.attisdropped -- only: postgres`,
     ),
   );
   const tables = Map.groupBy(rows, ({ table_name }) => table_name);

@@ -10,7 +10,8 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { erasePerson } from "../../../src/store/person/erase.ts";
 import { findPerson } from "../../../src/store/person/find.ts";
 import { finishFile } from "../../../src/store/person/finish.ts";
-import { countInFile } from "../../../src/store/person/mentions.ts";
+import { countInFile, eraseInColumns } from "../../../src/store/person/mentions.ts";
+import { openPostgres } from "../../../src/store/postgres.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { suppress, suppression, suppressionOrHash } from "../../../src/store/tables/suppressions.ts";
 import { eventually } from "../../support/clock.ts";
@@ -208,6 +209,29 @@ zebra-file
     expect(countInFile(database.file, [lee])).toBeGreaterThan(0);
     await db.tx((q) => turn(q, "t3", "c2", { person: lee }));
     expect(finishFile(database.file, [lee], false, kept).remaining).toBeGreaterThan(0);
+  });
+
+  it("searches a store whose database has thousands of other tables (postgres)", async () => {
+    const copy = await postgres.copy();
+    const db = await openPostgres(copy, { timing: { statement: 5000 } });
+    onTestFinished(async () => {
+      await db.close();
+      await postgres.dropCopy(copy);
+    });
+    await db.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await conversation(q, "c1", "c", "lee@x.example");
+    });
+    await db.tx((q) => q.run("CREATE SCHEMA others"));
+    const columns = Array.from({ length: 16 }, (_, at) => `c${at}`);
+    await db.tx((q) =>
+      q.run(`DO $$ BEGIN FOR i IN 1..4000 LOOP
+        EXECUTE 'CREATE TABLE others.t' || i || ' (${columns.join(" int, ")} int, PRIMARY KEY (${columns.join()}))';
+      END LOOP; END $$`),
+    );
+    // The server cancels longer statements. A search of the whole catalogue for each column takes 12 s here.
+    expect(await eraseInColumns(db, ["lee@x.example"], new Set())).toBe(1);
+    expect(await db.read((q) => q.all("SELECT person FROM conversations"))).toEqual([{ person: "[erased]" }]);
   });
 
   it.each(["sqlite", "postgres"] as const)("leaves no text of the person in any column (%s)", async (kind) => {
