@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { copyStore } from "../../../src/store/backup.ts";
+import type { Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { erasePerson } from "../../../src/store/person/erase.ts";
 import { findPerson } from "../../../src/store/person/find.ts";
@@ -222,13 +223,14 @@ zebra-file
       await ensureChannel(q, "c");
       await conversation(q, "c1", "c", "lee@x.example");
     });
-    await db.tx((q) => q.run("CREATE SCHEMA others"));
     const columns = Array.from({ length: 16 }, (_, at) => `c${at}`);
-    await db.tx((q) =>
-      q.run(`DO $$ BEGIN FOR i IN 1..4000 LOOP
+    const fill = async (q: Query) => {
+      await q.run("CREATE SCHEMA others");
+      await q.run(`DO $$ BEGIN FOR i IN 1..4000 LOOP
         EXECUTE 'CREATE TABLE others.t' || i || ' (${columns.join(" int, ")} int, PRIMARY KEY (${columns.join()}))';
-      END LOOP; END $$`),
-    );
+      END LOOP; END $$`);
+    };
+    await db.tx(fill, { unhurried: true });
     // The server cancels longer statements. A search of the whole catalogue for each column takes 12 s here.
     expect(await eraseInColumns(db, ["lee@x.example"], new Set())).toBe(1);
     expect(await db.read((q) => q.all("SELECT person FROM conversations"))).toEqual([{ person: "[erased]" }]);
