@@ -8,7 +8,8 @@ import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { AdapterDefinition } from "bridgehead/contract";
-import * as z from "zod";
+import type { ZodType } from "zod";
+import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
 
 /** Names of the built-in adapters, as used in the configuration file. */
@@ -92,7 +93,7 @@ function checkSchema(name: string, config: unknown): void {
       "its author: install zod 4 and use z.strictObject",
     );
   }
-  const shape = z.toJSONSchema(config as unknown as z.ZodType, { io: "input", unrepresentable: "any" });
+  const shape = shapeOf(config as unknown as ZodType);
   if (shape.type !== "object" || shape.additionalProperties !== false) {
     throw refusal(`the config of the adapter ${name} lets unknown keys pass`, "its author: use z.strictObject");
   }

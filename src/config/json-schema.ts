@@ -78,9 +78,16 @@ export interface Shape {
   readonly [keyword: string]: unknown;
 }
 
-/** Returns the schema of the file's values: the input side of every transformation. */
+const shapes = new WeakMap<z.ZodType, Shape>();
+
+/** Returns the schema of the file's values: the input side of every transformation. Converts each schema once; a file has
+ *  many channels of the same adapter. */
 export function shapeOf(schema: z.ZodType): Shape {
-  return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as Shape;
+  const known = shapes.get(schema);
+  if (known !== undefined) return known;
+  const shape = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as Shape;
+  shapes.set(schema, shape);
+  return shape;
 }
 
 /** Returns every alternative of the schema at a path; the schema itself for the empty path. */
