@@ -35,7 +35,7 @@ interface Result {
   /** Number of processes that asked or sent something. */
   readonly workers: number;
   readonly found: readonly (readonly [Invariant, string])[];
-  /** What the store holds about the people whose lanes are broken. */
+  /** Where something is broken: the turns without a sent answer (`statesIn`). */
   readonly states: string;
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { mobileLines } from "../../../../adapters/email/parse/quotes/phrases.ts";
 import { isWordless, type TrimOptions, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
+import { workedMs } from "../../../support/clock.ts";
 
 const quoted = "> Your parcel left us on Monday.\n> Support";
 const answer = "It has not come.\n\nAnna";
@@ -385,4 +386,34 @@ describe("a mail without text of its author", () => {
     ["words over a header block", `Here it is.\n\n${block}`],
     ["one word", "ok"],
   ])("but not %s", (_, text) => expect(isWordless(text)).toBe(false));
+});
+
+describe("hostile text", () => {
+  const seeds: readonly [string, string][] = [
+    ["underscores", "_"],
+    ["newlines", "\n"],
+    ["attributions", "schrieb<Am "],
+    ["dashes", "- "],
+    ["quotes", "> \n"],
+    ["colons", "On 2024 a@b :\n"],
+    ["labels", "From: a\n"],
+    ["blocks", "From: a@b\nTo: c\n"],
+    ["signatures", "-- \nx\n"],
+    ["wrote", "On 2024 wrote: >\n"],
+    ["markers", "[ref:bh-"],
+    ["rules", "_____\n"],
+  ];
+  it.each(seeds)("%s take a time in proportion to their length", (_, seed) => {
+    const time = (length: number) => {
+      const text = `x\n${seed.repeat(Math.ceil(length / seed.length))}\ny`;
+      const start = workedMs();
+      trimReply(text);
+      return workedMs() - start;
+    };
+    time(50_000);
+    expect(time(1_000_000)).toBeLessThan(5000);
+    // Four times as long may take some more than four times as long (a busy machine), but never sixteen times.
+    const short = Math.max(20, Math.min(time(250_000), time(250_000)));
+    expect(Math.min(time(1_000_000), time(1_000_000))).toBeLessThan(short * 10);
+  });
 });
