@@ -73,6 +73,8 @@ const pieces: readonly string[] = [
     "<![CDATA[",
     "<td>",
     "<blockquote>",
+    "<blockquote>a",
+    "<table><tr><td>1",
   ],
   ["`", "``a`", "`a", "```\n", "'", '"', "“", '"a', "'a\"", '"\\', "=?utf-8?q?", "=?a?b?c?= ", "=20", "=\n"],
   [

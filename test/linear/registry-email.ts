@@ -419,8 +419,10 @@ export const emailCases: Cases = {
     isRelevant: one,
   },
   "adapters/email/parse/html/write.ts": {
-    layOutElement: (f, text) => f(elementWith(text)),
+    layOut: (f, text) => f({ children: [elementWith(text)] }),
+    limitDepth: (f, text) => f({ children: [elementWith(text)] }),
     plainly: (f, text) => f({ children: [elementWith(text)] }),
+    pushChildren: (f, text) => f(elementWith(text), []),
   },
   "adapters/email/parse/html/visibility.ts": {
     hidesByStyle: (f, text) => f(stylesWith(text)),

@@ -12,6 +12,8 @@ const maxSheet = 200_000;
 const maxComplex = 40;
 /** Characters of a class attribute that are read. */
 const maxClasses = 1000;
+/** A longer at-rule is not supported. */
+const maxQuery = 2000;
 /** Characters of one rule's declarations, or of a style attribute, that are read. */
 const maxDeclarations = 4000;
 
@@ -188,6 +190,7 @@ function* blocks(css: string): Generator<{ selectors: string; body: string }> {
 
 /** True for a media query that matches a wide screen in light colours. An unsupported query does not apply. */
 function appliesToDesktop(rule: string): boolean {
+  if (rule.length > maxQuery) return false;
   if (rule.startsWith("@supports")) return !/\bnot\b/.test(rule);
   if (!rule.startsWith("@media")) return false;
   return rule

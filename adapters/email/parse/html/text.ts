@@ -28,11 +28,21 @@ import {
   plainLook,
   type TextStyle,
 } from "./visibility.ts";
-import { cellMark, layOutElement, maxDepth, maxWritten, needsLayout, plainly, write } from "./write.ts";
+import {
+  cellMark,
+  elementsIn,
+  layOut,
+  limitDepth,
+  maxWritten,
+  plainly,
+  pushChildren,
+  setChildren,
+  write,
+} from "./write.ts";
 
 /** Characters of HTML that are read; the rest is truncated. */
 const maxHtml = 2_000_000;
-/** Parsing stops when more elements are open at once: the parser's work is quadratic in this number. */
+/** Parsing begins anew when more elements are open at once: the parser's work is quadratic in this number. */
 const maxOpen = 1500;
 /** With more elements `plainly` writes the text, because html-to-text takes several times as long. */
 const maxElements = 12_000;
@@ -77,20 +87,11 @@ const hasNoWords = (text: string) => text === "" || isWordless(text.replaceAll(c
 function writtenAs(html: string, options: TrimOptions, colours: boolean): string {
   const { document, elements, hasSheet } = read(html.slice(0, maxHtml));
   prune(document, hasSheet ? readStyleSheet(styleTexts(document)) : null, colours);
+  limitDepth(document);
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   const text = elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
   return cleanText(text).replace(cellMarks, "\t").trim();
-}
-
-/** Yields the elements in document order, each before its children. Iterative, because the sender controls the depth. */
-function* elementsIn(document: Document): Generator<Element> {
-  const stack: ChildNode[] = [...document.children].reverse();
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    if (!isTag(node)) continue;
-    yield node;
-    pushChildren(node, stack);
-  }
 }
 
 /** Returns the first body element, or all nodes of a document without one. */
@@ -111,15 +112,6 @@ function hasColouredQuote(text: string, plain: string, options: TrimOptions): bo
     .some((line, at) => line.includes(colourMark) && (lines[at]?.kind === "quote" || (tail >= 0 && at > tail)));
 }
 
-/** Converts tables, and `<sup>` and `<sub>` digits. */
-function layOut(document: Document): void {
-  // Parents come first, so a row reads its cells before they are renamed.
-  for (const element of elementsIn(document)) {
-    if (element.name === "div" || element.name === "p") dropLastBreak(element);
-    else if (needsLayout.has(element.name)) layOutElement(element);
-  }
-}
-
 interface ReadHtml {
   /** Without comments. */
   readonly document: Document;
@@ -127,44 +119,58 @@ interface ReadHtml {
   readonly hasSheet: boolean;
 }
 
-/** The input is fed in pieces, so that parsing can stop. */
+/** Too many open elements end a piece of the document. The next piece follows it as if they had been closed. */
 function read(html: string): ReadHtml {
   const handler = new DomHandler();
-  let open = 0;
+  const nodes: ChildNode[] = [];
   let elements = 0;
   let hasSheet = false;
-  const parser = new Parser({
-    onopentag(name, attributes) {
-      open++;
-      elements++;
-      hasSheet ||= name === "style";
-      handler.onopentag(name, attributes);
-    },
-    onclosetag() {
-      open--;
-      handler.onclosetag();
-    },
-    ontext: (text) => handler.ontext(text),
-  });
-  const tooMany = () => open >= maxOpen;
-  for (let at = 0; at < html.length && !tooMany(); at += 4096) parser.write(html.slice(at, at + 4096));
-  if (!tooMany()) parser.end();
-  handler.onend();
+  /** Returns the place at which it has stopped. */
+  const readPiece = (from: number): number => {
+    let open = 0;
+    const parser = new Parser({
+      onopentag(name, attributes) {
+        open++;
+        elements++;
+        hasSheet ||= name === "style";
+        handler.onopentag(name, attributes);
+      },
+      onclosetag() {
+        open--;
+        handler.onclosetag();
+      },
+      ontext: (text) => handler.ontext(text),
+    });
+    let at = from;
+    while (at < html.length && open < maxOpen) {
+      const slice = html.slice(at, at + 4096);
+      const whole = slice.slice(0, slice.lastIndexOf(">") + 1) || slice;
+      parser.write(whole);
+      at += whole.length;
+    }
+    parser.end();
+    handler.onend();
+    for (const node of handler.root.children) nodes.push(node);
+    handler.onreset();
+    return at;
+  };
+  for (let at = 0; at < html.length; ) at = readPiece(at);
+  setChildren(handler.root, nodes);
   return { document: handler.root, elements, hasSheet };
 }
 
-/** Removes elements that are hidden or too deep, and attributes that are not needed. Iterative, because
- *  the sender controls the depth. `colours`: text in the colour of its background counts as hidden. */
+/** Removes elements that are hidden, and attributes that are not needed. Iterative, because the sender controls the
+ *  depth. `colours`: text in the colour of its background counts as hidden. */
 function prune(document: Document, sheet: StyleSheet | null, colours: boolean): void {
   const path: ElementCounts = new Map();
-  type Step = { node: ChildNode; depth: number; look: TextStyle } | { leave: Element };
-  const stack: Step[] = document.children.map((node) => ({ node, depth: 0, look: plainLook }));
+  type Step = { node: ChildNode; look: TextStyle } | { leave: Element };
+  const stack: Step[] = document.children.map((node) => ({ node, look: plainLook }));
   for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
     if ("leave" in next) {
       enter(path, next.leave, -1);
       continue;
     }
-    const { node, depth, look } = next;
+    const { node, look } = next;
     if (isText(node)) {
       if (node.data.trim() === "") continue;
       node.data = node.data.replace(privateMarks, "");
@@ -178,7 +184,7 @@ function prune(document: Document, sheet: StyleSheet | null, colours: boolean): 
       continue;
     }
     const rules = sheet === null ? styleOf(node) : sheet.rulesOf(node, path);
-    if (depth > maxDepth || isHidden(node) || (rules.size > 0 && hidesByStyle(rules))) {
+    if (isHidden(node) || (rules.size > 0 && hidesByStyle(rules))) {
       removeElement(node);
       continue;
     }
@@ -188,7 +194,7 @@ function prune(document: Document, sheet: StyleSheet | null, colours: boolean): 
       enter(path, node, 1);
       stack.push({ leave: node });
     }
-    for (const child of node.children) stack.push({ node: child, depth: depth + 1, look: inside });
+    for (const child of node.children) stack.push({ node: child, look: inside });
   }
 }
 
@@ -231,13 +237,6 @@ const isWarning = (text: string) =>
     text.slice(0, 200),
   );
 
-/** Removes the line break at the end of a block with other content, because it is not visible. */
-function dropLastBreak(block: Element): void {
-  const last = block.children.findLastIndex((child) => !isText(child) || child.data.trim() !== "");
-  const node = block.children[last];
-  if (last > 0 && node !== undefined && isTag(node) && node.name === "br") block.children.splice(last, 1);
-}
-
 /** Converts quote containers to blockquotes, and other blockquotes (indents) to divs. */
 function markQuotes(document: Document, options: TrimOptions): void {
   const quoted = new Set<ChildNode>();
@@ -279,11 +278,6 @@ function markPieces(container: Element, quoted: Set<ChildNode>): void {
     if (child.name === "blockquote") flatten(child, quoted);
     else quoted.add(child);
   }
-}
-
-/** Adds the children of an element to a stack, the first on top. */
-function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]): void {
-  for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
 }
 
 /** Outlook marks the header of a quoted message in responses and in forwards in the same way. It is a

@@ -1,11 +1,13 @@
 // Writes the tree of an HTML message as text: the settings of html-to-text, the layout of tables and of raised digits, and
 // the text of messages with very many elements. Without separators "10" and "2" in two cells would read as 102.
 
-import { type ChildNode, type Document, type Element, isTag, isText, Text } from "domhandler";
+import { type ChildNode, type Document, Element, isTag, isText, type ParentNode, Text } from "domhandler";
 import { compile, type DomNode, type FormatCallback } from "html-to-text";
 
-/** Deeper elements are dropped before any recursion reaches them. */
-export const maxDepth = 120;
+/** Deeper elements are replaced by their text before any recursion reaches them. */
+const maxDepth = 120;
+/** Quotes that are nested deeper are not marked. */
+const maxQuotes = 10;
 /** Characters of text that are written. */
 export const maxWritten = 400_000;
 
@@ -55,36 +57,37 @@ const blocks = new Set([
   ..."footer main nav aside form body html".split(" "),
 ]);
 
-/** Writes the text of a message with very many elements: one line for each block, quotes with "> ",
+/** Writes the text of a message with very many elements, or of an element at `maxDepth`: one line for each block, quotes with "> ",
  *  links with their address. Unlike html-to-text it writes no list marks and collapses whitespace in
  *  `<pre>`. Returns at most `maxWritten` characters. */
-export function plainly(document: Document): string {
+export function plainly(parent: ParentNode, mostQuotes = maxQuotes): string {
   const lines: string[] = [];
-  let line: string[] = [];
+  let parts: string[] = [];
   let depth = 0;
   let length = 0;
   const endLine = () => {
-    const words = line.join("").replace(/\s+/g, " ").trim();
-    line = [];
+    const words = parts.join("").replace(/\s+/g, " ").trim();
+    parts = [];
     if (words === "") return;
-    lines.push("> ".repeat(depth) + words);
-    length += 2 * depth + words.length;
+    const line = "> ".repeat(Math.min(depth, mostQuotes)) + words;
+    lines.push(line);
+    length += line.length;
   };
   const endBlock = (name: string) => {
     if (!blocks.has(name)) return;
     endLine();
     if (paragraphs.has(name) && lines.at(-1) !== "") lines.push("");
   };
-  const stack: (ChildNode | { leave: Element })[] = [...document.children].reverse();
+  const stack: (ChildNode | { leave: Element })[] = [...parent.children].reverse();
   for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
     if (length >= maxWritten) break;
     if ("leave" in next) {
       const { name, attribs } = next.leave;
       const href = name === "a" ? (attribs["href"] ?? "").slice(0, 2000).replace(/^mailto:/i, "") : "";
-      if (href !== "" && !href.startsWith("#") && line.at(-1)?.trim() !== href) line.push(` [${href}]`);
+      if (href !== "" && !href.startsWith("#") && parts.at(-1)?.trim() !== href) parts.push(` [${href}]`);
       endBlock(name);
       if (name === "blockquote") depth--;
-    } else if (isText(next)) line.push(next.data);
+    } else if (isText(next)) parts.push(next.data);
     else if (isTag(next)) {
       endBlock(next.name);
       if (next.name === "blockquote") depth++;
@@ -96,11 +99,67 @@ export function plainly(document: Document): string {
   return lines.join("\n").slice(0, maxWritten);
 }
 
+/** Replaces the content of elements at `maxDepth` by its text, and quotes inside of `maxQuotes` quotes by their content.
+ *  html-to-text is recursive and writes the text of a quote again for each quote around it. */
+export function limitDepth(document: Document): void {
+  const stack: { readonly parent: ParentNode; readonly depth: number; readonly quotes: number }[] = [];
+  stack.push({ parent: document, depth: 0, quotes: 0 });
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    const { parent, depth, quotes } = next;
+    const elements = parent.children.filter(isTag);
+    if (depth < maxDepth)
+      for (const element of elements) {
+        const isQuoted = element.name === "blockquote";
+        if (isQuoted && quotes === maxQuotes) element.name = "div";
+        stack.push({ parent: element, depth: depth + 1, quotes: Math.min(quotes + (isQuoted ? 1 : 0), maxQuotes) });
+      }
+    else if (elements.length > 0) {
+      layOut(parent);
+      const lines = plainly(parent, maxQuotes - quotes).split("\n");
+      setChildren(
+        parent,
+        lines.flatMap((line) => [new Text(line), new Element("br", {})]),
+      );
+    }
+  }
+}
+
+/** Yields the elements in document order, each before its children. Iterative, because the sender controls the depth. */
+export function* elementsIn(parent: ParentNode): Generator<Element> {
+  const stack: ChildNode[] = [...parent.children].reverse();
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (!isTag(node)) continue;
+    yield node;
+    pushChildren(node, stack);
+  }
+}
+
+/** Adds the children of an element to a stack, the first on top. */
+export function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]): void {
+  for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+}
+
+/** Converts tables, and `<sup>` and `<sub>` digits. */
+export function layOut(parent: ParentNode): void {
+  // Parents come first, so a row reads its cells before they are renamed.
+  for (const element of elementsIn(parent)) {
+    if (element.name === "div" || element.name === "p") dropLastBreak(element);
+    else if (needsLayout.has(element.name)) layOutElement(element);
+  }
+}
+
+/** Removes the line break at the end of a block with other content, because it is not visible. */
+function dropLastBreak(block: Element): void {
+  const last = block.children.findLastIndex((child) => !isText(child) || child.data.trim() !== "");
+  const node = block.children[last];
+  if (last > 0 && node !== undefined && isTag(node) && node.name === "br") block.children.splice(last, 1);
+}
+
 /** Elements that `layOutElement` converts. */
-export const needsLayout = new Set("table thead tbody tfoot caption tr td th sup sub".split(" "));
+const needsLayout = new Set("table thead tbody tfoot caption tr td th sup sub".split(" "));
 
 /** Converts a part of a table to a block, a row to separated cells, and `<sup>` and `<sub>` digits to their Unicode forms. */
-export function layOutElement(element: Element): void {
+function layOutElement(element: Element): void {
   if (element.name === "tr") layOutRow(element);
   else if (element.name === "sup" || element.name === "sub") return writeRaised(element);
   element.name = "div";
@@ -197,7 +256,7 @@ function firstText(element: Element): Text | null {
   return null;
 }
 
-function setChildren(parent: Element, children: ChildNode[]): void {
+export function setChildren(parent: ParentNode, children: ChildNode[]): void {
   parent.children = children;
   for (const [at, child] of children.entries()) {
     child.parent = parent;

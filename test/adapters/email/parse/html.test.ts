@@ -474,25 +474,3 @@ describe("tables and other arrangements", () => {
     expect((await read(raw)).fullText).toBe("new words\n\n> old words");
   });
 });
-
-describe("a mail with more elements than html-to-text is given", () => {
-  const many = "<p>a".repeat(12_000);
-
-  it("keeps what a reader sees, its lines, quotes and links", async () => {
-    const parts = [
-      '<p>Hello  <b>Anna</b>,<br>see <a href="https://a.b/c">this page</a> &amp; <a href="https://a.b">https://a.b</a>',
-      '<table><tr><td>4711</td><td>2</td></tr></table><div style="display:none">EVIL</div>',
-      '<blockquote type="cite">old words<br>more</blockquote>',
-    ];
-    const { fullText } = await read(html(`${parts.join("")}${many}`));
-    expect(fullText.slice(0, 110)).toContain(
-      "Hello Anna,\nsee this page [https://a.b/c] & https://a.b\n\n4711\t2\n\n> old words\n> more\n\na",
-    );
-    expect(fullText).not.toContain("EVIL");
-  });
-  it("reads the text to the end", async () => {
-    const { fullText } = await read(html(`${many}<p>last words</p>`));
-    expect(fullText.endsWith("\n\na\n\nlast words")).toBe(true);
-    expect(fullText.match(/a/g)).toHaveLength(12_001);
-  });
-});
