@@ -98,8 +98,13 @@ interface Info {
   readonly serverMessageId?: string | undefined;
 }
 
-/** Runs the dialogue from MAIL to the response after the final dot. The crossing is awaited when the last byte of the
- *  message is written and only the final dot is missing. Before that point a server must not deliver anything. */
+/** The socket takes the message in slices of this size, in bytes. A single chunk would count as written while most of it waits
+ *  for the server. */
+const sliceBytes = 65_536;
+
+/** Runs the dialogue from MAIL to the response after the final dot. The crossing is awaited when the message is written,
+ *  except for the final dot, without which a server must not deliver anything. Of a large message, the last slices may
+ *  still be in the buffers of the streams and of the kernel. */
 function transmit(
   { connection }: PooledConnection,
   envelope: ReturnType<typeof envelopeOf>,
@@ -119,7 +124,7 @@ function transmit(
     connection.on("end", ended);
     const message = Readable.from(
       (async function* () {
-        yield bytes;
+        for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
         await attempt.crossing();
         crossed();
       })(),

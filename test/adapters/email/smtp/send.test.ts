@@ -1,7 +1,7 @@
 // Every way a delivery can end, against a real SMTP server: certain or not, and whom it concerns.
 
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { type SendOutcome, sendKey } from "bridgehead/contract";
+import { fileRef, type SendOutcome, sendKey } from "bridgehead/contract";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { SmtpPool } from "../../../../adapters/email/smtp/connection.ts";
 import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../../support/email/adapter.ts";
@@ -109,7 +109,51 @@ describe.concurrent("an outcome for every stage", () => {
     expect(own.arrived).toHaveLength(0);
     await own.close();
   });
+
+  it("is certain when the server stops reading a large message", async () => {
+    const own = await startSmtpPeer();
+    const stalling = await stallingProxy(own.port, 100_000);
+    const { adapter } = adapterFor(settingsFor(1, stalling.port, { smtp: { login: false } as Settings["smtp"] }));
+    const file = { name: "a.bin", mediaType: "application/octet-stream", size: 15_000_000, ref: fileRef("a") };
+    const [draft] = adapter.outbound?.compose(replyTo({ byHuman: true, attachments: [file] })) ?? [];
+    const end = new AbortController();
+    const tried = attempt(undefined, undefined, end.signal);
+    const read = async () => Buffer.alloc(file.size);
+    const sending = adapter.outbound?.send(draft as never, { ...tried, read });
+    await stalling.stalled;
+    end.abort();
+    expect(await sending).toMatchObject({ kind: "deferred" });
+    expect([tried.crossed, own.arrived.length]).toEqual([false, 0]);
+    stalling.close();
+    await own.close();
+  });
 });
+
+/** Stops reading from the client after so many bytes. */
+async function stallingProxy(target: number, afterBytes: number) {
+  const { promise: stalled, resolve } = Promise.withResolvers<void>();
+  const sockets: Socket[] = [];
+  const proxy = createServer((client) => {
+    const server = connect(target, "127.0.0.1");
+    sockets.push(client, server);
+    for (const socket of [client, server]) socket.on("error", () => {});
+    server.pipe(client);
+    let taken = 0;
+    client.on("data", (data) => {
+      server.write(data);
+      taken += data.length;
+      if (taken < afterBytes) return;
+      client.pause();
+      resolve();
+    });
+  });
+  await new Promise<void>((listening) => proxy.listen(0, "127.0.0.1", listening));
+  const close = () => {
+    proxy.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return { port: (proxy.address() as AddressInfo).port, stalled, close };
+}
 
 it("defers when the connection is refused, or the name is unknown", async () => {
   expect((await send({}, await freePort())).outcome.kind).toBe("deferred");
