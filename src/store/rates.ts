@@ -86,7 +86,7 @@ function waitAt({ now, base, penalty }: Bucket, rate: Rate, position: number): n
 }
 
 /** The highest number of requests that can be made at the same time. */
-const burstOf = ({ tolerance, interval }: Rate): number => Math.floor(tolerance / interval) + 1;
+export const burstOf = ({ tolerance, interval }: Rate): number => Math.floor(tolerance / interval) + 1;
 
 const setArrival = (q: Query, name: string, arrival: number) =>
   q.run("UPDATE rates SET arrival = $2 WHERE name = $1", name, arrival);

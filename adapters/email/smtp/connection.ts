@@ -86,9 +86,9 @@ export class SmtpPool {
     work: (pooled: PooledConnection) => Promise<T>,
     fresh: boolean,
   ): Promise<T | typeof noSlot> {
-    // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
-    const waiting = new AbortController();
-    const leave = () => waiting.abort(signal.reason);
+    /** Only for the wait: p-queue would free the slot of running work at an abort, before the work ends. */
+    let waiting: AbortController | null = null;
+    const leave = () => waiting?.abort(signal.reason);
     const run = async () => {
       signal.removeEventListener("abort", leave);
       this.#busy += 1;
@@ -99,8 +99,10 @@ export class SmtpPool {
         this.#busy -= 1;
       }
     };
+    const isFree = this.#queue.size === 0 && this.#queue.pending < this.connections;
+    if (isFree && !signal.aborted) return this.#queue.add(run);
+    waiting = new AbortController();
     if (signal.aborted) leave();
-    else if (this.#queue.size === 0 && this.#queue.pending < this.connections) return this.#queue.add(run);
     else signal.addEventListener("abort", leave, { once: true });
     return this.#queue.add(run, { signal: waiting.signal });
   }

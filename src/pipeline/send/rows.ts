@@ -10,7 +10,7 @@ import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { type Claim, type ClosedLanes, type Held, LaneHeads } from "../../store/due.ts";
 import { type Lease } from "../../store/lanes.ts";
-import { sendRate, takeRate } from "../../store/rates.ts";
+import { burstOf, sendRate, takeRate } from "../../store/rates.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import {
   deferPauses,
@@ -115,8 +115,10 @@ export async function recordAnyway(
 }
 
 export interface Gate {
-  /** Paused senders, excluded when lanes are leased. */
+  /** Senders that are paused or whose send rate limit has no room, excluded when lanes are leased. */
   readonly closed: ClosedLanes;
+  /** Number of lanes to lease at once: it admits no more drafts of one sender before it closes that sender. */
+  readonly atOnce: number;
   /** Returns whether a draft of that sender may be attempted. Takes it from the send rate limit and
    *  makes it the probe of a pause. */
   admits(draft: DraftRow, sender: string): Promise<boolean>;
@@ -159,14 +161,21 @@ export class Pauses {
       closed.add(key);
       return takeProbe(q, channel, key, draft.id, this.#probeMs, this.#timing.send.longestPause);
     };
+    const { rate } = line.rules;
     return {
-      closed: { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) },
+      get closed() {
+        return { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) };
+      },
+      get atOnce() {
+        if (pauses.size > 0) return 1;
+        return rate === undefined ? Infinity : burstOf(sendRate(rate.messages, rate.per));
+      },
       admits: async (draft, sender) => {
         if (draft.session !== null) return true;
         if (closed.has(wholeChannel) || closed.has(sender)) return false;
         // A draft of unknown outcome is reconciled, which is no attempt.
         if (draft.state !== "queued") return true;
-        if (line.rules.rate && !(await this.#takeRoom(q, channel, sender, line.rules.rate))) {
+        if (rate && !(await this.#takeRoom(q, channel, sender, rate))) {
           closed.add(sender);
           return false;
         }

@@ -67,24 +67,29 @@ export function sendStage(deps: SendDeps): Stage {
       if (room <= 0) return { claimed: [], room };
       const claimed: Claimed[] = [];
       const gate = await pauses.gate(q, line);
-      const { closed } = gate;
       const { clock, node } = deps;
-      const claim = { channel, holder: node, leaseMs, limit: room, clock, closed, announced: true };
-      for (const { lease, deadline, head } of await leaseDrafts(q, claim)) {
-        const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
-        // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
-        // PostgreSQL whose response is lost starts no work.
-        const isRecorded = draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
-        const admits = async (one: HeadRow) =>
-          (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
-        if (!draft || !(await admits(draft))) {
-          await returnLane(q, lease, "out");
-          continue;
+      let leased: Awaited<ReturnType<typeof leaseDrafts>> = [];
+      for (let left = room; left > 0; left -= leased.length) {
+        const limit = Math.min(left, gate.atOnce);
+        const claim = { channel, holder: node, leaseMs, limit, clock, closed: gate.closed, announced: true };
+        leased = await leaseDrafts(q, claim);
+        for (const { lease, deadline, head } of leased) {
+          const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
+          // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
+          // PostgreSQL whose response is lost starts no work.
+          const isRecorded = draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
+          const admits = async (one: HeadRow) =>
+            (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
+          if (!draft || !(await admits(draft))) {
+            await returnLane(q, lease, "out");
+            continue;
+          }
+          const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
+          q.onRollback(started);
+          const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
+          claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
         }
-        const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
-        q.onRollback(started);
-        const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
-        claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
+        if (leased.length < limit) break;
       }
       return { claimed, room };
     },

@@ -1,10 +1,15 @@
 // Backoff of phone channels, on a clock that tests advance: delays in seconds, one draft at a time after a failure, and
 // no effect on texts of other senders.
 
-import type { SendOutcome } from "bridgehead/contract";
+import type { Outbound, SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { CallSessions } from "../../../src/calls/sessions.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import { pausesOf, probeNow, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { openTexts, type TextOptions, type Texts, testClock } from "../../support/pipeline/pipeline.ts";
+import { clock, lineOf, listen } from "../../support/pipeline/stage.ts";
+import { conversation, draft, fresh, onEachDatabase } from "../../support/store/databases.ts";
 
 const people = Array.from({ length: 6 }, (_, at) => `+1555011${at}`);
 type Deferred = SendOutcome & { readonly kind: "deferred" };
@@ -241,6 +246,44 @@ describe("a configured send rate", () => {
     const inSpan = sentAt.map((from) => sentAt.filter((at) => at >= from && at < from + 100).length);
     expect(Math.max(...inSpan)).toBeLessThanOrEqual(20);
     expect(sentAt.at(-1), "and uses it").toBeLessThan(300);
+  });
+});
+
+onEachDatabase((newDatabase) => {
+  it.each([1, 20])("leases no more lanes than a rate of %d a minute lets go", async (messages) => {
+    const db = await fresh(newDatabase);
+    const senders = ["a", "b", "c"];
+    const burst = Math.max(1, messages / 10);
+    await db.tx(async (q) => {
+      for (const sender of senders)
+        for (let n = 0; n < 8; n++) {
+          const id = `${sender}${n}`;
+          await conversation(q, id, "c", `${id}@example.org`);
+          await draft(q, `d${id}`, id);
+          await q.run("UPDATE lanes SET sender = $2 WHERE conversation = $1 AND direction = 'out'", id, sender);
+        }
+      if (db.kind === "postgres") return;
+      await q.run("CREATE TABLE returned (lane TEXT)");
+      await q.run("CREATE TRIGGER returned AFTER UPDATE ON lanes BEGIN INSERT INTO returned VALUES (NEW.id); END");
+    });
+    const line = lineOf({ outbound: {} as Outbound, rules: { rate: { messages, per: 60_000 } } });
+    const { log } = listen();
+    const sessions = new CallSessions(standardTiming.calls);
+    const deps = { lines: () => new Map([["c", line]]), sessions, db, clock, log, node: "n", timing: standardTiming };
+    const stage = sendStage(deps);
+    const claimed = async () => (await db.tx((q) => stage.claim(q, "c", 32))).claimed.length;
+    expect(await claimed()).toBe(senders.length * burst);
+    // On PostgreSQL the tokens number all leases; SQLite writes a lane only when it is returned.
+    const { leased } = (await db.read((q) =>
+      q.one<{ leased: number }>(
+        `SELECT COUNT(*) AS leased FROM returned -- only: sqlite
+         SELECT MAX(token)::int AS leased FROM lanes -- only: postgres`,
+      ),
+    )) as { leased: number };
+    const returned = db.kind === "sqlite" ? leased : leased - senders.length * burst;
+    expect(returned).toBeGreaterThan(0);
+    expect(returned).toBeLessThanOrEqual(senders.length * burst);
+    expect(await claimed()).toBe(0);
   });
 });
 
