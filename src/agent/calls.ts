@@ -18,6 +18,8 @@ export interface EffectOptions {
    *  byte is written; the request waits for the promise. At most once. A rejection keeps it from being
    *  sent (the result is `deferred`). */
   crossing(): void | Promise<void>;
+  /** True for a call whose connection is reserved. */
+  readonly reserved?: boolean;
 }
 
 /** Every operation returns a `CallResult`; none throws, none retries. */

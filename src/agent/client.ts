@@ -162,7 +162,11 @@ function answerOf(record: Message): Answer {
   };
 }
 
-const crossed = (call: EffectOptions) => ({ signal: call.signal, crossing: () => call.crossing() });
+const crossed = (call: EffectOptions) => ({
+  signal: call.signal,
+  crossing: () => call.crossing(),
+  reserved: call.reserved === true,
+});
 
 function conversationBody(conversationUserId: string, { title, conversationContext }: CreateRequest) {
   return {

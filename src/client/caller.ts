@@ -102,13 +102,14 @@ async function send<T>(
   { rate, clock, connections, connectionWaitMs, ...sender }: SendSettings,
   sent: Pick<Outgoing, "method" | "path" | "headers" | "body">,
   { mayBeMissing, answer }: { readonly mayBeMissing: boolean; readonly answer: BodyContent<T> },
-  { signal = never, crossing, timeoutMs = sender.timeoutMs }: CallOptions,
+  { signal = never, crossing, reserved = false, timeoutMs = sender.timeoutMs }: CallOptions,
 ): Promise<CallResult<T>> {
   if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
   const splitter = answer.form === "list" ? new ListSplitter(...answer.names) : undefined;
   const result = await exchange(connections, {
     ...sent,
     signal,
+    reserved,
     connectionWaitMs,
     timeoutMs,
     maxResponseBytes: maxBytes[answer.form],
@@ -200,6 +201,7 @@ interface Outgoing {
   /** Receives the body of a successful response in chunks, instead of `body`. */
   readonly sink?: { push(chunk: Buffer): void };
   readonly signal: AbortSignal;
+  readonly reserved: boolean;
   /** Timeout in milliseconds until a connection is open or available. */
   readonly connectionWaitMs: number;
   /** Timeout in milliseconds from the first byte sent to the last byte received. */
@@ -213,7 +215,7 @@ type ResponseHeaders = { readonly [name: string]: string | string[] | undefined 
 
 /** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a redirect. */
 async function exchange(connections: OriginConnections, outgoing: Outgoing): Promise<Exchange> {
-  const { signal, connectionWaitMs } = outgoing;
+  const { signal, reserved, connectionWaitMs } = outgoing;
   // Promise.withResolvers is not available: this client also supports Node.js 20.
   let resolve!: (exchange: Exchange) => void;
   const promise = new Promise<Exchange>((done) => (resolve = done));
@@ -227,6 +229,8 @@ async function exchange(connections: OriginConnections, outgoing: Outgoing): Pro
     dispatch(connections.pool, outgoing, state);
     return promise;
   };
+  const mayNotBegin = () => (reserved || state.finished ? null : connections.whileReserved());
+  for (let ended = mayNotBegin(); ended !== null; ended = mayNotBegin()) await Promise.race([ended, promise]);
   // A queued request leaves the queue when it is settled; one that starts at once needs no signal for it.
   const waits = queue.size > 0 || queue.pending >= queue.concurrency;
   const queued = waits ? new AbortController() : undefined;

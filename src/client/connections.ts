@@ -16,6 +16,8 @@ export class OriginConnections {
   readonly #waitMs: number;
   readonly #retired = new Set<Pool>();
   #reserved = 0;
+  /** Resolve the promises of `whileReserved`. */
+  #waiting: (() => void)[] = [];
 
   constructor(origin: string, size: number, waitMs: number) {
     this.#origin = origin;
@@ -36,14 +38,28 @@ export class OriginConnections {
 
   /** Returns the function that ends the reservation; null when no idle connection is left. */
   reserve(): (() => void) | null {
-    const isFree = this.queue.size === 0 && this.queue.pending + this.#reserved < this.queue.concurrency;
-    if (!isFree || this.pool.stats.free <= this.#reserved) return null;
+    if (this.#isTaken()) return null;
     this.#reserved += 1;
     let isHeld = true;
     return () => {
-      if (isHeld) this.#reserved -= 1;
+      if (!isHeld) return;
       isHeld = false;
+      this.#reserved -= 1;
+      for (const resolve of this.#waiting.splice(0)) resolve();
     };
+  }
+
+  /** Null when a request without a reservation may begin; else resolves when a reservation ends, and is asked again. The
+   *  attempt of a reserved request is recorded already, so it must not have to wait for a connection. */
+  whileReserved(): Promise<void> | null {
+    if (this.#reserved === 0 || !this.#isTaken()) return null;
+    return new Promise((resolve) => void this.#waiting.push(resolve));
+  }
+
+  /** True when no idle connection, or no place in the queue, is left beside the reserved ones. */
+  #isTaken(): boolean {
+    const { size, pending, concurrency } = this.queue;
+    return size > 0 || pending + this.#reserved >= concurrency || this.pool.stats.free <= this.#reserved;
   }
 
   async close(): Promise<void> {

@@ -35,7 +35,7 @@ export interface Client {
   readonly webhooks: Webhooks;
   /** Changes `ClientOptions.connections`. Requests in progress are not affected. */
   setConnections(count: number): void;
-  /** Counts an idle connection as occupied, for a request that is about to be made. Returns the function that ends this:
+  /** Keeps an idle connection for a call with `reserved: true` that is about to be made. Returns the function that ends this:
    *  call it when the request has a connection or is not made. Returns null when every open connection is in use. */
   reserve(): (() => void) | null;
   /** Closes the connections. Calls in progress return the same result as after a connection reset. */

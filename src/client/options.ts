@@ -61,6 +61,8 @@ export interface CallOptions {
    *  waits for the promise, for example until the attempt is recorded. An error or rejection keeps the
    *  request from being sent (`deferred`). */
   readonly crossing?: () => void | Promise<void>;
+  /** True for a call whose connection is reserved (`Client.reserve`). Other calls leave it to this one. */
+  readonly reserved?: boolean;
 }
 
 type ReadOf<R extends { readonly read: z.ZodType }> = z.output<R["read"]>;

@@ -58,6 +58,7 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
   };
   return {
     signal,
+    reserved: asking.attempt.early !== null,
     crossing: async () => {
       check();
       const { early, recorded: isRecorded } = asking.attempt;

@@ -103,6 +103,7 @@ it("records no more attempts than there are idle connections", async () => {
   reserved[0]?.();
   const arrived = pipeline.arrives(other("ben"), other("eve"));
   expect(await others(2)).toEqual(["asking", "waiting"]);
+  for (const end of reserved) end();
   go();
   await arrived;
   expect(pipeline.sent.length).toBe(3);
