@@ -141,8 +141,9 @@ function read(html: string): ReadHtml {
       },
       ontext: (text) => handler.ontext(text),
     });
+    const tooMany = () => open >= maxOpen;
     let at = from;
-    while (at < html.length && open < maxOpen) {
+    while (at < html.length && !tooMany()) {
       const slice = html.slice(at, at + 4096);
       const whole = slice.slice(0, slice.lastIndexOf(">") + 1) || slice;
       parser.write(whole);
