@@ -23,6 +23,7 @@ import {
   sessionId,
   withTimeout,
 } from "bridgehead/contract";
+import PQueue from "p-queue";
 import type { VoiceConfig } from "./config.ts";
 import type { Call } from "./engine/call.ts";
 import { phrasesFor } from "./speech/phrases.ts";
@@ -136,8 +137,14 @@ const processingMs = 60_000;
 const greetingLength = 800;
 const remembered = 1000;
 
+/** In ms. A call waits this long for a connection, and after that the provider has `timeoutMs` to answer. Together less
+ *  than the core's limit for an attempt. */
+const waitMs = 20_000;
 const timeoutMs = 30_000;
-const mostConnections = 32;
+/** Maximum number of calls that are being placed at once, each over a connection of its own. */
+const placedAtOnce = 32;
+/** Maximum number of connections for all other requests, so that they never wait for calls. */
+const mostLookups = 32;
 
 /** Returns null when the configuration has no account and number for outbound calls. */
 export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls | null {
@@ -149,14 +156,18 @@ export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls 
   return new PlacedCalls(channel, config, { base, number, login });
 }
 
-/** The outbound calls of one channel. */
+/** The outbound calls of one channel. `Outbound.capacity` would limit spoken replies too, so there is none: calls beyond
+ *  `placedAtOnce` wait here, before the crossing. */
 class PlacedCalls {
   readonly #channel: Channel;
   readonly #config: VoiceConfig;
   readonly #base: string;
   readonly #number: string;
   readonly #authorization: string;
-  readonly #connections = new HttpConnections({ connections: mostConnections, once: true });
+  readonly #connections = new HttpConnections({ connections: placedAtOnce, once: true });
+  readonly #lookups = new HttpConnections({ connections: mostLookups, once: true });
+  /** The calls that are being placed; further ones wait in order. */
+  readonly #placing = new PQueue({ concurrency: placedAtOnce });
   /** Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
    *  call counts as this draft's. */
   readonly #keys = new Map<string, SendKey>();
@@ -175,6 +186,36 @@ class PlacedCalls {
 
   async place({ to, text }: Placing, attempt: Attempt): Promise<SendOutcome> {
     if (!e164.test(to)) return refusal("no-number", "that is no number to call", "recipient");
+    const slot = await this.#slot(attempt.signal);
+    if ("reason" in slot) return { kind: "deferred", reason: slot.reason };
+    try {
+      return await this.#create(to, text, attempt);
+    } finally {
+      slot.free();
+    }
+  }
+
+  /** Waits until fewer than `placedAtOnce` calls are being placed. Returns why not when the signal aborts, or after
+   *  `waitMs`. */
+  async #slot(signal: AbortSignal): Promise<{ readonly free: () => void } | { readonly reason: string }> {
+    const placed = Promise.withResolvers<void>();
+    const begin = (limited: AbortSignal) =>
+      new Promise<void>((resolve, reject) => {
+        const hold = () => {
+          resolve();
+          return placed.promise;
+        };
+        this.#placing.add(hold, { signal: limited }).catch(reject);
+      });
+    try {
+      await withTimeout(this.#channel.clock, signal, waitMs, begin);
+      return { free: placed.resolve };
+    } catch (error) {
+      return { reason: `no connection was free to place the call: ${String(error)}` };
+    }
+  }
+
+  async #create(to: string, text: string, attempt: Attempt): Promise<SendOutcome> {
     const call = { to, from: this.#number, text, key: attempt.key };
     const answer = await this.#ask("POST", "/Calls.json", attempt.signal, {
       body: creation(this.#channel, this.#config, call).toString(),
@@ -235,8 +276,9 @@ class PlacedCalls {
     more: Pick<ExchangeRequest, "body" | "crossing"> = {},
   ): Promise<ExchangeAnswer> {
     const form = more.body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
+    const connections = method === "POST" ? this.#connections : this.#lookups;
     return withTimeout(this.#channel.clock, signal, timeoutMs, (limited) =>
-      this.#connections.exchange({
+      connections.exchange({
         method,
         url: new URL(this.#base + path),
         headers: { authorization: this.#authorization, accept: "application/json", ...form },

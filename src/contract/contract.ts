@@ -164,10 +164,11 @@ export interface Outbound<Draft extends Json = Json> {
    *  was sent; a throw after it is an unknown outcome. */
   send(draft: Draft, attempt: Attempt): Promise<SendOutcome>;
   /** Returns how many more calls of `send` could begin now without waiting for a connection, a window slot
-   *  or a rate limit: never negative, and lower by one for each running `send` from its call on. The core
+   *  or a rate limit: finite, never negative, and lower by one for each running `send` from its call on. The core
    *  claims no more drafts than that. It reads the value again when a `send` has ended, and at least once
    *  a second. Called inside transactions: cheap, no I/O, never throws. Absent: only the configured
-   *  `concurrency` limits the channel. `countedSends` implements it for a limit. */
+   *  `concurrency` limits the channel; drafts that wait for something wait in `send`, before `crossing()`. `countedSends`
+   *  implements it for a limit. */
   capacity?(): number;
   /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */
   reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding>;

@@ -123,6 +123,7 @@ let calls = 0;
 
 export const callHarness: Harness = {
   lacks: {
+    capacity: "every call has a socket of its own",
     attachments: "nobody hears a file",
     inbound: "callers come to us",
     http: "calls begin with the socket",

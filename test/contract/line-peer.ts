@@ -19,6 +19,7 @@ interface Request {
 export const lineHarness: Harness = {
   start: startLinePeer,
   lacks: {
+    capacity: "every send opens a connection of its own",
     http: "the protocol has no web side",
     socket: "the protocol has no web side",
   },

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import net from "node:net";
 import tls from "node:tls";
-import type { Clock } from "bridgehead/contract";
+import { type Clock, withTimeout } from "bridgehead/contract";
 import PQueue from "p-queue";
 import type { SmppConfig } from "./index.ts";
 import { classOf, codeOf, encode, framing, isResponse, type Pdu, type PduCommand, type PduFields } from "./pdu.ts";
@@ -29,11 +29,15 @@ const mostWaiting = 2000;
 /** Connects and binds. Rejects with a `BindRefusal` when the message centre refuses. A connection that
  *  failed is closed. */
 export async function openSession(config: SmppConfig, mode: Mode, clock: Clock, signal: AbortSignal): Promise<Session> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(config.timeout)]);
-  const session = new Session(config, clock, await connect(config, limit));
-  await session.bind(mode, limit);
-  return session;
+  return withTimeout(clock, signal, config.timeout, async (limit) => {
+    const session = new Session(config, clock, await connect(config, limit));
+    await session.bind(mode, limit);
+    return session;
+  });
 }
+
+/** Called where nothing waits. */
+const asleep = () => undefined;
 
 /** A connection to the message centre. */
 export class Session {
@@ -43,12 +47,13 @@ export class Session {
   readonly #config: SmppConfig;
   readonly #clock: Clock;
   readonly #socket: net.Socket;
-  /** Requests without a response, by sequence number. */
-  readonly #requests = new Map<number, (answer: Pdu) => void>();
+  /** Requests without a response, by sequence number. They are rejected when the connection ends. */
+  readonly #requests = new Map<number, PromiseWithResolvers<Pdu>>();
   readonly #deliveries: Pdu[] = [];
   /** The texts in flight; further ones wait in order. */
   readonly #window: PQueue;
-  #wake = Promise.withResolvers<void>();
+  /** Ends the wait for deliveries. */
+  #wake: () => void = asleep;
   #sequence = 0;
 
   constructor(config: SmppConfig, clock: Clock, socket: net.Socket) {
@@ -58,7 +63,6 @@ export class Session {
     this.#window = new PQueue({ concurrency: config.window });
     this.over = this.#ended.signal;
     socket.on("error", (error) => this.#end(error));
-    this.over.addEventListener("abort", () => this.#wake.resolve(), { once: true });
     void this.#read().catch((error: unknown) => this.#end(asError(error)));
   }
 
@@ -82,21 +86,23 @@ export class Session {
   /** Resolves with the message centre's response of any status. Rejects when the signal aborts, at the
    *  timeout, and when the connection ends. `crossing` is awaited just before the first octet is sent. At
    *  most `window` texts are in flight at once. */
-  async submit(fields: PduFields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
-    return await this.#window.add(() => this.#ask("submit_sm", fields, signal, crossing), {
-      signal: AbortSignal.any([signal, this.over]),
-    });
+  submit(fields: PduFields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
+    // When the connection ends, the texts in flight fail, and then those that wait fail as they begin.
+    return this.#window.add(() => this.#ask("submit_sm", fields, signal, crossing), { signal });
   }
 
   /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms` milliseconds, or when
    *  the signal aborts. Rejects when the connection has ended and all deliveries were returned. */
   async delivered(ms: number, signal: AbortSignal): Promise<readonly Pdu[]> {
-    if (this.#deliveries.length === 0 && !this.over.aborted) {
-      this.#wake = Promise.withResolvers<void>();
-      const done = new AbortController();
-      const limits = AbortSignal.any([signal, this.over, done.signal]);
-      await Promise.race([this.#wake.promise, this.#clock.sleep(ms, limits)]);
-      done.abort();
+    if (this.#deliveries.length === 0 && !this.over.aborted && !signal.aborted) {
+      const woken = new AbortController();
+      // Null instead of a new DOMException, which captures a stack.
+      const wake = () => woken.abort(null);
+      this.#wake = wake;
+      signal.addEventListener("abort", wake, { once: true });
+      await this.#clock.sleep(ms, woken.signal);
+      signal.removeEventListener("abort", wake);
+      this.#wake = asleep;
     }
     const taken = this.#deliveries.splice(0);
     if (taken.length === 0 && !signal.aborted) this.over.throwIfAborted();
@@ -124,31 +130,36 @@ export class Session {
 
   #end(error: Error): void {
     this.#ended.abort(error);
+    for (const { reject } of this.#requests.values()) reject(this.over.reason);
+    this.#wake();
     this.#socket.destroy();
   }
 
   /** Sends a request and waits for its response. */
-  async #ask(command: PduCommand, fields: PduFields, until: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
-    const { over } = this;
-    const own = AbortSignal.any([until, over, AbortSignal.timeout(this.#config.timeout)]);
-    own.throwIfAborted();
-    if (crossing !== undefined) {
-      await crossing();
-      own.throwIfAborted();
-    }
-    this.#sequence = this.#sequence >= 0x7fffffff ? 1 : this.#sequence + 1;
-    const number = this.#sequence;
-    const reply = Promise.withResolvers<Pdu>();
-    const fail = () => reply.reject(over.aborted ? over.reason : own.reason);
-    own.addEventListener("abort", fail, { once: true });
-    this.#requests.set(number, reply.resolve);
-    try {
-      this.#socket.write(encode(command, number, { fields }));
-      return await reply.promise;
-    } finally {
-      this.#requests.delete(number);
-      own.removeEventListener("abort", fail);
-    }
+  #ask(command: PduCommand, fields: PduFields, until: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
+    return withTimeout(this.#clock, until, this.#config.timeout, async (limit) => {
+      this.#assertOpen(limit);
+      if (crossing !== undefined) {
+        await crossing();
+        this.#assertOpen(limit);
+      }
+      this.#sequence = this.#sequence >= 0x7fffffff ? 1 : this.#sequence + 1;
+      const number = this.#sequence;
+      const reply = Promise.withResolvers<Pdu>();
+      limit.addEventListener("abort", () => reply.reject(limit.reason), { once: true });
+      this.#requests.set(number, reply);
+      try {
+        this.#socket.write(encode(command, number, { fields }));
+        return await reply.promise;
+      } finally {
+        this.#requests.delete(number);
+      }
+    });
+  }
+
+  #assertOpen(limit: AbortSignal): void {
+    limit.throwIfAborted();
+    this.over.throwIfAborted();
   }
 
   #respond(delivery: Pdu, status: number): void {
@@ -165,11 +176,11 @@ export class Session {
 
   #handle(pdu: Pdu): void {
     const socket = this.#socket;
-    if (isResponse(pdu)) this.#requests.get(pdu.sequence)?.(pdu);
+    if (isResponse(pdu)) this.#requests.get(pdu.sequence)?.resolve(pdu);
     else if (pdu.command === "deliver_sm") {
       if (this.#deliveries.length >= mostWaiting) return this.#respond(pdu, throttled);
       this.#deliveries.push(pdu);
-      this.#wake.resolve();
+      this.#wake();
     } else if (pdu.command === "enquire_link") socket.write(encode("enquire_link_resp", pdu.sequence));
     else if (pdu.command === "unbind") {
       socket.write(encode("unbind_resp", pdu.sequence));

@@ -219,7 +219,7 @@ export class Call {
     this.#quiet.end();
     this.#keys.end();
     await this.#utterances.end();
-    await this.#departure.settled(); // it may be storing the end
+    await this.#departure.idle(); // it may be storing the end
     if (this.#departure.closed || ending === null) return;
     await (ending.hungUp ? record.closed(ending.reason, this.#duration) : record.lost(ending.reason));
   }

@@ -116,7 +116,7 @@ export class Departure {
   }
 
   /** Resolves when nothing more is stored or sent. Call when the connection has ended. */
-  settled(): Promise<void> {
+  idle(): Promise<void> {
     return this.#work;
   }
 

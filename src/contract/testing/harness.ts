@@ -31,6 +31,8 @@ export type Ability =
   | "acknowledge"
   /** Has `outbound`. */
   | "outbound"
+  /** Has `outbound.capacity`. The reason states what limits concurrent sends instead, if anything does. */
+  | "capacity"
   /** Sends files with a reply (`Traits.attachments`). */
   | "attachments"
   /** Has `outbound.reconcile`. */

@@ -1,5 +1,7 @@
 // Calls that we place: through a Twilio interface on a real socket, to people who pick up or do not.
 
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
@@ -140,4 +142,79 @@ test("no call is placed for an answer without a call, nor without an account", a
   expect(fixture.api.calls).toEqual([]);
   const bare = await openPlacing({ account_sid: undefined });
   expect(await bare.place(caller, "Hello.")).toMatchObject({ kind: "refused", code: "no-account" });
+});
+
+// More calls at once than connections.
+
+const connections = 32;
+
+interface SilentProvider {
+  readonly url: string;
+  /** The requests so far, oldest first. They are answered by the test, if at all. */
+  readonly requests: readonly ServerResponse[];
+  /** Resolves when this many requests have arrived. */
+  arrived(count: number): Promise<void>;
+}
+
+async function startSilentProvider(): Promise<SilentProvider> {
+  const requests: ServerResponse[] = [];
+  const waiting: (() => void)[] = [];
+  const server = createServer((_request, response) => {
+    requests.push(response);
+    for (const look of waiting) look();
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    arrived: (count) =>
+      new Promise((resolve) => {
+        const look = () => requests.length >= count && resolve();
+        waiting.push(look);
+        look();
+      }),
+  };
+}
+
+test("calls that get no connection in time are deferred without a request, and speech does not wait for them", async () => {
+  const provider = await startSilentProvider();
+  const fixture = await openPlacing({ api_url: provider.url });
+  const crossed: number[] = [];
+  const outcomes = Array.from({ length: connections + 8 }, (_, n) =>
+    fixture.place(caller, "Hello.", `k${n}`, () => void crossed.push(n)),
+  );
+  await provider.arrived(connections);
+  const call = await fixture.dial();
+  await fixture.says(call, "Are you there?");
+  expect(await fixture.answer(call, "Yes.")).toMatchObject({ kind: "sent" });
+  await fixture.clock.passes(20_000);
+  const late = await Promise.all(outcomes.slice(connections));
+  expect(late).toEqual(
+    late.map(() => ({ kind: "deferred", reason: expect.stringContaining("no connection was free") })),
+  );
+  await fixture.clock.passes(10_000);
+  const placed = await Promise.all(outcomes.slice(0, connections));
+  expect(new Set(placed.map(({ kind }) => kind))).toEqual(new Set(["unknown"]));
+  expect(crossed).toHaveLength(connections);
+  expect(Math.max(...crossed)).toBe(connections - 1);
+  expect(provider.requests).toHaveLength(connections);
+});
+
+test("a call that waited for a connection has the whole time for its request", async () => {
+  const provider = await startSilentProvider();
+  const fixture = await openPlacing({ api_url: provider.url });
+  const answer = (response: ServerResponse, n: number) =>
+    response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ sid: `CA${n}` }));
+  const outcomes = Array.from({ length: connections + 1 }, (_, n) => fixture.place(caller, "Hello.", `k${n}`));
+  await provider.arrived(connections);
+  await fixture.clock.passes(15_000);
+  provider.requests.forEach(answer);
+  await provider.arrived(connections + 1);
+  await fixture.clock.passes(29_000);
+  answer(provider.requests.at(-1) as ServerResponse, connections);
+  expect(await outcomes.at(-1)).toEqual({ kind: "sent", id: `CA${connections}`, detail: "201" });
 });

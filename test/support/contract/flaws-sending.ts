@@ -10,7 +10,7 @@ import {
   type SendOutcome,
   sendKey,
 } from "bridgehead/contract";
-import { noFiles } from "bridgehead/contract/testing";
+import { type Harness, noFiles } from "bridgehead/contract/testing";
 import PQueue from "p-queue";
 import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
@@ -23,6 +23,7 @@ const flaw = (what: string, definition: Flaw["definition"], caught: Flaw["caught
   caught,
 });
 
+const parts = "parts: are those the harness declares";
 const once = "send: sent, once, when all is well";
 const crosses = "send: calls crossing(), and before the first byte with an effect";
 const waits = "send: waits for crossing(), and sends nothing when the attempt ends there";
@@ -243,28 +244,42 @@ const bounded = (most: number, capacity: (running: number) => number) =>
     };
   });
 
+/** The line harness for an adapter with `capacity`. */
+const { capacity: _unlimited, ...lineLacks } = lineHarness.lacks ?? {};
+const limitedHarness: Harness = { ...lineHarness, lacks: lineLacks };
+const capacityFlaw = (...given: Parameters<typeof flaw>): Flaw => ({ ...flaw(...given), harness: limitedHarness });
+
 export const capacityFlaws: readonly Flaw[] = [
-  flaw(
+  capacityFlaw("capacity() is missing without a reason", line, {
+    [parts]: /lacks capacity, undeclared/,
+    [capacity]: /no capacity\(\), and the harness does not declare "capacity" lacking/,
+  }),
+  capacityFlaw(
+    "capacity() is infinite",
+    bounded(3, () => Number.POSITIVE_INFINITY),
+    { [capacity]: /returned Infinity/ },
+  ),
+  capacityFlaw(
     "capacity() does not count running sends",
     bounded(3, () => 3),
     { [capacity]: /did not fall/ },
   ),
-  flaw(
+  capacityFlaw(
     "capacity() becomes negative",
     bounded(3, (running) => 3 - running),
     { [capacity]: /returned -1/ },
   ),
-  flaw(
+  capacityFlaw(
     "capacity() announces more than can begin",
     bounded(3, (running) => Math.max(0, 5 - running)),
     { [capacity]: /as many sends at the crossing/ },
   ),
-  flaw(
+  capacityFlaw(
     "capacity() announces fewer than can begin",
     bounded(5, (running) => Math.max(0, 3 - running)),
     { [capacity]: /more sends began/ },
   ),
-  flaw(
+  capacityFlaw(
     "capacity() stays lower after a send",
     (() => {
       let ended = 0;

@@ -184,6 +184,12 @@ export const makingFlaws: readonly Flaw[] = [
     caught: { "parts: are those the harness declares": /has reconcile, declared lacking/ },
   },
   {
+    what: "capacity() is declared lacking that is there",
+    definition: altered(line, ({ outbound }) => ({ outbound: { ...required(outbound), capacity: () => 1 } })),
+    harness: lineHarness,
+    caught: { "parts: are those the harness declares": /has capacity, declared lacking/ },
+  },
+  {
     what: "an ability is lacking that is not declared",
     definition: altered(line, ({ inbound }) => ({ inbound: required(inbound), probe: undefined as never })),
     harness: lineHarness,

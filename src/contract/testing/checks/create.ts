@@ -52,6 +52,7 @@ function withStrangeKey(block: unknown, path = ""): (readonly [string, unknown])
 const parts: readonly (readonly [Ability, (adapter: Adapter, traits: Traits) => boolean])[] = [
   ["inbound", (adapter) => adapter.inbound !== undefined],
   ["outbound", (adapter) => adapter.outbound !== undefined],
+  ["capacity", (adapter) => adapter.outbound?.capacity !== undefined],
   ["attachments", (_, traits) => traits.attachments],
   ["reconcile", (adapter) => adapter.outbound?.reconcile !== undefined],
   ["probe", (adapter) => adapter.probe !== undefined],
@@ -77,9 +78,11 @@ async function partsAreDeclared({ adapter, definition, harness, peer, channel }:
 
 const routes = (adapter: Adapter, kind: "http" | "socket") =>
   (adapter.routes ?? []).filter((route) => route.kind === kind).map((route) => route.path);
+/** Abilities of `outbound`: a harness that declares it lacking need not declare them. */
+const outboundAbilities: readonly Ability[] = ["capacity", "attachments", "reconcile"];
 const lacks = (harness: Harness, ability: Ability) =>
   harness.lacks?.[ability] !== undefined ||
-  ((ability === "reconcile" || ability === "attachments") && harness.lacks?.outbound !== undefined);
+  (outboundAbilities.includes(ability) && harness.lacks?.outbound !== undefined);
 
 async function twoAreApart(fixture: Fixture): Promise<void> {
   const other = await createFixture(fixture, fixture.peer);

@@ -42,6 +42,7 @@ interface Dialect {
 }
 
 const lacks: Harness["lacks"] = {
+  capacity: "a reply is spoken over its call's own connection",
   attachments: "nobody hears a file",
   inbound: "nobody is connected to: who calls finds us",
   acknowledge: "there is no inbound",

@@ -1,0 +1,73 @@
+// What one text costs in abort signals: the timers of `AbortSignal.timeout` outlive the text, `AbortSignal.any` keeps its
+// parents, and a DOMException captures a stack.
+
+import { expect, it, vi } from "vitest";
+import { bound, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
+
+interface Counts {
+  readonly controllers: number;
+  /** Signals of `AbortSignal.timeout` and `AbortSignal.any`. */
+  readonly timeouts: number;
+  readonly combined: number;
+  /** Those created by code, and those of `abort()` without a reason. */
+  readonly exceptions: number;
+}
+
+/** Counts what `work` creates, in this whole process. The spies pass every call on. */
+async function counting(work: () => Promise<unknown>): Promise<Counts> {
+  const controllers = vi.spyOn(globalThis, "AbortController");
+  const aborts = vi.spyOn(AbortController.prototype, "abort");
+  const exceptions = vi.spyOn(globalThis, "DOMException");
+  const timeouts = vi.spyOn(AbortSignal, "timeout");
+  const combined = vi.spyOn(AbortSignal, "any");
+  try {
+    await work();
+    const bare = aborts.mock.calls.filter(([reason]) => reason === undefined);
+    return {
+      controllers: controllers.mock.calls.length,
+      timeouts: timeouts.mock.calls.length,
+      combined: combined.mock.calls.length,
+      exceptions: exceptions.mock.calls.length + bare.length,
+    };
+  } finally {
+    vi.restoreAllMocks();
+  }
+}
+
+/** The two controllers of the contract's `withTimeout`. */
+const perRequest = 2;
+const texts = 30;
+
+it("a text that is sent costs one limit, which ends with it, also when it waits for the window", async () => {
+  const centre = await startSmsc();
+  await using fixture = openSmpp({ port: centre.port, window: 4, enquire: "1h" }, { run: false });
+  const { signal } = new AbortController();
+  await fixture.send("the connection is open", { signal });
+  const counts = await counting(async () => {
+    for (let n = 0; n < texts; n++) await fixture.send(`text ${n}`, { signal });
+    await Promise.all(Array.from({ length: texts }, (_, n) => fixture.send(`at once ${n}`, { signal })));
+  });
+  expect(centre.taken.length).toBe(1 + 2 * texts);
+  expect(counts).toEqual({ controllers: perRequest * 2 * texts, timeouts: 0, combined: 0, exceptions: 0 });
+  await centre.close();
+});
+
+it("a text that is received costs no exception and no combined signal", async () => {
+  const centre = await startSmsc();
+  await using fixture = openSmpp({ port: centre.port, enquire: "1h" });
+  await bound(fixture);
+  const counts = await counting(async () => {
+    for (let n = 1; n <= texts; n++) {
+      centre.deliver(spoken(`text ${n}`));
+      await fixture.channel.until("the text", ({ messages }) => messages.length === n);
+      // The first response follows the adapter's own request, and the second the answer to it: then the adapter waits.
+      await centre.enquire();
+      await centre.enquire();
+    }
+  });
+  expect(counts).toMatchObject({ timeouts: 0, combined: 0, exceptions: 0 });
+  // One wait for each text, or two after the shorter one is over; the request that confirms the response; this test's wait.
+  expect(counts.controllers).toBeGreaterThanOrEqual(texts * (1 + perRequest + 1));
+  expect(counts.controllers).toBeLessThanOrEqual(texts * (2 + perRequest + 1));
+  await centre.close();
+});
