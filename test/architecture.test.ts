@@ -4,14 +4,8 @@
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import {
-  fullFolders,
-  importsOf,
-  repeatedFunctions,
-  repeatedTypes,
-  rules,
-  type SourceFile,
-} from "./architecture/rules.ts";
+import { fullFolders, repeatedFunctions, repeatedTypes, rules } from "./architecture/rules.ts";
+import { importsOf, type SourceFile } from "./architecture/source.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({
@@ -26,7 +20,9 @@ const lines = (count: number): string => "x\n".repeat(count);
 const say = (...words: string[]): string => words.join("");
 
 /** rule, planted file, planted text, what the rule says about it (null: nothing) */
-const plants: readonly (readonly [keyof typeof rules, string, string, string | null])[] = [
+type Plant = readonly [keyof typeof rules, string, string, string | null];
+
+const plants: readonly Plant[] = [
   [
     "directions",
     "src/store/a.ts",
@@ -149,10 +145,52 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["names", "src/mail-helper.ts", "", "src/mail-helper.ts: names nothing"],
   ["names", "src/common/a.ts", "", "src/common/a.ts: names nothing"],
   ["names", "src/database.ts", "", null],
+  ...(["await", "async"] as const).map(
+    (word): Plant => [
+      "pureDecisions",
+      "src/pipeline/a/decide.ts",
+      `export const a = ${word} (b);`,
+      `src/pipeline/a/decide.ts: ${word}: decisions are pure`,
+    ],
+  ),
+  ...[
+    'import type { Query } from "../../store/driver.ts";',
+    'import {\n  type Database,\n  type Query,\n} from "x";',
+  ].map(
+    (text): Plant => [
+      "pureDecisions",
+      "src/calls/decide.ts",
+      text,
+      "src/calls/decide.ts: imports Query: decisions get loaded rows",
+    ],
+  ),
+  ["pureDecisions", "src/calls/decide.ts", '// await Query\nimport type { QueryPlan } from "x";', null],
+  ["pureDecisions", "src/calls/rows.ts", 'import type { Query } from "x";\nawait x;', null],
+  [
+    "stageHeaders",
+    "src/escalation/a/stage.ts",
+    "// Stage a. Input: a. Effect: b.\n// Output: c. Failure: d.\n\n// Crash: e.\n",
+    'src/escalation/a/stage.ts: its header has no "Crash:"',
+  ],
+  ["stageHeaders", "src/pipeline/a/stage.ts", "// Input: a. Effect: b. Output: c.\n// Failure: d. Crash: e.\n", null],
+  ["stageHeaders", "src/engine/stage.ts", "// What a stage is.\n", null],
+  ["decisionTests", "src/calls/decide.ts", "", "src/calls/decide.ts: no test without a database imports it"],
   ["longLived", "src/a.ts", "this.#wake = () => x.abort();", "src/a.ts: this.#wake = () => assign a named function"],
   ["longLived", "src/a.ts", "const wake = () => x.abort();\nthis.#wake = wake;", null],
   ["vocabulary", "src/a.ts", "const whoWasTold = 1;", "src/a.ts: whoWasTold: use the standard term of src/README.md"],
   ["vocabulary", "src/a.ts", "f({ verdict: 1 })", "src/a.ts: verdict: use the standard term of src/README.md"],
+  ...[
+    "export async function settled(q: Query) {",
+    "async function settled() {",
+    "function* settled() {",
+    "interface A {\n  settled(): void;",
+    "interface A {\n  settled<T>(): T;",
+    "class A {\n  async settled(): Promise<void> {",
+    "class A {\n  private async settled() {",
+    "class A {\n  *#settled() {",
+    "const a = {\n  async settled() {",
+  ].map((text): Plant => ["vocabulary", "src/a.ts", text, "src/a.ts: settled: use the standard term of src/README.md"]),
+  ["vocabulary", "src/a.ts", "await Promise.allSettled(asked);\n  const asked = async () => 1;", null],
   ["vocabulary", "src/a.ts", "// settled\nconst said = `told: x`;", null],
   ["inheritance", "src/a.ts", "class A extends Channel {}", "src/a.ts: A inherits from Channel"],
   ["inheritance", "src/a.ts", "class A extends Error {}", null],
@@ -178,6 +216,54 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
     "src/store/a.ts: writes a state unchecked: SET state = excluded.state",
   ],
   ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 WHERE state = 'failed'", null],
+  ...(
+    [
+      ["UPDATE events AS e SET state = 'held'", "state = 'held'"],
+      ["UPDATE events e SET state = 'held'", "state = 'held'"],
+      ["UPDATE platform_webhooks SET due_at = NULL, state = 'lost'", "due_at = NULL, state = 'lost'"],
+      ["UPDATE turns SET a = (SELECT b FROM c WHERE d), state = 'failed'", "a = (SELECT b FROM c"],
+      ["UPDATE drafts SET (open, state) = (0, 'sent') WHERE id = $1", "(open, state) = (0, 'sent')"],
+    ] as const
+  ).map(
+    ([sql, set]): Plant => [
+      "stateWrites",
+      "src/store/a.ts",
+      sql,
+      `src/store/a.ts: writes a state unchecked: SET ${set}`,
+    ],
+  ),
+  ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 FROM given WHERE turns.state = given.state", null],
+  ["stateWrites", "src/store/a.ts", "UPDATE channels SET state = 'ready'", null],
+  ...(
+    [
+      ["INSERT INTO replies (id, state, text) VALUES ($1, 'failed', 'ready')", "replies", "failed", "ready, composed"],
+      ["INSERT INTO turns (id, state) VALUES`,\n  `(:id, 'answered', now_ms())`", "turns", "answered", "waiting"],
+      [
+        "INSERT INTO events (id, kind, state)\n  SELECT id, COALESCE(a, 'b'), CASE WHEN copy = 'x' THEN 'held' ELSE 'stored' END FROM a",
+        "events",
+        "held",
+        "stored, ignored",
+      ],
+      [
+        "INSERT INTO escalations (number, state) SELECT\n  nextval('a'), -- only: postgres\n  1, -- only: sqlite\n  'closed'",
+        "escalations",
+        "closed",
+        "open",
+      ],
+    ] as const
+  ).map(
+    ([sql, table, state, initial]): Plant => [
+      "stateWrites",
+      "src/store/a.ts",
+      sql,
+      `src/store/a.ts: inserts ${table} in the state ${state}: initial are ${initial}`,
+    ],
+  ),
+  ...[
+    "VALUES ($1, 'composed', 'failed')",
+    "VALUES`,\n  `(:id, :state, 'failed')",
+    "SELECT id, 'ready', 'failed' FROM a",
+  ].map((row): Plant => ["stateWrites", "src/store/a.ts", `INSERT INTO replies (id, state, text) ${row}`, null]),
   ["durations", "src/a.ts", "const sweepMs = 1000;", timingOf("sweepMs = 1000")],
   [
     "statements",
@@ -190,6 +276,10 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["statements", "src/pipeline/route/unasked/rows.ts", "q.run(`DELETE FROM a WHERE b = 1`)", null],
   ["statements", "src/store/lanes.ts", "q.all(`SELECT id FROM lanes`)", null],
   ["durations", "src/a.ts", "const pause = options.pause ?? 50;", timingOf("pause ?? 50")],
+  ...["shortestWait = 1000", "grace = 500", "wait: 250", "retryIn = 30", "lookWindow: number = 90", "retry ?? 5"].map(
+    (found): Plant => ["durations", "src/a.ts", `const a = { ${found} };`, timingOf(found)],
+  ),
+  ["durations", "src/a.ts", "const measureAfter = 50, longestLines = 7, waiting = 3, retries = 4;", null],
   ["durations", "src/a.ts", "readyTimeout: 250,", timingOf("readyTimeout: 250")],
   ["durations", "src/a.ts", "await clock.sleep(20, signal);", timingOf("sleep(20")],
   ["durations", "src/a.ts", "const kept = 86_400_000;", timingOf("86_400_000")],
@@ -214,6 +304,23 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
 describe("each rule reports", () => {
   it.each(plants)("%s, planted in %s", (rule, path, text, expected) => {
     expect(rules[rule]([{ path, text }])).toEqual(expected === null ? [] : [expected]);
+  });
+
+  const decision = { path: "src/a/decide.ts", text: "" };
+  it.each([
+    ["decides", "", "", false],
+    ["opens a store", "openSqlite(path);", "", true],
+    ["imports one that opens a store", "", 'import { fresh } from "../support/store/databases.ts";', true],
+    ["imports the pipeline", "", 'import { watched } from "./pipeline/stage.ts";', true],
+    ["imports the type of a store", "", 'import type { NewDatabase } from "./store/databases.ts";', false],
+  ])("decisionTests, when the only test %s", (_, line, support, isReported) => {
+    const imports = 'import { a } from "../src/a/decide.ts";\nimport { b } from "./support/b.ts";\n';
+    const planted = [
+      decision,
+      { path: "test/a.test.ts", text: imports + line },
+      { path: "test/support/b.ts", text: support },
+    ];
+    expect(rules.decisionTests(planted)).toHaveLength(isReported ? 1 : 0);
   });
 
   it("every rule has a violation planted for it", () => {

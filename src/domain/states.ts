@@ -70,6 +70,15 @@ const sessionStates = {
   closed: ["open"],
 } as const satisfies Machine;
 
+const platformWebhookStates = {
+  /** Received and acknowledged; processed when it is due. */
+  stored: ["done", "lost"],
+  /** The same delivery may be received again. */
+  done: ["stored"],
+  /** No conversation was found for an escalation, or its person was erased before it was processed. */
+  lost: ["stored"],
+} as const satisfies Machine;
+
 /** The machines by table. */
 export const machines = {
   events: eventStates,
@@ -78,4 +87,18 @@ export const machines = {
   drafts: draftStates,
   escalations: escalationStates,
   sessions: sessionStates,
+  platform_webhooks: platformWebhookStates,
 } as const;
+
+/** The states in which rows are inserted, by table. */
+export const initialStates = {
+  /** A copy of a stored message is `ignored` at once, so that its id has an outcome. */
+  events: ["stored", "ignored"],
+  turns: ["waiting"],
+  /** `composed`: its drafts are inserted with it, or it was sent before the store was restored. */
+  replies: ["ready", "composed"],
+  drafts: ["queued"],
+  escalations: ["open"],
+  sessions: ["open"],
+  platform_webhooks: ["stored"],
+} as const satisfies { readonly [T in keyof typeof machines]: readonly (keyof (typeof machines)[T])[] };

@@ -212,6 +212,8 @@ const table = {
     leaseMargin: 15 * second,
     /** Smallest rest of the lease with which an attempt may begin. */
     crossing: 10 * second,
+    /** Shortest delay of a retry or a pause when the provider asks for one, also for an immediate retry. */
+    shortestRetry: second,
     /** A pause that ends later than this was written with a wrong clock and is ignored. */
     longestPause: hour + 100 * second,
   },
@@ -295,9 +297,8 @@ const table = {
     logLevelCheck: 50,
     /** `start --wait` looks for the outcome at this interval. */
     startCheck: 100,
-    /** `doctor` gives each connection this long to prove itself. */
+    /** `doctor` gives each connection this long to prove itself, and the daemon that may run at the configured address. */
     probe: 30 * second,
-    /** Longest wait of `doctor` for the daemon that may run at the configured address. */
     probeDaemon: 2 * second,
     /** `doctor` reports a certificate that expires within this time. */
     certificateSoon: 14 * day,

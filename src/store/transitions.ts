@@ -1,11 +1,13 @@
 // Changes of state, checked against the state machines of domain/states.ts by the database itself: every UPDATE names the
 // states that it may leave. Its text contains no other place to write a state.
 
-import { machines } from "../domain/states.ts";
+import { type initialStates, machines } from "../domain/states.ts";
 
 type Machines = typeof machines;
 export type Table = keyof Machines;
 export type StateOf<T extends Table> = keyof Machines[T] & string;
+/** The states in which a row may be inserted. */
+export type InitialStateOf<T extends Table> = (typeof initialStates)[T][number];
 /** The states that may be followed by `To`. */
 type Before<T extends Table, To extends StateOf<T>> = {
   [From in StateOf<T>]: To extends Nexts<Machines[T][From]> ? From : never;

@@ -4,7 +4,8 @@
  * function is the first line with the function's indentation that begins with a closing brace.
  */
 import { globSync, readFileSync } from "node:fs";
-import { importsOf, repeatedFunctions, type SourceFile } from "./rules.ts";
+import { repeatedFunctions } from "./rules.ts";
+import { importsOf, type SourceFile } from "./source.ts";
 
 /** One row: what is counted, and the counted names. */
 interface Count {

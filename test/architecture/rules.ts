@@ -1,8 +1,8 @@
 // The rules of the architecture as data and small functions: each takes files and returns their violations.
 
-import { posix } from "node:path";
-
-type Rule = (files: readonly SourceFile[]) => string[];
+import { codeOf, type Import, importsOf, packageOf, type Rule, type SourceFile, zoneOf } from "./source.ts";
+import { decisionTests, pureDecisions, stageHeaders } from "./stages.ts";
+import { stateWrites } from "./states.ts";
 
 const contract = "bridgehead/contract";
 const tools = ["domain", "ops"];
@@ -56,7 +56,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "@clack/prompts": ["src/commands/init/"],
   "fast-string-truncated-width": ["src/commands/text.ts"],
   oauth4webapi: ["src/commands/init/"],
-  "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/", "adapters/sms/"],
+  "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/"],
   "hoodiecrow-imap": ["src/sandbox/"],
   "smtp-server": ["src/sandbox/"],
   ws: ["src/http/", "src/sandbox/"],
@@ -159,20 +159,6 @@ const honestTests: Rule = (files) =>
       ),
     );
 
-const update = /\bUPDATE\s+(?:events|turns|replies|drafts|escalations|sessions|\?)?\s*SET\b([^`"]*)/g;
-
-/** A state is written through `moves` and `stateWhere`, which name the states that it may leave. */
-const stateWrites: Rule = (files) =>
-  files
-    .filter(({ path }) => path.startsWith("src/") && !/^src\/(platform|sandbox)\//.test(path))
-    .filter(({ path }) => path !== "src/store/transitions.ts")
-    .flatMap(({ path, text }) =>
-      [...text.replace(/\$\{[^`}]*\}/g, "?").matchAll(update)]
-        .map(([, set = ""]) => set.split(/\b(?:WHERE|RETURNING)\b/)[0] ?? "")
-        .filter((set) => /(?:^|[\s,])state\s*=/.test(set))
-        .map((set) => `${path}: writes a state unchecked: SET ${set.trim().slice(0, 40)}`),
-    );
-
 /** SQL is in the store and in the files of rows of a folder, so that decisions can be read and tested without a database. */
 const statements: Rule = (files) =>
   files
@@ -192,7 +178,7 @@ const timed =
 
 const durationPatterns: readonly RegExp[] = [
   // A name that tells a duration, with a number.
-  /\b(?:\w*(?:Ms|Timeout|Pause|Delay|Patience|Interval|Lifetime|Back[oO]ff|Margin|Lease)|timeout|pause|delay|patience|interval|lifetime|margin)(?:\??: number)? ?(?:=|:|\?\?) ?[1-9][\d_]*/g,
+  /\b(?:\w*(?:Ms|Timeout|Pause|Delay|Patience|Interval|Lifetime|Back[oO]ff|Margin|Lease|Wait|Grace|Window|Retry|Deadline|Expiry|Duration|Horizon|Ttl|In)|timeout|pause|delay|patience|interval|lifetime|backoff|margin|lease|wait|grace|window|retry|deadline|expiry|duration|horizon|ttl)(?:\??: number)? ?(?:=|:|\?\?) ?[1-9][\d_]*/g,
   // A wait of a fixed length.
   /\b(?:sleep|setTimeout|setInterval|every|after|wakeIn|limited|timeout)\([^()\n]*\b[1-9]\d[\d_]*/g,
   // Minutes, hours and days in milliseconds; a division converts one for a text.
@@ -276,22 +262,24 @@ const longLived: Rule = (files) =>
 const privateWords =
   /^(?:verdicts?|settle[sd]?|settling|told|tells?|crowd|desk|nobody|somebody|whoever|heeds?|wording|talked|untaken|unserved|rouse|nudge|squeeze)$/i;
 
+/** Declarations after a keyword; parameters and properties; functions and methods that begin a line, with their calls. */
+const declaredNames =
+  /\b(?:const|let|function\*?|class|interface|type|enum|readonly|static) #?(\w+)|[({,] ?#?(\w+)\??:|^[ \t]*(?:(?:private|protected|public|static|override|async|get|set) |\*)*#?(\w+)(?:<[^\n]*>)?\(/gm;
+
 const vocabulary: Rule = (files) =>
-  files.filter(isCode).flatMap(({ path, text }) => {
-    const code = text
-      .replace(/\/\*[\s\S]*?\*\//g, "")
-      .replace(/(^|\s)\/\/.*$/gm, "$1")
-      .replace(/`(?:[^`\\]|\\.)*`|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g, "''");
-    const names = [
-      ...code.matchAll(/\b(?:const|let|function|class|interface|type|async|readonly) #?(\w+)|[({,] ?#?(\w+)\??:/g),
-    ];
+  files.filter(isCode).flatMap((file) => {
+    const { path } = file;
+    const names = [...codeOf(file).matchAll(declaredNames)];
     const isPrivate = (name: string) => name.split(/(?=[A-Z])|_/).some((word) => privateWords.test(word));
-    return [...new Set(names.map(([, declared, property]) => declared ?? property ?? ""))]
+    return [...new Set(names.map(([, declared, property, method]) => declared ?? property ?? method ?? ""))]
       .filter(isPrivate)
       .map((name) => `${path}: ${name}: use the standard term of src/README.md`);
   });
 
 export const rules = {
+  pureDecisions,
+  stageHeaders,
+  decisionTests,
   longLived,
   vocabulary,
   directions,
@@ -336,66 +324,4 @@ export function repeatedFunctions(files: readonly SourceFile[]): string[] {
     }
   }
   return [...declaredIn].filter(([, paths]) => paths.size > 8).map(([name, paths]) => `${name} (${paths.size})`);
-}
-
-// Reads from the text which module imports which. No compiler API is needed.
-
-export interface SourceFile {
-  /** From the repository's root, with `/`. */
-  readonly path: string;
-  readonly text: string;
-}
-
-export interface Import {
-  readonly from: string;
-  /** A path from the root for a relative import, else the name as written; "?" for a computed one. */
-  readonly to: string;
-  readonly relative: boolean;
-  readonly typeOnly: boolean;
-}
-
-// The formatter puts every import and re-export at the beginning of a line.
-const withFrom = /^(?:import|export)\b([^'"`;=]*?)\bfrom\s*["']([^"']+)["']/gm;
-const bare = /^import\s*["']([^"']+)["']/gm;
-const called = /\b(?:import|require)\s*\(\s*(?:(["'`])([^"'`$]+)\1\s*[,)]|(?=[^"'`\s)]|`[^`]*\$))/g;
-
-export function importsOf({ path, text }: SourceFile): Import[] {
-  const code = withoutComments(text);
-  const found: [specifier: string, typeOnly: boolean][] = [
-    ...[...code.matchAll(withFrom)].map(([, clause, name]): [string, boolean] => [
-      name ?? "",
-      /^\s*type\b/.test(clause ?? ""),
-    ]),
-    ...[...code.matchAll(bare)].map(([, name]): [string, boolean] => [name ?? "", false]),
-    ...[...code.matchAll(called)].map(([, , name]): [string, boolean] => [name ?? "?", false]),
-  ];
-  return found.map(([specifier, typeOnly]) => {
-    const relative = specifier.startsWith(".");
-    return {
-      from: path,
-      to: relative ? posix.join(posix.dirname(path), specifier) : specifier,
-      relative,
-      typeOnly,
-    };
-  });
-}
-
-/** Only comments that begin a line or stand alone: what follows code on its line cannot hold an import. */
-function withoutComments(text: string): string {
-  return text.replace(/^\s*\/\/.*$/gm, "").replace(/^\s*\/\*[\s\S]*?\*\//gm, "");
-}
-
-/** `src/store/sqlite.ts` -> `store`; `src/app.ts` -> `app.ts`; `adapters/email/x.ts` -> `adapters/email`. */
-function zoneOf(path: string): string {
-  const [top = "", second = ""] = path.split("/");
-  return top === "src" ? second : `${top}/${second}`;
-}
-
-/** `@hono/node-server/x` -> `@hono/node-server`; `node:fs` and `bridgehead/contract` as they are. */
-function packageOf(specifier: string): string {
-  if (specifier.startsWith("node:") || specifier.startsWith("bridgehead/")) return specifier;
-  return specifier
-    .split("/")
-    .slice(0, specifier.startsWith("@") ? 2 : 1)
-    .join("/");
 }

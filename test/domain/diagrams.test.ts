@@ -2,22 +2,22 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { machines } from "../../src/domain/states.ts";
+import { initialStates, machines } from "../../src/domain/states.ts";
 
 const readme = new URL("../../src/domain/README.md", import.meta.url);
 const [open, close] = ["<!-- states -->", "<!-- /states -->"];
 
 type Machine = Readonly<Record<string, readonly string[]>>;
 
-function diagram(name: string, machine: Machine): string {
+function diagram(name: keyof typeof machines, machine: Machine): string {
+  const first = initialStates[name].map((state) => `  [*] --> ${state}`);
   const arrows = Object.entries(machine).flatMap(([from, followers]) => followers.map((to) => `  ${from} --> ${to}`));
-  const first = Object.keys(machine)[0];
-  return [`**${name}**`, "", "```mermaid", "stateDiagram-v2", `  [*] --> ${first}`, ...arrows, "```"].join("\n");
+  return [`**${name}**`, "", "```mermaid", "stateDiagram-v2", ...first, ...arrows, "```"].join("\n");
 }
 
 function generated(): string {
   return Object.entries<Machine>(machines)
-    .map(([table, machine]) => diagram(table, machine))
+    .map(([table, machine]) => diagram(table as keyof typeof machines, machine))
     .join("\n\n");
 }
 

@@ -1,21 +1,19 @@
 // Targets of acknowledged escalations on channels that were removed: they move to another channel of the responder, or
 // their notifications count as failed.
 
-import type { Outbound } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import type { Person, Policy } from "../../src/domain/policy.ts";
 import { acknowledge } from "../../src/escalation/actions.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { EscalationHandler } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { enqueueDraft } from "../../src/store/tables/drafts.ts";
 import { closeEscalation, readEscalation, reconsiderEscalations } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { addTargets, notifyTargets } from "../../src/store/tables/responders.ts";
-import { policyOf } from "../support/escalation/policy.ts";
-import { clock, lineOf, listen } from "../support/pipeline/stage.ts";
+import { clock, listen } from "../support/pipeline/stage.ts";
+import { policyOf, responder, runtimeOf } from "../support/rows.ts";
 import {
   addNotification,
   conversation,
@@ -25,30 +23,13 @@ import {
   opens,
 } from "../support/store/databases.ts";
 
-const outbound = {} as Outbound; // nothing is composed or sent here
-const channelOf = (channel: string): ChannelRuntime => ({
-  ...lineOf({ outbound }),
-  channel,
-  traits: { attachments: false, conversations: channel === "mail" ? "thread" : "person", platform: null },
-});
-const responder = (id: string, over: Partial<Person> = {}): Person => ({
-  id,
-  name: id,
-  email: null,
-  sms: null,
-  webhook: null,
-  timeZone: "UTC",
-  hours: [],
-  away: [],
-  ...over,
-});
 const [ann, bob] = [responder("ann", { sms: "+1" }), responder("bob", { sms: "+2" })];
 const withMail = responder("ann", { sms: "+1", email: "ann@people.example" });
 
 /** Escalation `e`, of which Ann, and Bob where wanted, were notified by texts from channel `old`. */
 async function notified(newDatabase: NewDatabase, people: readonly Person[], via: Policy["via"]) {
   const db = await fresh(newDatabase);
-  const lines = new Map(["c", "old", "new", "mail"].map((channel) => [channel, channelOf(channel)]));
+  const lines = new Map(["c", "old", "new", "mail"].map((channel) => [channel, runtimeOf(channel)]));
   const heard = listen();
   let policy = policyFor(people, { sms: "old", email: "mail" });
   const deps = { policy: () => policy, lines: () => lines, clock, log: heard.log, timing: standardTiming };
@@ -206,7 +187,7 @@ onEachDatabase((newDatabase) => {
       await one.db.tx(async (q) => {
         await q.run("UPDATE drafts SET state = 'failed', open = 0 WHERE id = 'd'");
         const why = { state: "failed", reason: "no such number" } as const;
-        await new EscalationHandler(one.deps).undeliverable(q, channelOf("old"), draft, why);
+        await new EscalationHandler(one.deps).undeliverable(q, runtimeOf("old"), draft, why);
       });
       await one.run();
       expect([await one.state(), await one.received(), await one.due()]).toEqual(["acknowledged", twice, []]);

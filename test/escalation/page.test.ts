@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
-import { masked } from "../../src/escalation/link/decide.ts";
 import { addNotifications } from "../../src/store/tables/responders.ts";
 import { chiefPolicy, openPlatformWebhooks } from "../support/escalation/policy.ts";
 import { turn } from "../support/store/databases.ts";
@@ -79,11 +78,6 @@ describe("opening a link", () => {
       expect([refused.status, refused.text]).toEqual([409, expect.stringContaining("does not permit this")]);
     }
     expect(await webhooks.rows(state)).toEqual(untouched);
-    expect(["+12025550123", "x@y", "@", "12", ""].map(masked)).toEqual([
-      "+1202*****23",
-      "x***@y",
-      ...Array(3).fill("***"),
-    ]);
   });
 
   it("gives a page that runs nothing, loads nothing, is kept nowhere, and says what others wrote as text", async () => {

@@ -8,7 +8,7 @@ import type { Policy } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
 import { canSend } from "../../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import { changeOwnerTargets, type EscalationRow, settleAcknowledged } from "../../store/tables/escalations.ts";
+import { changeOwnerTargets, type EscalationRow, endReconsideration } from "../../store/tables/escalations.ts";
 import { addNotifications, addTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
 import { endNotifications, moveTargets } from "../notify/rows.ts";
@@ -28,7 +28,7 @@ export async function reconsiderAcknowledged(
 ): Promise<void> {
   const plans = await moveFromRemoved(q, policy, rows, deps);
   for (const { row, unreachable } of plans) if (unreachable) await reopenUnreached(q, row, deps.log);
-  await settleAcknowledged(
+  await endReconsideration(
     q,
     rows.map(({ id }) => id),
   );

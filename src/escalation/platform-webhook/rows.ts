@@ -2,6 +2,7 @@
 // webhooks at the platform: each is recorded before the API call, so that none is requested twice.
 
 import { fromListed, listOf, ManyRows, type Query, touch } from "../../store/driver.ts";
+import { moves } from "../../store/transitions.ts";
 import type { BoundConversation } from "./decide.ts";
 
 export type PlatformWebhookKind = "escalation" | "message";
@@ -38,8 +39,10 @@ export async function insertPlatformWebhook(
   const again =
     stored === 0 && againMs !== null
       ? await q.run(
-          `UPDATE platform_webhooks SET body = $3, state = 'stored', attempts = 0, due_at = now_ms(), received_at = now_ms()
-           WHERE agent = $1 AND id = $2 AND state <> 'stored' AND received_at <= now_ms() - $4`,
+          moves("platform_webhooks", "stored", {
+            set: "body = $3, attempts = 0, due_at = now_ms(), received_at = now_ms()",
+            where: "agent = $1 AND id = $2 AND received_at <= now_ms() - $4",
+          }),
           agent,
           id,
           body,
@@ -60,23 +63,33 @@ export async function duePlatformWebhooks(q: Query, limit: number): Promise<Plat
   );
 }
 
-const endedRows = new ManyRows(
-  "WITH given (agent, id, state) AS (VALUES",
-  "(:agent, :id, :state)",
-  `) UPDATE platform_webhooks SET state = given.state, due_at = NULL, attempts = attempts + 1,
-       body = CASE WHEN kind = 'message' THEN '' ELSE body END
-     FROM given WHERE platform_webhooks.agent = given.agent AND platform_webhooks.id = given.id`,
-);
+const endedRows = (state: "done" | "lost") =>
+  new ManyRows<Pick<PlatformWebhookRow, "agent" | "id">>(
+    "WITH given (agent, id) AS (VALUES",
+    "(:agent, :id)",
+    `) ${moves("platform_webhooks", state, {
+      set: `due_at = NULL, attempts = attempts + 1, body = CASE WHEN kind = 'message' THEN '' ELSE body END
+     FROM given`,
+      where: "platform_webhooks.agent = given.agent AND platform_webhooks.id = given.id",
+    })}`,
+  );
+const endings = [
+  ["done", endedRows("done")],
+  ["lost", endedRows("lost")],
+] as const;
 
 /** Marks deliveries as processed. The body of a message is erased, because the platform stores it. */
 export async function endPlatformWebhooks(
   q: Query,
   ended: readonly { readonly row: PlatformWebhookRow; readonly state: "done" | "lost" }[],
 ): Promise<void> {
-  await endedRows.write(
-    q,
-    ended.map(({ row, state }) => ({ ...row, state })),
-  );
+  for (const [state, rows] of endings) {
+    const own = ended.filter((one) => one.state === state);
+    await rows.write(
+      q,
+      own.map(({ row }) => row),
+    );
+  }
 }
 
 const postponedRows = new ManyRows(

@@ -145,7 +145,7 @@ async function found(
 }
 
 /** The actor for answers in the platform's interface, which does not name the author. */
-const platformUser = { name: "somebody who answers on the platform", target: null };
+const platformUser = { name: "a responder on the platform", target: null };
 
 /** Writes the effects of a poll. Each external message goes to the customer once, on the channel of the question.
  *  Returns true when an escalation is open after the takeover. */

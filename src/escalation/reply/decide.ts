@@ -42,7 +42,7 @@ const tooLargeText = "Your message is too large to be read. Nothing was sent to 
 const sealedText =
   "Your message cannot be read. Nothing was sent to the customer, and nothing was done. Please answer in plain text, without encryption. The reason: ";
 const unthreadedText =
-  "Your mail is no answer to ours, so nothing of it was sent to the customer. Please answer the mail that told you.";
+  "Your mail is no answer to ours, so nothing of it was sent to the customer. Please answer the mail that notified you.";
 
 /** Returns why the message is not handled as a reply of the responder; null when it is. */
 export function whyIgnored(event: MessageEvent, { from }: Sender, first: Candidate): Ignored | null {
@@ -53,9 +53,9 @@ export function whyIgnored(event: MessageEvent, { from }: Sender, first: Candida
     const informs = (!refusal || refusal.hold) && state !== "closed";
     return {
       code: "not-a-recipient",
-      reason: "it answers an escalation, and its sender was not told of it",
+      reason: "it answers an escalation, and its sender was not notified of it",
       stranger: informs
-        ? `${number}: ${event.from.address} has answered our mail to you, and was not told of this: nothing of it was sent. If that was you, please answer from ${first.target.address}.`
+        ? `${number}: ${event.from.address} has answered our mail to you, and was not notified of this: nothing of it was sent. If that was you, please answer from ${first.target.address}.`
         : undefined,
     };
   }

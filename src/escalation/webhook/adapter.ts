@@ -73,12 +73,12 @@ function outboundOf(core: WebhookCore): Outbound<WebhookDraft> {
   return {
     compose({ to, text, token }) {
       const [party] = to;
-      if (!party) throw new Error("composing a webhook: it goes to nobody");
+      if (!party) throw new Error("composing a webhook: no recipient");
       return [{ v: 1, url: party.address, body: text, token }];
     },
     async send(draft, attempt) {
       const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
-      if (recipient === "stranger") return refused("not-a-recipient", "nobody who is told has this webhook any more");
+      if (recipient === "stranger") return refused("not-a-recipient", "no responder has this webhook any more");
       if (recipient === "unread") return deferred("the agent's recipients were not read yet", attempt.number);
       return deliver(draft, recipient, attempt, core);
     },

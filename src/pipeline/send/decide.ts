@@ -8,9 +8,6 @@ import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
 import type { HeadRow } from "./rows.ts";
 
-/** Minimum delay in milliseconds of a retry or a pause, also when the provider asks for an immediate retry. */
-const shortestWait = 1000;
-
 type Jitter = (ms: number) => number;
 type Deferred = SendOutcome & { readonly kind: "deferred" };
 
@@ -59,6 +56,12 @@ export interface Ending {
   readonly address?: "opt-out" | "strike";
 }
 
+/** Returns the outcome with the delay that the provider asks for, at least `shortestMs`. */
+export function retriedLater(outcome: SendOutcome, shortestMs: number): SendOutcome {
+  if (outcome.kind !== "deferred" || outcome.retryAfterMs === undefined) return outcome;
+  return { ...outcome, retryAfterMs: Math.max(outcome.retryAfterMs, shortestMs) };
+}
+
 /** Returns the ending for the outcome of an attempt; drafts of a live session have their own
  *  (`LiveSessions.afterAttempt`). */
 export function endingOf(
@@ -90,8 +93,8 @@ export function endingOf(
         return { change: { state: "failed", open, code: "given-up", reason: `given up: ${reason}` } };
       // The draft keeps its place in the queue and waits until the pause ends.
       if (scope === "channel" || scope === "sender") return { change: { state: "queued", open: 1, reason } };
-      const backoff = retryAfterMs ?? jitter(sendDelay(pace, draft.attempts + 1));
-      return { change: { state: "queued", open: 1, dueInMs: Math.max(backoff, shortestWait), reason } };
+      const dueInMs = retryAfterMs ?? jitter(sendDelay(pace, draft.attempts + 1));
+      return { change: { state: "queued", open: 1, dueInMs, reason } };
     }
     case "unknown":
       return {
@@ -170,7 +173,7 @@ function pauseFor(
   const running = known !== undefined && known.remaining > 0 && known.probe !== draft;
   // Concurrent attempts fail together and count as one failure.
   const failures = running ? known.failures : (known?.failures ?? 0) + 1;
-  const asked = retryAfterMs === undefined ? null : Math.max(retryAfterMs, shortestWait);
+  const asked = retryAfterMs ?? null;
   if (running && (asked === null || asked <= known.remaining)) return null;
   const forMs = asked ?? jitter(pauseDelay(pace, cause, failures));
   return { kind: "begin", sender, cause, failures, forMs, by_provider: asked !== null, reason };

@@ -22,7 +22,7 @@ import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../ch
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import { type Ending, endingOf, type NextStep, nextStep, shadowCode } from "./decide.ts";
+import { type Ending, endingOf, type NextStep, nextStep, retriedLater, shadowCode } from "./decide.ts";
 import {
   type HeadRow,
   headDraft,
@@ -310,13 +310,14 @@ async function conclude(
     if (isSent) await endSent(q, draft.id, ending.change);
     else await applyEnding(q, sending, ending, outcome);
   }
-  await sending.pauses.apply(q, line, draft, lease.sender, outcome);
+  await sending.pauses.apply(q, line, draft, lease.sender, retriedLater(outcome, deps.timing.send.shortestRetry));
   await releaseLane(q, lease, "out");
 }
 
-function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions }: SendDeps): Ending {
+function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions, timing }: SendDeps): Ending {
   if (draft.session !== null) return { change: sessions.afterAttempt(outcome, draft.trying_for ?? 0) };
-  return endingOf(outcome, draft, line.rules, paceOf(line.traits.platform), jitter);
+  const retried = retriedLater(outcome, timing.send.shortestRetry);
+  return endingOf(retried, draft, line.rules, paceOf(line.traits.platform), jitter);
 }
 
 async function applyEnding(

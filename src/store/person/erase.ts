@@ -7,7 +7,7 @@ import type { Database, Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { someOperator } from "../tables/actions.ts";
 import { hideSuppressions } from "../tables/suppressions.ts";
-import { moves } from "../transitions.ts";
+import { moves, stateWhere } from "../transitions.ts";
 import type { PersonRecords } from "./find.ts";
 import { type ErasureOrder, recordErasure } from "./ledger.ts";
 import { eraseMentions } from "./mentions.ts";
@@ -245,7 +245,8 @@ async function eraseNotification(q: Query, reply: string): Promise<void> {
 /** Deliveries of the platform's webhooks about the conversation. One that waits will find nothing. */
 async function eraseWebhooks(q: Query, platformId: string): Promise<number> {
   return q.run(
-    "UPDATE platform_webhooks SET body = '', due_at = NULL, state = 'lost' WHERE body LIKE '%' || $1 || '%'",
+    `UPDATE platform_webhooks SET body = '', due_at = NULL, ${stateWhere("platform_webhooks", "lost")}
+     WHERE body LIKE '%' || $1 || '%'`,
     platformId,
   );
 }

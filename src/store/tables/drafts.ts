@@ -5,7 +5,7 @@ import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
 import { isRecent, ManyRows, notAhead, type Query, touch, type Value } from "../driver.ts";
 import { appendDue, appendedSeq, appendToLane, nextSeq, refreshLane } from "../lanes.ts";
-import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
+import { type InitialStateOf, moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
 export interface ReplyRow {
   readonly id: string;
@@ -51,7 +51,7 @@ export async function insertReply(
     /** JSON. Default: null. */
     rendered?: string | null;
     /** `composed`: already sent by a lost state of the store. Default: `ready`, to be composed and sent. */
-    state?: "ready" | "composed";
+    state?: InitialStateOf<"replies">;
   },
 ): Promise<void> {
   const row = { kind: "answer", state: "ready", ...reply, transfer: reply.transfer ? 1 : 0, internal: 0 };

@@ -176,7 +176,7 @@ export async function reconsiderEscalations(q: Query): Promise<void> {
 }
 
 /** Ends the reconsideration of acknowledged escalations: no step of the policy is due. */
-export async function settleAcknowledged(q: Query, ids: readonly string[]): Promise<void> {
+export async function endReconsideration(q: Query, ids: readonly string[]): Promise<void> {
   await q.run(`UPDATE escalations SET due_at = NULL WHERE ${isListed("id")} AND state = 'acknowledged'`, listOf(ids));
 }
 

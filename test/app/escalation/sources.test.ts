@@ -155,12 +155,10 @@ it.concurrent("says once what a person says in the platform's own interface, fou
   await daemon.sayManually(anna, "Here is Cleo. I look into it.");
   clock.forward(60_000);
   expect(await daemon.textTo(anna, 1)).toBe("Here is Cleo. I look into it.");
-  const taken = "Escalation 1 is acknowledged by somebody who answers on the platform. Nothing to do for you.";
+  const taken = "Escalation 1 is acknowledged by a responder on the platform. Nothing to do for you.";
   expect(await daemon.textTo(dora.sms, 1)).toBe(taken);
   expect((await daemon.mailTo(emil.email, 1)).text).toContain(taken);
-  expect(await daemon.escalated("acknowledged")).toMatchObject([
-    { acknowledged_by: "somebody who answers on the platform" },
-  ]);
+  expect(await daemon.escalated("acknowledged")).toMatchObject([{ acknowledged_by: "a responder on the platform" }]);
   // No second notification is sent.
   clock.forward(3_600_000);
   await daemon.quiet();

@@ -7,6 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
+import {
+  duePlatformWebhooks,
+  endPlatformWebhooks,
+  insertPlatformWebhook,
+} from "../../../src/escalation/platform-webhook/rows.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { forget } from "../../../src/store/retention.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
@@ -121,6 +126,28 @@ it("finds the platform's conversations of a person who was erased without --plat
   expect((await erase()).out).toContain("the platform has no conversations of this person");
   const stored = await db.read((q) => q.all("SELECT * FROM actions"));
   expect(JSON.stringify(stored)).not.toContain(person);
+});
+
+it("erases the platform's webhooks about the person: one that waits is lost, a processed one stays done", async () => {
+  const { db, erase } = await setUp();
+  const body = (id: string) => JSON.stringify({ conversationId: id });
+  await db.tx(async (q) => {
+    for (const [id, platformId] of [
+      ["done", "p1"],
+      ["waits", "p2"],
+      ["other", "q1"],
+    ] as const)
+      await insertPlatformWebhook(q, { agent: "a", id, kind: "escalation", body: body(platformId) }, null);
+    const row = (await duePlatformWebhooks(q, 9)).find(({ id }) => id === "done");
+    if (row) await endPlatformWebhooks(q, [{ row, state: "done" }]);
+  });
+  expect((await erase()).code).toBe(exitCodes.ok);
+  const columns = "id, state, body, due_at IS NULL AS ended";
+  expect(await db.read((q) => q.all(`SELECT ${columns} FROM platform_webhooks ORDER BY id`))).toEqual([
+    { id: "done", state: "done", body: "", ended: 1 },
+    { id: "other", state: "stored", body: body("q1"), ended: 0 },
+    { id: "waits", state: "lost", body: "", ended: 1 },
+  ]);
 });
 
 it("erases nothing when a folder with backups does not exist", async () => {

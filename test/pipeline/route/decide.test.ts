@@ -23,8 +23,7 @@ import {
 import type { CapUse, Context, Facts, Incoming, Writes } from "../../../src/pipeline/route/facts.ts";
 import { contradiction, isLoop } from "../../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
-import { mail } from "../../support/pipeline/pipeline.ts";
-import { eventRow, lineOf } from "../../support/pipeline/stage.ts";
+import { eventRow, lineOf, mail } from "../../support/rows.ts";
 
 const now = Date.now();
 const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Incoming =>

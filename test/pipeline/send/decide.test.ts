@@ -4,9 +4,9 @@ import { type DeliveryEvent, externalId, type Finding, type SendOutcome } from "
 import { describe, expect, it } from "vitest";
 import type { ChannelRules } from "../../../src/pipeline/channel-runtime.ts";
 import { changeAfter, receiptEffect } from "../../../src/pipeline/reconcile/decide.ts";
-import { endingOf, nextStep, pauseSteps } from "../../../src/pipeline/send/decide.ts";
+import { endingOf, nextStep, pauseSteps, retriedLater } from "../../../src/pipeline/send/decide.ts";
 import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
-import { lineOf, receipt } from "../../support/pipeline/stage.ts";
+import { lineOf, receipt } from "../../support/rows.ts";
 
 const exactly = (ms: number) => ms;
 const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;
@@ -84,13 +84,33 @@ describe("the outcome of an attempt", () => {
     [{ ...refused, code: "opted-out" }, { forced: 1 }, {}, { change: { state: "dropped" }, address: "opt-out" }],
     [later, {}, {}, { change: { state: "queued", dueInMs: 30_000 } }],
     [later, { attempts: 1 }, {}, { change: { state: "queued", dueInMs: 300_000 } }],
-    [{ ...later, retryAfterMs: 5 }, {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
+    [{ ...later, retryAfterMs: 5000 }, {}, {}, { change: { state: "queued", dueInMs: 5000 } }],
+    [retriedLater({ ...later, retryAfterMs: 5 }, 1000), {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
     [{ ...later, scope: "channel" }, {}, {}, { change: { state: "queued", open: 1, reason: "later" } }],
     [later, { trying_for: 4 * days }, {}, { change: { state: "failed", reason: "given up: later" } }],
     [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, reconcileForMs: 60_000 } }],
   ])("%o of %o under %o", (outcome, over, policy, ending) => {
     expect(endingOf(outcome, { ...draft, ...over }, rules(policy), "mail", exactly)).toMatchObject(ending);
   });
+});
+
+it.each<[SendOutcome, SendOutcome]>([
+  [
+    { kind: "deferred", reason: "later", retryAfterMs: 0 },
+    { kind: "deferred", reason: "later", retryAfterMs: 1000 },
+  ],
+  [
+    { kind: "deferred", reason: "later", retryAfterMs: 1001 },
+    { kind: "deferred", reason: "later", retryAfterMs: 1001 },
+  ],
+  [
+    { kind: "deferred", reason: "later" },
+    { kind: "deferred", reason: "later" },
+  ],
+  [sent, sent],
+  [unknown, unknown],
+])("%o with the shortest retry is %o", (outcome, expected) => {
+  expect(retriedLater(outcome, 1000)).toEqual(expected);
 });
 
 describe("pauses", () => {
@@ -114,6 +134,12 @@ describe("pauses", () => {
     ["is not extended by concurrent failures", [pause()], failed, []],
     ["is extended by its probe's failure", [pause({ probe: "d" })], failed, begun(3, 20_000)],
     ["is extended by a longer Retry-After", [pause()], { ...failed, retryAfterMs: 9000 }, begun(2, 9000, true)],
+    [
+      "is as long as the shortest retry when the provider asks for an immediate one",
+      [],
+      retriedLater({ ...failed, retryAfterMs: 0 }, 1000),
+      begun(1, 1000, true),
+    ],
     ["ends with a success", [pause()], sent, ended],
     ["does not end with a success before the provider's time", [pause({ by_provider: 1 })], sent, []],
     ["continues after a probe of unknown outcome", [pause({ probe: "d" })], unknown, begun(2, 10_000)],

@@ -70,6 +70,19 @@ onEachDatabase((newDatabase) => {
       ]);
     });
 
+    it("is ended once: processing that ends later changes nothing", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx((q) => insertPlatformWebhook(q, told, null));
+      const [row] = await db.read((q) => duePlatformWebhooks(q, 1));
+      if (!row) throw new Error("nothing is due");
+      const end = (state: "done" | "lost") => db.tx((q) => endPlatformWebhooks(q, [{ row, state }]));
+      await end("lost");
+      await end("done");
+      expect(await db.read((q) => q.all("SELECT state, attempts FROM platform_webhooks"))).toEqual([
+        { state: "lost", attempts: 1 },
+      ]);
+    });
+
     it("is about the newest conversation that is bound to that one", async () => {
       const db = await fresh(newDatabase);
       await db.tx(async (q) => {

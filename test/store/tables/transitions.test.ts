@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { insertSession } from "../../../src/calls/rows.ts";
 import { machines } from "../../../src/domain/states.ts";
+import { insertPlatformWebhook } from "../../../src/escalation/platform-webhook/rows.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { changeDraft, changeReply } from "../../../src/store/tables/drafts.ts";
 import { recordOutcome, recordOutcomesOf } from "../../../src/store/tables/events.ts";
@@ -34,7 +35,9 @@ async function withRows(newDatabase: NewDatabase): Promise<{ db: Database; ids: 
     await insertEscalation(q, { ...about, cause: "topic", topic: null, reason: "r" });
     await insertSession(q, { channel: "c", id: "s", conversation: "k", node: "n" });
     const stored = String(await storeEvent(q, "1"));
-    return { events: stored, turns: "t", replies: "rd", drafts: "d", escalations: "e", sessions: "s" };
+    await insertPlatformWebhook(q, { agent: "a", id: "w", kind: "message", body: "{}" }, null);
+    const others = { escalations: "e", sessions: "s", platform_webhooks: "w" };
+    return { events: stored, turns: "t", replies: "rd", drafts: "d", ...others };
   });
   return { db, ids };
 }

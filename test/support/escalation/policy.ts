@@ -19,7 +19,7 @@ import {
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
 import type { AgentSettings, EscalationSettings } from "../../../src/agent/calls.ts";
-import { causes, type Person, type Policy } from "../../../src/domain/policy.ts";
+import type { Person, Policy } from "../../../src/domain/policy.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { hashOf } from "../../../src/escalation/link/page.ts";
 import { linkHandler } from "../../../src/escalation/link/stage.ts";
@@ -36,27 +36,11 @@ import { bindPlatform } from "../../../src/store/tables/conversations.ts";
 import { type EscalationRow, liveEscalation } from "../../../src/store/tables/escalations.ts";
 import { addTargets, giveLinks } from "../../../src/store/tables/responders.ts";
 import { certificate } from "../machine/network.ts";
-import { clock, lineOf, listen } from "../pipeline/stage.ts";
+import { clock, listen } from "../pipeline/stage.ts";
+import { lineOf, policyOf } from "../rows.ts";
 import { addNotification, conversation, fresh, insertEscalation, sqliteDatabase } from "../store/databases.ts";
 
-/** One responder, notified by mail over channel `c`. */
-export const policyOf = (over: Partial<Policy> = {}): Policy => ({
-  responders: new Map(),
-  tiers: [],
-  routes: [],
-  fallback: { notify: [], by: null, repeat: 0 },
-  agentRecipients: false,
-  group: 0,
-  link: { expires: 3_600_000, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
-  causes,
-  downAfter: 600_000,
-  poll: 300_000,
-  pollOpen: 20_000,
-  via: { email: "c", sms: null },
-  platformWebhook: null,
-  allowPrivate: [],
-  ...over,
-});
+export { policyOf } from "../rows.ts";
 
 /** Makes lines raise. */
 export function raising(over: Partial<Policy> = {}): (line: ChannelRuntime) => ChannelRuntime {

@@ -38,8 +38,11 @@ import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { readSession, sessionParty } from "../../../src/store/tables/sessions.ts";
 import { noteDefaultAddress } from "../../../src/store/tables/suppressions.ts";
 import { sleepersOn } from "../clock.ts";
+import { activeSettings, lineOf, mail } from "../rows.ts";
 import { sqliteDatabase } from "../store/databases.ts";
-import { activeSettings, lineOf, listen, reserveOf, type ScriptedPlatform, startPlatform, watched } from "./stage.ts";
+import { listen, reserveOf, type ScriptedPlatform, startPlatform, watched } from "./stage.ts";
+
+export { mail } from "../rows.ts";
 
 export interface TestClock extends Clock {
   /** Time passes. */
@@ -116,20 +119,6 @@ export interface TestPipeline {
   releases(event?: number): Promise<void>;
   /** Sweeps until the test ends. */
   sweeps(): void;
-}
-
-let letters = 0;
-export function mail(over: Partial<MessageEvent> & { readonly text: string }): MessageEvent {
-  const id = externalId(`mail-${++letters}`);
-  return {
-    kind: "message",
-    id,
-    from: { address: "ada@example.org" },
-    to: [{ address: "us@example.org" }],
-    thread: { answers: [] },
-    sentAt: new Date(),
-    ...over,
-  };
 }
 
 export async function openPipeline(options: TestPipelineOptions = {}): Promise<TestPipeline> {

@@ -3,19 +3,18 @@
 
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Clock, channelId, type DeliveryEvent, type Log, type Outbound } from "bridgehead/contract";
+import type { Clock, Log } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
-import type { AgentClient, AgentSettings } from "../../../src/agent/calls.ts";
 import { machines } from "../../../src/domain/states.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import type { ChannelRules, ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { type Rate, RateReserve, rateOf } from "../../../src/store/rates.ts";
-import type { EventRow } from "../../../src/store/tables/events.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
 import { fresh, type NewDatabase, sqliteDatabase } from "../store/databases.ts";
+
+export { activeSettings, eventRow, lineOf, receipt } from "../rows.ts";
 
 /** A store whose transitions are checked when the test ends. SQLite: its triggers are short. */
 export async function watched(newDatabase: NewDatabase = sqliteDatabase): Promise<Database> {
@@ -86,82 +85,6 @@ export function listen(): Heard {
   };
   return { lines, entries, log: { debug: () => undefined, info: hear, warn: hear, error: hear } };
 }
-
-const rules: ChannelRules = {
-  max_age: 3_600_000,
-  allow: [],
-  deny: [],
-  opening: "start",
-  caps: { sender: [], conversation: [], channel: [] },
-  on_unknown: "hold",
-  unknown_window: 60_000,
-  on_permanent_failure: "continue",
-  on_new_message: "send",
-  debounce: 0,
-  concurrency: 10,
-};
-
-export const activeSettings = (over: { delay?: number } = {}): AgentSettings => ({
-  agentId: "a",
-  organizationId: "o",
-  name: "agent",
-  status: "active",
-  email: {
-    status: "active",
-    responseDelaySeconds: over.delay ?? 0,
-    signature: "-- us",
-    senderName: "Us",
-    defaultSubject: "Your message",
-    introduction: "Hello!",
-    address: null,
-  },
-  sms: null,
-  voice: null,
-});
-
-/** Channel `c` with an outbound that is given, or none. */
-export function lineOf(
-  over: { rules?: Partial<ChannelRules>; outbound?: Outbound; settings?: AgentSettings } = {},
-): ChannelRuntime {
-  return {
-    channel: channelId("c"),
-    agent: "agent",
-    traits: {
-      attachments: false,
-      conversations: "thread",
-      platform: "email",
-    },
-    rules: { ...rules, ...over.rules },
-    outbound: over.outbound ?? null,
-    open: null,
-    client: {} as AgentClient, // no test of this folder asks
-    address: (text) => text,
-    escalation: () => null,
-    settings: () => over.settings ?? activeSettings(),
-    catchingUp: () => false,
-    problem: () => null,
-    report: () => undefined,
-  };
-}
-
-export const receipt = (over: Partial<DeliveryEvent>): DeliveryEvent =>
-  ({ kind: "delivery", id: "receipt", about: {}, state: "delivered", ...over }) as DeliveryEvent;
-
-/** A stored message event. */
-export const eventRow = (over: Partial<EventRow> = {}): EventRow => ({
-  id: 1,
-  channel: "c",
-  kind: "message",
-  state: "stored",
-  code: null,
-  reason: null,
-  body: "",
-  attempts: 0,
-  received_at: 1,
-  preferred: 0,
-  queue: null,
-  ...over,
-});
 
 // A platform on a real socket that keeps people, conversations and messages, and misbehaves where a test says so.
 
