@@ -45,9 +45,9 @@ function markdown(machine: Machine, command: string, chart: string): string {
 
 Absolute figures depend on the machine; ratios are comparable. The daemon and its baseline run in turns on the same
 machine. The daemon has the environment of the shipped unit (\`systemd/bridgehead.service\`), which limits V8's young
-generation and the arenas of malloc; baselines have the defaults of Node.js. The store is SQLite on that disk, and every
-message is durable before it is acknowledged. Agent platform, SMTP server and SMS provider are stubs in another process
-that answer at once. A lost message or a second reply fails the run.
+generation and the arenas of malloc. Baselines have the defaults of Node.js, except that of the start. The store is SQLite
+on that disk, and every message is durable before it is acknowledged. Agent platform, SMTP server and SMS provider are
+stubs in another process that answer at once. A lost message or a second reply fails the run.
 
 ## Baselines
 
@@ -55,6 +55,8 @@ Every baseline stores nothing unless the list says so: a crash loses messages, o
 
 - **Email**: \`test/bench/mail/bare.ts\` reads the mailbox with imapflow, parses with postal-mime, asks the platform with
   undici and replies with nodemailer. It has the daemon's parallelism: ${parallel.conversations} conversations and ${parallel.connections} SMTP connections.
+- **Start**: \`test/bench/mail/bare-start.ts\` loads the packages that the daemon's main thread was seen to load, with a
+  compile cache and the environment of the shipped unit, and answers one email over the same kinds of connections.
 - **SMS and calls**: \`test/bench/phone/bare.ts\` checks the signature of each webhook with node:crypto, answers it,
   and relays texts and turns with node:http, undici and ws.
 - **Embedded platform**: \`test/bench/platform/bare.ts\` answers prepared bytes with node:http. For a POST it commits

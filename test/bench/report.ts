@@ -1,15 +1,7 @@
 // Prints one line per figure, and keeps all figures for the summary and the published report.
 
 import type { Tally } from "./clock.ts";
-
-/** A limit. Made by `atMost` and `atLeast`. */
-export interface Goal {
-  /** As printed: "<= 5 ms". */
-  readonly text: string;
-  readonly met: boolean;
-  /** Part of the limit that is used: 1 is exactly the goal, more than 1 misses it. */
-  readonly used?: number;
-}
+import type { Goal } from "./goals.ts";
 
 export interface Figure {
   readonly name: string;
@@ -55,20 +47,6 @@ export interface Section {
 
 /** All sections of this run, in order. */
 export const sections: Section[] = [];
-
-/** The goal that `value` is at most `limit`; `text` replaces "<= limit unit". */
-export const atMost = (value: number, limit: number, text: string): Goal => ({
-  text: `<= ${text}`,
-  met: value <= limit,
-  used: limit === 0 ? (value === 0 ? 0 : Number.POSITIVE_INFINITY) : Math.max(0, value) / limit,
-});
-
-/** The goal that `value` is at least `limit`. */
-export const atLeast = (value: number, limit: number, text: string): Goal => ({
-  text: `>= ${text}`,
-  met: value >= limit,
-  used: limit / value,
-});
 
 export const median = (values: readonly number[]): number => {
   const sorted = [...values].sort((a, b) => a - b);

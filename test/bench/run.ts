@@ -6,11 +6,12 @@ import { existsSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { type Built, build } from "./built.ts";
-import { clock, noTally, sum, type Tally } from "./clock.ts";
+import { clock, noTally, sleep, sum, type Tally } from "./clock.ts";
 import { costs } from "./costs/costs.ts";
 import { limitsOf, measuredCosts } from "./costs/limits.ts";
-import { syncTime } from "./disk.ts";
 import { escalations } from "./escalation/escalations.ts";
+import { syncTime } from "./machine/disk.ts";
+import { waitUntilQuiet, warnWhenBusy } from "./machine/quiet.ts";
 import { burst } from "./mail/burst.ts";
 import { kills } from "./mail/kills.ts";
 import { memory } from "./mail/memory.ts";
@@ -86,7 +87,7 @@ const measures: Readonly<Record<string, Measure>> = {
     run: async ({ mail, built, quick }) => memory(await mail(), built.main, quick ? 3000 : 10_000),
   },
   start: {
-    about: "start of the installed daemon with an email waiting",
+    about: "start of the installed daemon with an email waiting. Baseline: a script that loads the same packages",
     run: async ({ mail, built, quick }) => startToReply(await mail(), built.launcher, quick ? 5 : 15),
   },
   kills: {
@@ -143,7 +144,7 @@ const help = `npm run bench -- [--quick] [--only NAME,...] [--report [FILE]]
 
   --quick     fewer rounds: a check that everything works, with larger noise
   --only      only these measures
-  --report    write the figures as Markdown with a chart (default: ${defaultReport})
+  --report    write the figures as Markdown with a chart (default: ${defaultReport}); waits until the machine is quiet
 
 ${Object.entries(measures)
   .map(([name, { about, onRequest }]) => `  ${name.padEnd(12)}${about}${onRequest ? " (only with --only)" : ""}`)
@@ -178,6 +179,26 @@ async function bench(names: readonly string[], quick: boolean): Promise<Tally> {
   return sum(tallies);
 }
 
+/** Returns false after an error when figures that are published would come from a busy machine. */
+async function isReady(publishes: boolean): Promise<boolean> {
+  const machine = {
+    processors: availableParallelism(),
+    load: () => loadavg()[0] ?? 0,
+    sleep,
+    print: (text: string) => void process.stdout.write(`${text}\n`),
+  };
+  if (!publishes) warnWhenBusy(machine);
+  else {
+    try {
+      await waitUntilQuiet(machine);
+    } catch (error) {
+      complain((error as Error).message);
+      return false;
+    }
+  }
+  return true;
+}
+
 function complain(text: string): void {
   process.stderr.write(`${text}\n`);
   process.exitCode = 2;
@@ -206,7 +227,7 @@ const unknown = wanted.filter((name) => !(name in measures));
 if (values.help) process.stdout.write(help);
 else if (unknown.length > 0) complain(`--only: there is no measure ${unknown.join(", ")}\n\n${help}`);
 else if (!existsSync("/proc/self/stat")) complain("the benchmark reads /proc, so it needs Linux");
-else {
+else if (await isReady(at >= 0)) {
   const machine = {
     node: process.version,
     processors: availableParallelism(),
@@ -222,7 +243,7 @@ else {
   const { processors, syncMs } = machine;
   const limits = limitsOf({ ...measuredCosts, figures, processors, syncMs, ...parallel });
   if (limits !== null) {
-    printSection("limits: what keeps each goal from being met", false);
+    printSection("limits: what keeps each missed goal from being met", false);
     printTable(limits);
   }
   printSummary();

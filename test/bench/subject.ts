@@ -10,6 +10,7 @@ import emailAdapter from "../../adapters/email/index.ts";
 import { coreChannel } from "../../src/config/schema/channel.ts";
 import type { CostReport, ProfilerOrder } from "./costs/profiler.ts";
 import type { BareOptions } from "./mail/bare.ts";
+import type { BareStartOptions } from "./mail/bare-start.ts";
 import type { ProbeReport } from "./probe.ts";
 
 export interface Subject {
@@ -23,6 +24,8 @@ export interface Subject {
   signal(name: "SIGSTOP" | "SIGCONT"): void;
   /** Returns the counters of `probe.ts` since the last call and resets them. Only with `probe`. */
   probe(): Promise<ProbeReport>;
+  /** Returns the URLs of the packages and of the modules of Node that it has imported. Only with `packages`. */
+  packages(): Promise<readonly string[]>;
   /** Starts a recording, or ends it and returns its report. Only with `profiler`. */
   record(order: Exclude<ProfilerOrder, { kind: "end" }>): Promise<void>;
   recorded(): Promise<CostReport>;
@@ -68,21 +71,32 @@ type Variables = { readonly [name: string]: string };
 
 /** Starts the bare email script with the daemon's default concurrency. */
 export function startBare(around: Surroundings, preload?: Preload): Promise<Subject> {
-  const options: BareOptions = {
-    imapPort: around.imapPort,
-    user: around.users[0] ?? "",
-    password,
-    smtpPort: around.smtpPort,
-    platform: `http://127.0.0.1:${around.httpPort}`,
-    key,
-    ...parallel,
-  };
+  const options: BareOptions = { ...connectionsTo(around), ...parallel };
   const script = fileURLToPath(new URL("./mail/bare.ts", import.meta.url));
   return start({ argv: [script, JSON.stringify(options)], ready: "ready", preload });
 }
 
-/** Modules that a subject loads before its own code: `probe.ts` counts, `costs/profiler.ts` measures times. */
-export type Preload = "probe" | "profiler";
+/** Starts the baseline for the start with the environment of the shipped unit; `cache` is the folder of its compile cache.
+ *  Does not wait. */
+export function startBareStart(around: Surroundings, packages: readonly string[], cache: string): Promise<Subject> {
+  const options: BareStartOptions = { ...connectionsTo(around), packages };
+  const script = fileURLToPath(new URL("./mail/bare-start.ts", import.meta.url));
+  const env = { ...serviceEnvironment, NODE_COMPILE_CACHE: cache };
+  return start({ argv: [script, JSON.stringify(options)], ready: null, env });
+}
+
+const connectionsTo = ({ imapPort, smtpPort, httpPort, users }: Surroundings) => ({
+  imapPort,
+  user: users[0] ?? "",
+  password,
+  smtpPort,
+  platform: `http://127.0.0.1:${httpPort}`,
+  key,
+});
+
+/** Modules that a subject loads before its own code: `probe.ts` counts, `costs/profiler.ts` measures times, and
+ *  `mail/packages.ts` records imports. */
+export type Preload = "probe" | "profiler" | "packages";
 
 export interface DaemonOptions {
   /** The built main.js, or the launcher bridgehead.cjs. */
@@ -151,6 +165,7 @@ export interface StartOptions {
 const preloads: Readonly<Record<Preload, string>> = {
   probe: new URL("./probe.ts", import.meta.url).href,
   profiler: new URL("./costs/profiler.ts", import.meta.url).href,
+  packages: new URL("./mail/packages.ts", import.meta.url).href,
 };
 
 /** Variables of this process that its subjects inherit. Others can change what they do: with NODE_EXTRA_CA_CERTS a Node
@@ -194,10 +209,11 @@ export async function start({ argv, ready, preload, env: added, clean }: StartOp
     peak: () => status("VmHWM"),
     signal: (which) => void child.kill(which),
     probe: () => ask<ProbeReport>("report"),
+    packages: () => ask<readonly string[]>("packages"),
     record: (order) => ask<void>(order),
     recorded: () => ask<CostReport>({ kind: "end" } satisfies ProfilerOrder),
     stop: async () => {
-      // The bare scripts have no handler, so SIGTERM ends them at once.
+      // The bare scripts have no running work to wait for, so SIGTERM ends them at once.
       await end("SIGTERM");
       clean?.();
     },
@@ -207,14 +223,22 @@ export async function start({ argv, ready, preload, env: added, clean }: StartOp
 
 function printed(child: ChildProcess, name: string, ready: string | null): Promise<void> {
   let output = "";
+  let isStarted = false;
   return new Promise((resolve, reject) => {
+    const started = () => {
+      isStarted = true;
+      resolve();
+    };
     const read = (data: Buffer) => {
       output = (output + data.toString()).slice(-20_000);
-      if (ready !== null && output.includes(ready)) resolve();
+      if (ready !== null && output.includes(ready)) started();
     };
     child.stdout?.on("data", read);
     child.stderr?.on("data", read);
-    child.once("exit", () => reject(new Error(`${name} ended at its start: ${output}`)));
-    if (ready === null) child.once("spawn", () => resolve());
+    child.once("exit", () => {
+      if (isStarted && !child.killed) process.stderr.write(`${name} has ended: ${output}\n`);
+      reject(new Error(`${name} ended at its start: ${output}`));
+    });
+    if (ready === null) child.once("spawn", started);
   });
 }

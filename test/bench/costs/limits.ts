@@ -1,6 +1,7 @@
-// The best possible value of each goal that may be missed, from figures of the same run: what would remain if own code cost
-// nothing, and only durability (SQLite and the disk) were added to the baseline.
+// Whether each missed goal can be reached: its best possible value, from figures of the same run. For messages that is what
+// would remain if own code cost nothing, and only durability (SQLite and the disk) were added to the baseline.
 
+import { type Goal, type GoalName, goalOf } from "../goals.ts";
 import { comparison, type Figure, type Table } from "../report.ts";
 import type { CpuParts, Sides } from "./breakdown.ts";
 import type { Waits } from "./timeline.ts";
@@ -27,75 +28,93 @@ export interface Run extends Costs {
   readonly connections: number;
 }
 
-/** A value in the unit of the figure, and how it results. */
 interface Best {
-  /** Null: there is no physical limit. */
-  readonly measured: number | null;
+  /** In the unit of the figure. "none": there is no physical limit. "unknown": no figure of the run is a limit. */
+  readonly measured: number | "none" | "unknown";
+  /** How it results. */
   readonly because: string;
 }
 
 /** Returns null when the run lacks a figure. */
 type Limit = (figure: Figure, run: Run) => Best | null;
 
-/** The goals that may be missed, by the beginnings and ends of their names. */
-const limits: readonly (readonly [name: RegExp, limit: Limit])[] = [
-  [/^email burst of .*parallelism$/, rateOf("email burst")],
-  [/^memory, peak/, asBaseline],
-  [/^single email, median/, single("single email")],
-  [/^CPU per email/, steadyCpu],
-  [/^SMS burst of/, rateOf("SMS burst")],
-  [/^single SMS, .*median$/, single("single SMS")],
-  [/^voice, 500 .*p99$/, voiceTurn],
-  [/^commits per email, single$/, singleCommits],
-  [/^commits per email, burst/, burstCommits],
-  [/^1 node, .*agent 0 ms$/, postgresRate],
-  [/^email: (?:files executed|transitions between files|immediate returns)/, ownStructure],
-];
+const smallStore = "The same code with a small store: no work grows with the number of rows";
+
+const limits: Readonly<Record<GoalName, Limit>> = {
+  emailBurst: rateOf("email burst"),
+  burstMemory,
+  singleEmail: single("single email"),
+  emailCpu: steadyCpu,
+  smsBurst: rateOf("SMS burst"),
+  singleSms: single("single SMS"),
+  calls: voiceTurn,
+  busyCalls: voiceTurn,
+  idleMemory: () => ({ measured: "unknown", because: noMemoryLimit }),
+  start: startTime,
+  unknownReplies: () => ({ measured: 0, because: "Each one is a defect" }),
+  singleStatements: statementsFor(singleCommits),
+  singleCommits,
+  burstStatements: statementsFor(burstCommits),
+  burstCommits,
+  pathFiles: ownStructure,
+  pathTransitions: ownStructure,
+  pathReturns: ownStructure,
+  lists: asBaseline(smallStore),
+  openEscalations: asBaseline(smallStore),
+  largeStore: asBaseline(smallStore),
+  oneNode: nodesRate,
+  twoNodes,
+  heapGrowth: asBaseline("A heap that does not grow"),
+  eventLoopDelay: () => ({
+    measured: "none",
+    because: "No physical limit: own code decides how long it occupies the event loop",
+  }),
+};
 
 const us = (value: number): string => `${value.toFixed(0)} us`;
+const ms = (value: number): string => `${value.toFixed(0)} ms`;
 
-/** Returns the table of limits for the figures of a run that have one, and null when none can be computed: the run has to
- *  measure costs too. */
+/** Returns a table with a row for each missed goal of the run, and null when all are met. */
 export function limitsOf(run: Run): Table | null {
-  const rows = run.figures.flatMap((printed): (readonly string[])[] => {
-    const { name, goal } = printed;
-    const limit = limits.find(([pattern]) => pattern.test(name))?.[1];
-    if (!goal || !limit) return [];
-    // Goals such as "<= 5 ms" compare the value itself.
-    const figure: Figure = /x|\+/.test(goal.text) ? printed : { ...printed, compare: "none" };
-    const best = limit(printed, run);
-    const cells = [name, goal.text, comparison(figure)];
-    if (best === null) return [];
-    if (best.measured === null) return [[...cells, "-", "yes", best.because]];
-    const possible = { ...figure, measured: best.measured };
-    return [[...cells, comparison(possible), isReached(figure, possible) ? "yes" : "no", best.because]];
-  });
+  const rows = run.figures.flatMap((figure) =>
+    figure.goal === null || figure.goal.met ? [] : [rowOf(figure, figure.goal, run)],
+  );
   if (rows.length === 0) return null;
   return {
-    title: "the best possible value of each goal",
+    title: "the best possible value of each missed goal",
     columns: ["measure", "goal", "measured", "best possible", "reachable", "computed from"],
     rows,
     notes: [
+      "Goals that are met have no row, and neither have lost and duplicated messages: each is a defect.",
       "A burst's value assumes that the processor time of the subject bounds both rates. A baseline that waits for its peers has a lower rate, so the daemon could come closer to it than stated.",
-      "CPU times are microseconds per message. Durability is SQLite with the statements that the daemon executes, its checkpoints and the fdatasync calls.",
-      "The best possible value adds durability to the baseline, as if own code, its packages and their garbage cost nothing. A goal that it misses needs fewer statements or syncs, and not only faster code.",
+      "CPU times in us are per message. Durability is SQLite with the statements that the daemon executes, its checkpoints and the fdatasync calls.",
+      "Where the baseline handles the same messages without a store, the best possible value adds durability to it, as if own code, its packages and their garbage cost nothing. A goal that it misses needs fewer statements or syncs, and not only faster code.",
     ],
   };
 }
 
-/** Compares the value of a figure as its goal does. */
+function rowOf(printed: Figure, goal: Goal, run: Run): readonly string[] {
+  // Goals such as "<= 5 ms" compare the value itself.
+  const figure: Figure = /x|\+/.test(goal.text) ? printed : { ...printed, compare: "none" };
+  const cells = [printed.name, goal.text, comparison(figure)];
+  const { measured, because }: Best = limits[goal.name](printed, run) ?? {
+    measured: "unknown",
+    because: "This run has not measured the figures that the limit follows from",
+  };
+  if (measured === "none") return [...cells, "-", "yes", because];
+  if (measured === "unknown") return [...cells, "-", "-", because];
+  const possible = { ...figure, measured };
+  const { met, used } = goalOf(goal.name, valueOf(possible));
+  // A value that the daemon exceeds is no limit.
+  if (used > goal.used) return [...cells, "-", "-", `${because}: ${comparison(possible)}, which the daemon exceeds`];
+  return [...cells, comparison(possible), met ? "yes" : "no", because];
+}
+
+/** The value of a figure as its goal states it. */
 const valueOf = ({ measured, baseline, compare }: Figure): number => {
   if (baseline === null || compare === "none") return measured;
   return compare === "ratio" ? measured / baseline : measured - baseline;
 };
-
-/** The goal's limit follows from the part of it that the measured value uses. */
-function isReached(figure: Figure, possible: Figure): boolean {
-  const used = figure.goal?.used;
-  if (used === undefined) return figure.goal?.met ?? true;
-  const change = valueOf(possible) / valueOf(figure);
-  return (figure.goal?.text.startsWith(">=") ? used / change : used * change) <= 1;
-}
 
 /** A burst is bound by the main thread, or by all processors when other threads have more work. */
 function rateOf(load: Load): Limit {
@@ -125,10 +144,29 @@ function steadyCpu(_figure: Figure, { cpu }: Run): Best | null {
   };
 }
 
-function asBaseline({ baseline }: Figure): Best | null {
-  return baseline === null
+/** The baseline is the same code with less to do. */
+function asBaseline(because: string): Limit {
+  return ({ baseline }) => (baseline === null ? null : { measured: baseline, because });
+}
+
+const noMemoryLimit = "The baseline is no limit: it runs without the settings of the shipped unit for V8 and malloc";
+
+const measuredIn = ({ figures }: Run, name: string): Figure | undefined => figures.find((one) => one.name === name);
+
+function burstMemory(_figure: Figure, run: Run): Best | null {
+  const idle = measuredIn(run, "memory, idle with one mailbox");
+  return idle === undefined
     ? null
-    : { measured: baseline, because: "The baseline uses the same packages and stores nothing" };
+    : { measured: idle.measured, because: `The daemon's memory without work. ${noMemoryLimit}` };
+}
+
+function startTime({ baseline }: Figure, run: Run): Best | null {
+  const cpu = measuredIn(run, "start to first reply, CPU time");
+  if (baseline === null || cpu === undefined || cpu.baseline === null) return null;
+  return {
+    measured: baseline,
+    because: `CPU time: baseline ${ms(cpu.baseline)}; daemon ${ms(cpu.measured)}: Node, packages and connections ${ms(cpu.baseline)}, own code, store and worker threads ${ms(cpu.measured - cpu.baseline)}. The time of the baseline, which loads the packages of the daemon's main thread and answers the same email`,
+  };
 }
 
 const waitsText = ({ syncs, disk, sqlite, peers, thread, rest }: Waits): string =>
@@ -193,8 +231,16 @@ function burstCommits(_figure: Figure, run: Run): Best | null {
   };
 }
 
+/** Each commit has at least one statement. */
+function statementsFor(commits: Limit): Limit {
+  return (figure, run) => {
+    const least = commits(figure, run);
+    return least && { ...least, because: `One statement per commit. ${least.because}` };
+  };
+}
+
 /** All processors busy with nothing but the work of an email. */
-function postgresRate(figure: Figure, { figures, processors }: Run): Best | null {
+function nodesRate(figure: Figure, { figures, processors }: Run): { measured: number; because: string } | null {
   const rest = figures.slice(figures.indexOf(figure) + 1);
   const parts = [
     "CPU of the nodes per email",
@@ -205,7 +251,17 @@ function postgresRate(figure: Figure, { figures, processors }: Run): Best | null
   if (nodes === undefined || server === undefined || peers === undefined) return null;
   return {
     measured: (processors * 1000) / (nodes + server + peers),
-    because: `CPU per email: node ${us(nodes * 1000)}, PostgreSQL ${us(server * 1000)}, mail server and platform ${us(peers * 1000)}. ${processors} processors that never wait`,
+    because: `CPU per email: nodes ${us(nodes * 1000)}, PostgreSQL ${us(server * 1000)}, mail server and platform ${us(peers * 1000)}. ${processors} processors that never wait`,
+  };
+}
+
+/** The processors of the one machine that all nodes, PostgreSQL and the stubs share, and twice the rate of one node. */
+function twoNodes(figure: Figure, run: Run): Best | null {
+  const rate = nodesRate(figure, run);
+  if (rate === null || figure.baseline === null) return null;
+  return {
+    measured: Math.min(rate.measured, 2 * figure.baseline),
+    because: `${rate.because}, which all processes share; at most twice the rate of one node`,
   };
 }
 
@@ -221,7 +277,7 @@ function ownStructure(_figure: Figure, { cpu, figures }: Run): Best | null {
       ? ""
       : `. If the files of each folder were joined up to the limit of lines: ${files} files, ${transitions} transitions`;
   return {
-    measured: null,
+    measured: "none",
     because: `No physical limit: the figure counts how own code is divided into files. Own code takes ${us(cost.daemon.own)} of ${us(cost.daemon.total)} CPU time per email${layout}`,
   };
 }

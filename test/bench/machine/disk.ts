@@ -3,8 +3,8 @@
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { clock } from "./clock.ts";
-import { median } from "./report.ts";
+import { clock } from "../clock.ts";
+import { median } from "../report.ts";
 
 /** Milliseconds for one write of 4 kB and its fdatasync, median of 100. */
 export function syncTime(): number {

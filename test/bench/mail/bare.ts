@@ -6,6 +6,7 @@ import { ImapFlow } from "imapflow";
 import { createTransport } from "nodemailer";
 import PostalMime from "postal-mime";
 import { Pool } from "undici";
+import { answerOf, headersOf, type Post } from "./bare-agent.ts";
 
 export interface BareOptions {
   readonly imapPort: number;
@@ -39,39 +40,28 @@ const smtp = createTransport({
 });
 const platform = new Pool(options.platform, { connections: options.conversations });
 
-async function post(path: string, body: object): Promise<Record<string, string>> {
+const post: Post = async (path, body) => {
   const response = await platform.request({
     method: "POST",
     path,
-    headers: { "agent-secret-key": options.key, "content-type": "application/json" },
+    headers: headersOf(options.key),
     body: JSON.stringify(body),
   });
   if (response.statusCode >= 300) throw new Error(`${path}: HTTP ${response.statusCode}`);
   return (await response.body.json()) as Record<string, string>;
-}
+};
 
 async function handle(source: Buffer): Promise<void> {
   const mail = await PostalMime.parse(source);
   const address = mail.from?.address ?? "";
-  const [firstName = address, ...rest] = (mail.from?.name ?? "").split(" ");
-  const started = await post("/external/conversations/start", {
-    channel: "email",
-    firstName,
-    lastName: rest.join(" "),
-    email: address,
-    emailSubject: mail.subject ?? "",
-    emailIntroduction: "",
-  });
-  const answer = await post(`/external/conversations/${started["conversationId"]}/messages`, {
-    message: mail.text ?? "",
-  });
+  const answer = await answerOf(post, mail);
   await smtp.sendMail({
     from: options.user,
     to: address,
     subject: `Re: ${mail.subject ?? ""}`,
     inReplyTo: mail.messageId,
     references: [mail.references, mail.messageId].filter(Boolean).join(" "),
-    text: answer["message"],
+    text: answer,
   });
 }
 

@@ -2,7 +2,8 @@
 // delivered, and the clock starts with the signal to continue. The time to start Node does not count, and no code is warm.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
-import { atLeast, atMost, median, printFigure, printTally } from "../report.ts";
+import { goalOf } from "../goals.ts";
+import { median, printFigure, printTally } from "../report.ts";
 import { type Subject, type Surroundings, startBare, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers } from "./servers.ts";
@@ -13,8 +14,6 @@ interface Run extends Tally {
   /** Largest resident memory, in megabytes. */
   readonly peak: number;
 }
-
-const goalMb = 300;
 
 /** `rounds` of `count` emails for each subject, in turns. */
 export async function burst(servers: MailServers, main: string, rounds: number, count: number): Promise<Tally> {
@@ -34,7 +33,7 @@ export async function burst(servers: MailServers, main: string, rounds: number, 
     measured,
     unit: "emails/s",
     compare: "ratio",
-    goal: atLeast(measured / baseline, 1, "x 1.0"),
+    goal: goalOf("emailBurst", measured / baseline),
   });
   const peak = Math.max(...runs.daemon.map((run) => run.peak));
   printFigure({
@@ -43,7 +42,7 @@ export async function burst(servers: MailServers, main: string, rounds: number, 
     measured: peak,
     unit: "MB",
     compare: "ratio",
-    goal: atMost(peak, goalMb, `${goalMb} MB`),
+    goal: goalOf("burstMemory", peak),
   });
   const tally = sum(runs.daemon);
   printTally("email burst", sum(runs.baseline), tally);

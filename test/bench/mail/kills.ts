@@ -6,8 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { sleep, type Tally } from "../clock.ts";
+import { type Goal, goalOf } from "../goals.ts";
 import { startServed, temporaryDirectory } from "../platform/subjects.ts";
-import { atMost, printFigure, printTally } from "../report.ts";
+import { printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
 import { authorOf, mail, mailId } from "./mails.ts";
 import type { MailServers } from "./servers.ts";
@@ -55,7 +56,7 @@ export async function kills(servers: MailServers, main: string, count: number): 
     const lost = missing.filter((author) => !open.has(author)).length;
     print("questions still to be looked up", missing.length - lost, null);
     print(`unknown replies after ${count} SIGKILLs`, unknown, null);
-    print("unknown replies without an SMTP command", premature, atMost(premature, 0, "0"));
+    print("unknown replies without an SMTP command", premature, goalOf("unknownReplies", premature));
     const tally = { lost, duplicated };
     printTally("SIGKILL", { lost: 0, duplicated: 0 }, tally);
     return tally;
@@ -83,6 +84,6 @@ function rowsOf(directory: string, sql: string, ...values: string[]): string[] {
   }
 }
 
-function print(name: string, measured: number, goal: ReturnType<typeof atMost> | null): void {
+function print(name: string, measured: number, goal: Goal | null): void {
   printFigure({ name, baseline: null, measured, unit: "", compare: "none", goal });
 }

@@ -1,12 +1,12 @@
 // Resident memory of a subject without work.
 
 import { sleep } from "../clock.ts";
-import { atMost, printFigure } from "../report.ts";
+import { goalOf } from "../goals.ts";
+import { printFigure } from "../report.ts";
 import { type Subject, startBare, startDaemon } from "../subject.ts";
 import type { MailServers } from "./servers.ts";
 
 const many = 200;
-const goalMb = 100;
 
 /** Measures after `restMs` of idling. */
 export async function memory(servers: MailServers, main: string, restMs: number): Promise<void> {
@@ -18,7 +18,7 @@ export async function memory(servers: MailServers, main: string, restMs: number)
     measured,
     unit: "MB",
     compare: "ratio",
-    goal: atMost(measured, goalMb, `${goalMb} MB`),
+    goal: goalOf("idleMemory", measured),
   });
   printFigure({
     name: `memory, idle with ${many} mailboxes`,

@@ -3,14 +3,14 @@
 // of the medians is the goal.
 
 import { clock, sum, type Tally } from "../clock.ts";
-import { atMost, median, printFigure, printTally } from "../report.ts";
+import { goalOf } from "../goals.ts";
+import { median, printFigure, printTally } from "../report.ts";
 import { startBare, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
 
 /** The first emails of each subject are not counted: code is read from disk and compiled. */
 const warming = 3;
-const goalMs = 10;
 
 export async function single(servers: MailServers, main: string, count: number): Promise<Tally> {
   const around = { baseline: servers.surroundings(), daemon: servers.surroundings() };
@@ -41,7 +41,7 @@ export async function single(servers: MailServers, main: string, count: number):
     measured,
     unit: "ms",
     compare: "difference",
-    goal: atMost(measured - baseline, goalMs, `+${goalMs} ms`),
+    goal: goalOf("singleEmail", measured - baseline),
   });
   const tally = sum(replies.daemon);
   printTally("single email", sum(replies.baseline), tally);

@@ -2,15 +2,15 @@
 // a full collection once per interval; the median of the last third is compared with the median of the first third.
 
 import { sum, type Tally } from "../clock.ts";
+import { goalOf } from "../goals.ts";
 import type { ProbeReport } from "../probe.ts";
-import { atMost, median, printFigure, printTally } from "../report.ts";
+import { median, printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
 import type { MailServers, Replies } from "./servers.ts";
 import { deliverSteadily } from "./steady.ts";
 
 const perSecond = 20;
 const intervals = 12;
-const goals = { growth: 1.05, delayMs: 25 };
 
 /** Runs for `minutes`, after a warm-up of a fifth of that time. */
 export async function soak(servers: MailServers, main: string, minutes: number): Promise<Tally> {
@@ -47,7 +47,7 @@ function print(reports: readonly ProbeReport[], minutes: number, memory: number)
     measured: last,
     unit: "MB",
     compare: "ratio",
-    goal: atMost(last / first, goals.growth, `x ${goals.growth}`),
+    goal: goalOf("heapGrowth", last / first),
   });
   const p99 = Math.max(...reports.map(({ delay }) => delay.p99));
   printFigure({
@@ -56,7 +56,7 @@ function print(reports: readonly ProbeReport[], minutes: number, memory: number)
     measured: p99,
     unit: "ms",
     compare: "none",
-    goal: atMost(p99, goals.delayMs, `${goals.delayMs} ms`),
+    goal: goalOf("eventLoopDelay", p99),
   });
   const inform = (what: string, measured: number, unit: string) =>
     printFigure({ name: `${name}: ${what}`, baseline: null, measured, unit, compare: "none", goal: null });

@@ -5,7 +5,8 @@
 // goal applies to its later emails, and the first ones are printed beside them.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
-import { atMost, printFigure, printTally } from "../report.ts";
+import { goalOf } from "../goals.ts";
+import { printFigure, printTally } from "../report.ts";
 import { type Subject, startBare, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
@@ -14,7 +15,6 @@ const perSecond = 20;
 const windowSeconds = 5;
 /** Between the windows of the first emails and those of the later ones. */
 const warmupWindows = 12;
-const goalMs = 5;
 
 const names = ["baseline", "daemon"] as const;
 type Name = (typeof names)[number];
@@ -38,7 +38,7 @@ export async function steady(servers: MailServers, main: string, windows: number
   };
   const print = (label: string, isGoal: boolean) => {
     const [baseline, measured] = [perMail(all.baseline.slice(-windows)), perMail(all.daemon.slice(-windows))];
-    const goal = isGoal ? atMost(measured, goalMs, `${goalMs} ms`) : null;
+    const goal = isGoal ? goalOf("emailCpu", measured) : null;
     printFigure({
       name: `CPU per email at ${perSecond}/s${label}`,
       baseline,

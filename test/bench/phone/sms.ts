@@ -2,13 +2,13 @@
 // with 64 waiting customers, one at a time, and at a fixed rate.
 
 import { sum, type Tally } from "../clock.ts";
-import { atLeast, atMost, median, percentile, printFigure, printTally } from "../report.ts";
+import { type GoalName, goalOf } from "../goals.ts";
+import { median, percentile, printFigure, printTally } from "../report.ts";
 import type { PhoneFixture } from "./fixture.ts";
 import type { TextsResult } from "./texters.ts";
 
 const waiting = 64;
 const perSecond = 25;
-const goals = { burst: 0.5, single: 2 };
 
 type Results = { readonly [name in "baseline" | "daemon"]: TextsResult[] };
 const results = (): Results => ({ baseline: [], daemon: [] });
@@ -40,7 +40,7 @@ export async function sms(fixture: PhoneFixture, rounds: number, count: number):
     measured: rate("daemon"),
     unit: "texts/s",
     compare: "ratio",
-    goal: atLeast(rate("daemon") / rate("baseline"), goals.burst, `x ${goals.burst}`),
+    goal: goalOf("smsBurst", rate("daemon") / rate("baseline")),
   });
   printFigure({
     name: "SMS burst, CPU per text",
@@ -51,7 +51,7 @@ export async function sms(fixture: PhoneFixture, rounds: number, count: number):
     goal: null,
   });
   printTimes("SMS burst, webhook", full, (one) => one.webhooks, null);
-  printTimes("single SMS, webhook to answer", single, (one) => one.answers, goals.single);
+  printTimes("single SMS, webhook to answer", single, (one) => one.answers, "singleSms");
   printTimes(`SMS at ${perSecond}/s, webhook`, steady, (one) => one.webhooks, null);
   printTimes(`SMS at ${perSecond}/s, webhook to answer`, steady, (one) => one.answers, null);
   const tally = sum([...full.daemon, ...single.daemon, ...steady.daemon]);
@@ -64,7 +64,7 @@ function printTimes(
   name: string,
   measured: Results,
   of: (one: TextsResult) => readonly number[],
-  goal: number | null,
+  goal: GoalName | null,
 ): void {
   const all = (side: keyof Results) => measured[side].flatMap(of);
   for (const [word, share] of [
@@ -78,7 +78,7 @@ function printTimes(
       measured: daemon,
       unit: "ms",
       compare: "ratio",
-      goal: goal !== null && word === "median" ? atMost(daemon / baseline, goal, `x ${goal}`) : null,
+      goal: goal !== null && word === "median" ? goalOf(goal, daemon / baseline) : null,
     });
   }
 }

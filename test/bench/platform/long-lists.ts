@@ -4,14 +4,14 @@
 // many, so that both read them from memory.
 
 import { clock, type Tally } from "../clock.ts";
-import { atMost, median, printFigure, printTally } from "../report.ts";
+import { goalOf } from "../goals.ts";
+import { median, printFigure, printTally } from "../report.ts";
 import { agentKey, benchAgents, organizationKey } from "./agent.ts";
 import { commonName, type Grown, grow, rareName } from "./grown.ts";
 import { type Credential, type Line, openLine, requestOf } from "./http-line.ts";
 import { startServedTogether, temporaryDirectory } from "./subjects.ts";
 
 const few = 1000;
-const goal = 1.2;
 const pageSize = 10;
 /** Requests of each query that are not timed: all samples, and enough for V8 to optimize the code. */
 const warming = 50;
@@ -170,6 +170,6 @@ function print({ query, ...times }: Compared): void {
     measured: large,
     unit: "ms",
     compare: "ratio",
-    goal: query.goal === null ? null : atMost(large / small, goal, `x ${goal}`),
+    goal: query.goal === null ? null : goalOf("lists", large / small),
   });
 }

@@ -13,7 +13,8 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { clock } from "../clock.ts";
-import { atMost, median, printFigure } from "../report.ts";
+import { goalOf } from "../goals.ts";
+import { median, printFigure } from "../report.ts";
 import { parallel } from "../subject.ts";
 import { replyTo, runStages, type StepTimes, steps } from "./stage-times.ts";
 
@@ -108,7 +109,7 @@ function mailsOf(round: number, earlier: readonly MessageEvent[]): MessageEvent[
   return [...fresh, ...earlier.map(({ id, from }) => mail(from.address, [replyTo(id)]))];
 }
 
-/** Compares the time of each step, in batches of a burst's size. The goal is a factor of 1.15. */
+/** Compares the time of each step, in batches of a burst's size. */
 export async function largeStore(messages: number, rounds: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-bench-large-"));
   const stores = {
@@ -134,7 +135,7 @@ export async function largeStore(messages: number, rounds: number): Promise<void
   const name = `store with ${messages} messages`;
   const compared = (what: string, us: (of: StepTimes) => number) => {
     const [baseline, measured] = [median(times.empty.map(us)) / batch, median(times.large.map(us)) / batch];
-    const goal = atMost(measured / baseline, 1.15, "x 1.15");
+    const goal = goalOf("largeStore", measured / baseline);
     printFigure({ name: `${name}: ${what}`, baseline, measured, unit: "us", compare: "ratio", goal });
   };
   for (const step of steps) compared(step, (of) => of[step].us);

@@ -7,9 +7,10 @@ import { availableParallelism } from "node:os";
 import { Client } from "pg";
 import { type Postgres, startPostgres } from "../../support/store/postgres.ts";
 import { clock, noTally, sleep, sum, type Tally } from "../clock.ts";
+import { goalOf } from "../goals.ts";
 import { mail, mailId } from "../mail/mails.ts";
 import type { MailServers } from "../mail/servers.ts";
-import { atLeast, median, printFigure, printTally } from "../report.ts";
+import { median, printFigure, printTally } from "../report.ts";
 import { type Subject, startDaemon } from "../subject.ts";
 
 interface Run extends Tally {
@@ -69,9 +70,9 @@ function report(
     const ours = of(nodes, "rate");
     const goal =
       nodes === 1 && latency === 0
-        ? atLeast(ours / sqlite, 0.5, "x 0.5")
+        ? goalOf("oneNode", ours / sqlite)
         : nodes === 2 && latency > 0
-          ? atLeast(ours / one, 1.7, "x 1.7")
+          ? goalOf("twoNodes", ours / one)
           : null;
     printFigure({
       name: name(nodes),
