@@ -40,29 +40,15 @@ import {
   notice,
   onEachDatabase,
   opens,
+  sqliteDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
 
 const rows = 2000;
-const large = [
-  "attachments",
-  "blobs",
-  "citations",
-  "notification_targets",
-  "conversations",
-  "drafts",
-  "escalations",
-  "events",
-  "platform_webhooks",
-  "raw_messages",
-  "lanes",
-  "notifications",
-  "replies",
-  "triggers",
-  "turns",
-  "polls",
-];
+const large =
+  `attachments blobs citations conversations drafts escalations events lanes notification_targets notifications
+  platform_webhooks polls raw_messages replies triggers turns`.split(/\s+/);
 
 /** `rows` copies of the table's only row; `changes` tells what differs, as SQL over the copy's number `n.i`. */
 async function copy(q: Query, table: string, changes: Readonly<Record<string, string>>): Promise<void> {
@@ -77,8 +63,8 @@ async function copy(q: Query, table: string, changes: Readonly<Record<string, st
 
 const numbered = (prefix: string): string => `'${prefix}' || CAST(n.i AS TEXT)`;
 
-/** Everything is done: `rows` of each kind, all young enough to be kept. */
-async function withHistory(newDatabase: NewDatabase): Promise<Database> {
+/** Everything is done: `rows` of each kind, all young enough to be kept. `maintained`: SQLite has statistics. */
+async function withHistory(newDatabase: NewDatabase, maintained: boolean): Promise<Database> {
   const db = await fresh(newDatabase);
   await db.tx(async (q) => {
     const blob = { id: "att", bytes: Buffer.from("a") };
@@ -98,6 +84,7 @@ async function withHistory(newDatabase: NewDatabase): Promise<Database> {
     await copy(q, "events", { external_id: numbered("e") });
     await copy(q, "attachments", { event: `n.i + ${event}` });
     await copy(q, "raw_messages", { event: `n.i + ${event}` });
+    await copy(q, "blobs", { id: numbered("b") });
     await copy(q, "conversations", { id: numbered("k"), token: numbered("token") });
     await copy(q, "participants", { conversation: numbered("k") });
     await copy(q, "citations", { external_id: numbered("<m"), conversation: numbered("k") });
@@ -107,8 +94,13 @@ async function withHistory(newDatabase: NewDatabase): Promise<Database> {
     await copy(q, "drafts", { id: numbered("d"), conversation: numbered("k"), reply: numbered("r") });
     await withClosed(q);
   });
-  // Only PostgreSQL needs ANALYZE; the store never runs it on SQLite.
+  // PostgreSQL needs statistics. SQLite must do without them as well: a store has none before its first maintenance with rows.
   if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
+  else if (maintained) {
+    while (await db.maintain());
+    const known = await db.read((q) => q.all<{ tbl: string }>("SELECT DISTINCT tbl FROM sqlite_stat1"));
+    expect(known.map(({ tbl }) => tbl)).toEqual(expect.arrayContaining(large));
+  }
   return db;
 }
 
@@ -240,9 +232,12 @@ const messageCiting = (id: string, row: number): Incoming =>
   } as unknown as Incoming["event"]);
 
 onEachDatabase((newDatabase) => {
-  describe("scans", () => {
+  const states = newDatabase === sqliteDatabase ? ["without statistics", "with statistics"] : ["with statistics"];
+  describe.each(states)("scans %s", (state) => {
+    const filled = () => withHistory(newDatabase, state === "with statistics");
+
     it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       expect(await scans(db, overview)).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "events"))).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "replies"))).toEqual([]);
@@ -272,7 +267,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("read no row of what waits, for the counts and ages of the overview, but the oldest", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       if (db.kind === "postgres") return; // it reads tables of this size whole
       const rowsOf = /^(SCAN|SEARCH) (events|turns|drafts|replies) /;
       const read = (await plans(db, overview)).filter(
@@ -291,7 +286,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none, over a history, in claim queries, next to leased lanes too", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() WHERE id IN ('l7', 'l8', 'l9')"));
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
       expect(await scans(db, (q) => leaseTurns(q, claim))).toEqual([]);
@@ -305,7 +300,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("read no due lane of a paused channel but those of its work that may start", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
       await db.tx(async (q) => {
         await q.run("UPDATE lanes SET due_at = now_ms()");
@@ -337,7 +332,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none, over a history, in what is loaded to route messages", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       if (db.kind === "postgres") return; // it reads tables of this size whole rather than look up a list
       const rules = {
         debounce: 1000,
@@ -358,7 +353,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none, over a history, in what escalations ask at every sweep, look, question and answer", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       const about = "conversation:k7";
       await db.tx((q) => q.run("UPDATE conversations SET person = id"));
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE conversations"));
@@ -398,7 +393,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none, over a history, in the search for an id and in the history of a conversation", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       for (const id of ["k7", "t7", "r7", "d7", "e7", "<m7", "token7"])
         expect(await scans(db, (q) => find(q, id, { limit: 20 }))).toEqual([]);
       expect(await scans(db, (q) => conversationHistory(q, "k7", 100))).toEqual([]);
@@ -416,7 +411,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("read the search index and the conversations for a part of an address, not the messages", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       const search = (q: Query) => find(q, "nobody writes this", { limit: 20 });
       if (db.kind === "postgres") return; // it reads tables of this size whole
       const read = await plans(db, search);
@@ -428,7 +423,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none for the cap of a conversation: the channel's other turns are not read", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       const message = { row: { code: null } } as Incoming;
       const facts = new Map([[message, { conversation: "k7", counts: [] } as unknown as Facts]]);
       const caps = { sender: [], conversation: [{ max: 10, per: 600_000 }], channel: [] };
@@ -441,7 +436,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none when thousands wait for their next step or a notification: rows not due are not read", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       await db.tx(async (q) => {
         await q.run("UPDATE escalations SET due_at = now_ms() + 60000");
         await q.run("UPDATE notifications SET due_at = now_ms() + 60000");
@@ -470,7 +465,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none of what waits under a cap when a message arrives; its order is read in an index", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       await db.tx((q) => q.run("UPDATE events SET state = 'stored'"));
       await db.tx((q) => postponeChannel(q, "c", 60_000, true));
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
@@ -483,7 +478,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {
-      const db = await withHistory(newDatabase);
+      const db = await filled();
       await db.tx(async (q) => {
         await q.run("UPDATE events SET state = 'stored', postponed = 1, due_at = now_ms() + 60000");
         await q.run("UPDATE replies SET state = 'ready'");

@@ -119,6 +119,24 @@ export const textDefects: Defects<TextInvariant> = {
     by: ["unsettled"],
     plant: atStart("UPDATE attachments SET holder = NULL, due_at = NULL WHERE holder IS NOT NULL"),
   },
+  "newest-first": {
+    what: "a question is put in front of those that wait in its lane",
+    caught: "ask.cross before 1",
+    by: ["order"],
+    plant: (altered) => ({
+      "src/store/tables/turns.ts": {
+        appendTurn: (real) => async (q, turn) => {
+          await real(q, turn);
+          const moved = await q.run(
+            `UPDATE turns SET seq = -seq WHERE id = $1 AND EXISTS (
+               SELECT 1 FROM turns other WHERE other.conversation = turns.conversation AND other.open = 1 AND other.id <> $1)`,
+            turn.id,
+          );
+          if (moved > 0) altered();
+        },
+      },
+    }),
+  },
   "suppressed-too-early": {
     what: "who said STOP is only heeded when a reply is made, not when it is sent",
     caught: "stop during the delay",
