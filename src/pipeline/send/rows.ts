@@ -10,7 +10,7 @@ import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { type Claim, type ClosedLanes, type Held, LaneHeads } from "../../store/due.ts";
 import { type Lease } from "../../store/lanes.ts";
-import { burstOf, sendRate, takeRate } from "../../store/rates.ts";
+import { burstOf, type Rate, sendRate, takeRate } from "../../store/rates.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import {
   deferPauses,
@@ -25,7 +25,7 @@ import {
 import { suppressionReason, viaOf } from "../../store/tables/suppressions.ts";
 import { addAttempt, newAttempt } from "../../store/tables/turns.ts";
 import { moves } from "../../store/transitions.ts";
-import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
+import type { ChannelRuntime } from "../channel-runtime.ts";
 import { pauseSteps } from "./decide.ts";
 
 /** The head of a lane with the facts that decide whether it may be sent. */
@@ -162,20 +162,21 @@ export class Pauses {
       return takeProbe(q, channel, key, draft.id, this.#probeMs, this.#timing.send.longestPause);
     };
     const { rate } = line.rules;
+    const limit = rate && sendRate(rate.messages, rate.per, this.#timing.rate);
     return {
       get closed() {
         return { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) };
       },
       get atOnce() {
         if (pauses.size > 0) return 1;
-        return rate === undefined ? Infinity : burstOf(sendRate(rate.messages, rate.per));
+        return limit === undefined ? Infinity : burstOf(limit);
       },
       admits: async (draft, sender) => {
         if (draft.session !== null) return true;
         if (closed.has(wholeChannel) || closed.has(sender)) return false;
         // A draft of unknown outcome is reconciled, which is no attempt.
         if (draft.state !== "queued") return true;
-        if (rate && !(await this.#takeRoom(q, channel, sender, rate))) {
+        if (limit && !(await this.#takeRoom(q, channel, sender, limit))) {
           closed.add(sender);
           return false;
         }
@@ -238,13 +239,7 @@ export class Pauses {
   }
 
   /** Takes one draft from the send rate limit of the sender. */
-  async #takeRoom(
-    q: Query,
-    channel: string,
-    sender: string,
-    rate: NonNullable<ChannelRules["rate"]>,
-  ): Promise<boolean> {
-    const limit = sendRate(rate.messages, rate.per, this.#timing.rate);
+  async #takeRoom(q: Query, channel: string, sender: string, limit: Rate): Promise<boolean> {
     const { taken, waitMs } = await takeRate(q, `send:${channel} ${sender}`, limit, 1, 0);
     if (taken) return true;
     this.#rested.set(`${channel} ${sender}`, this.#clock.monotonic() + waitMs);

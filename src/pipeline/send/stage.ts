@@ -24,6 +24,7 @@ import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, type NextStep, nextStep, retriedLater, shadowCode } from "./decide.ts";
 import {
+  type Gate,
   type HeadRow,
   headDraft,
   isHumans,
@@ -68,32 +69,37 @@ export function sendStage(deps: SendDeps): Stage {
       const claimed: Claimed[] = [];
       const gate = await pauses.gate(q, line);
       const { clock, node } = deps;
-      let leased: Awaited<ReturnType<typeof leaseDrafts>> = [];
-      for (let left = room; left > 0; left -= leased.length) {
-        const limit = Math.min(left, gate.atOnce);
-        const claim = { channel, holder: node, leaseMs, limit, clock, closed: gate.closed, announced: true };
-        leased = await leaseDrafts(q, claim);
-        for (const { lease, deadline, head } of leased) {
-          const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
-          // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
-          // PostgreSQL whose response is lost starts no work.
-          const isRecorded = draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
-          const admits = async (one: HeadRow) =>
-            (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
-          if (!draft || !(await admits(draft))) {
-            await returnLane(q, lease, "out");
-            continue;
-          }
-          const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
-          q.onRollback(started);
-          const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
-          claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
+      const claim = { channel, holder: node, leaseMs, limit: room, clock, announced: true };
+      for await (const { lease, deadline, head } of leaseAdmitted(q, gate, claim)) {
+        const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
+        // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
+        // PostgreSQL whose response is lost starts no work.
+        const isRecorded = draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
+        const admits = async (one: HeadRow) =>
+          (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
+        if (!draft || !(await admits(draft))) {
+          await returnLane(q, lease, "out");
+          continue;
         }
-        if (leased.length < limit) break;
+        const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
+        q.onRollback(started);
+        const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
+        claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
       }
       return { claimed, room };
     },
   };
+}
+
+/** Leases lanes, at most as many at once as the gate can admit: a lane of a sender without room would have to be returned. */
+async function* leaseAdmitted(q: Query, gate: Gate, claim: Omit<Parameters<typeof leaseDrafts>[1], "closed">) {
+  for (let left = claim.limit; left > 0; ) {
+    const limit = Math.min(left, gate.atOnce);
+    const leased = await leaseDrafts(q, { ...claim, limit, closed: gate.closed });
+    yield* leased;
+    if (leased.length < limit) return;
+    left -= limit;
+  }
 }
 
 /** Adds one to the counter of the key. Returns a function that subtracts it at its first call. */
@@ -292,10 +298,13 @@ async function handBack(q: Query, { line, lease, draft, pauses }: Sending): Prom
 async function conclude(
   q: Query,
   sending: Sending,
-  { outcome, recorded, tookMs }: { readonly outcome: SendOutcome; readonly recorded: boolean; readonly tookMs: number },
+  attempted: { readonly outcome: SendOutcome; readonly recorded: boolean; readonly tookMs: number },
   deps: SendDeps,
 ): Promise<void> {
   const { line, lease, draft, node } = sending;
+  const { recorded, tookMs } = attempted;
+  const { shortestRetry } = deps.timing.send;
+  const outcome = draft.session === null ? retriedLater(attempted.outcome, shortestRetry) : attempted.outcome;
   const ending = endingFor(sending, outcome, deps);
   const isSent = outcome.kind === "sent";
   await guardLease(q, lease);
@@ -310,14 +319,13 @@ async function conclude(
     if (isSent) await endSent(q, draft.id, ending.change);
     else await applyEnding(q, sending, ending, outcome);
   }
-  await sending.pauses.apply(q, line, draft, lease.sender, retriedLater(outcome, deps.timing.send.shortestRetry));
+  await sending.pauses.apply(q, line, draft, lease.sender, outcome);
   await releaseLane(q, lease, "out");
 }
 
-function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions, timing }: SendDeps): Ending {
+function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions }: SendDeps): Ending {
   if (draft.session !== null) return { change: sessions.afterAttempt(outcome, draft.trying_for ?? 0) };
-  const retried = retriedLater(outcome, timing.send.shortestRetry);
-  return endingOf(retried, draft, line.rules, paceOf(line.traits.platform), jitter);
+  return endingOf(outcome, draft, line.rules, paceOf(line.traits.platform), jitter);
 }
 
 async function applyEnding(

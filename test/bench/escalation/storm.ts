@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { channelId, externalId, type Log, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient } from "../../../src/agent/calls.ts";
 import { CallSessions } from "../../../src/calls/sessions.ts";
-import { causes, type Policy } from "../../../src/domain/policy.ts";
+import type { Policy } from "../../../src/domain/policy.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { notifyStage } from "../../../src/escalation/notify/stage.ts";
 import { pollStage } from "../../../src/escalation/poll/stage.ts";
@@ -25,6 +25,7 @@ import { RateReserve, rateOf } from "../../../src/store/rates.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bindPlatform, insertConversation } from "../../../src/store/tables/conversations.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
+import { lineOf, policyOf, responder } from "../../support/rows.ts";
 
 export interface Storm {
   readonly db: Database;
@@ -68,7 +69,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   const deps = { ...core, policy: () => policy, lines: () => lines, sessions };
   const escalation = new EscalationHandler(deps);
   for (const channel of ["customers", "pager"])
-    lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
+    lines.set(channel, { ...lineTo(channel), escalation: () => escalation });
   const rate = new RateReserve({ ...core, name: "platform", rate: rateOf(1_000_000, 1000) });
   const scheduler: Scheduler = new Scheduler({
     ...core,
@@ -167,33 +168,14 @@ const dueSql = `SELECT 1 AS due FROM events WHERE state = 'stored' UNION ALL SEL
   UNION ALL SELECT 1 FROM notifications WHERE due_at <= now_ms()
   UNION ALL SELECT 1 FROM polls WHERE due_at <= now_ms() AND channel = 'customers' LIMIT 1`;
 
-const dora = {
-  id: "dora",
-  name: "Dora",
-  email: null,
-  sms: number,
-  webhook: null,
-  timeZone: "UTC",
-  hours: [],
-  away: [],
-};
+const dora = responder("dora", { name: "Dora", sms: number });
 
-const basis: Policy = {
-  responders: new Map(),
-  tiers: [],
-  routes: [],
+const basis = policyOf({
   fallback: { notify: ["dora"], by: null, repeat: repeatMs },
-  agentRecipients: false,
   group: groupMs,
-  link: { expires: 3_600_000, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
-  causes,
-  downAfter: 600_000,
-  poll: 300_000,
   pollOpen: 86_400_000,
   via: { email: null, sms: "pager" },
-  platformWebhook: null,
-  allowPrivate: [],
-};
+});
 
 const client: Pick<AgentClient, "mode" | "read"> = {
   mode: async () => ({ kind: "ok", value: "manual" }),
@@ -216,35 +198,12 @@ const outbound: Outbound = {
   },
 };
 
-const lineOf = (channel: string): Omit<ChannelRuntime, "escalation"> => ({
+const lineTo = (channel: string): ChannelRuntime => ({
+  ...lineOf({ outbound, rules: { concurrency: 8 } }),
   channel: channelId(channel),
-  agent: "agent",
-  traits: {
-    attachments: false,
-    conversations: "person",
-    platform: "sms",
-  },
-  rules: {
-    max_age: 3_600_000,
-    allow: [],
-    deny: [],
-    opening: "start",
-    caps: { sender: [], conversation: [], channel: [] },
-    on_unknown: "hold",
-    unknown_window: 60_000,
-    on_permanent_failure: "continue",
-    on_new_message: "send",
-    debounce: 0,
-    concurrency: 8,
-  },
-  outbound,
-  open: null,
+  traits: { attachments: false, conversations: "person", platform: "sms" },
   client: client as AgentClient,
-  address: (text) => text,
   settings: () => null,
-  catchingUp: () => false,
-  problem: () => null,
-  report: () => undefined,
 });
 
 const message = (id: string, text: string): MessageEvent => ({

@@ -10,35 +10,23 @@ import { compose } from "../../../adapters/email/smtp/compose.ts";
 import { messageBytes } from "../../../adapters/email/smtp/send.ts";
 import { type Details, longText, shortText, subjectOf, webhookText } from "../../../src/escalation/notify/text.ts";
 import { replyTo } from "../../support/email/adapter.ts";
+import { escalationRow } from "../../support/rows.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({ imap: { ...server, user: "us@example.com", password: "x" }, smtp: server });
 const self = identity("us@example.com", []);
 
 const matterOf = (evil: string): Details => ({
-  row: {
-    id: "e",
+  row: escalationRow({
     number: 417,
     about: "conversation:c",
     conversation: "c",
     channel: "support-mail",
     agent: "support",
-    state: "open",
-    cause: "topic",
     topic: evil,
     reason: evil,
-    tier: 0,
-    entered_at: 0,
-    notified_at: null,
-    due_at: 0,
-    acknowledged_by: null,
-    acknowledged_target: null,
-    acknowledged_at: null,
-    opened_at: 0,
     from_seq: 0,
-    closed_at: null,
-    closed_by: null,
-  },
+  }),
   triggers: [],
   person: { address: "bob@customer.example", name: evil },
   subject: evil,

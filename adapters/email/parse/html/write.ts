@@ -57,9 +57,9 @@ const blocks = new Set([
   ..."footer main nav aside form body html".split(" "),
 ]);
 
-/** Writes the text of a message with very many elements, or of an element at `maxDepth`: one line for each block, quotes with "> ",
- *  links with their address. Unlike html-to-text it writes no list marks and collapses whitespace in
- *  `<pre>`. Returns at most `maxWritten` characters. */
+/** Writes the text of a message with very many elements, or of an element at `maxDepth`: one line for each block, quotes
+ *  with "> ", links with their address. Unlike html-to-text it writes no list marks and collapses whitespace in `<pre>`.
+ *  Returns at most `maxWritten` characters. */
 export function plainly(parent: ParentNode, mostQuotes = maxQuotes): string {
   const lines: string[] = [];
   let parts: string[] = [];
