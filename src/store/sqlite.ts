@@ -122,6 +122,8 @@ function queryOn(
 interface Reader {
   readonly db: Sqlite.Database;
   readonly query: Query;
+  /** Number of reads under way. */
+  reads: number;
 }
 
 const withoutTransaction = {
@@ -135,7 +137,7 @@ const withoutTransaction = {
 
 function openReader(file: string, busyMs: number, now: () => number, leases: LaneLeases): Reader {
   const db = new Sqlite(file, { readonly: true, timeout: busyMs });
-  return { db, query: queryOn(cachedStatements(db, now), leases, withoutTransaction) };
+  return { db, query: queryOn(cachedStatements(db, now), leases, withoutTransaction), reads: 0 };
 }
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms().
@@ -169,14 +171,20 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       if (result.kind === "damaged") notice(damaged(file, result.problem));
       return result;
     },
-    maintain: () =>
-      commits.run(
+    async maintain() {
+      const isUnfinished = await commits.run(
         async () => {
           commits.wrote();
-          return maintain(db);
+          return maintain(db, options.analyzedPages);
         },
         { durable: false },
-      ),
+      );
+      // SQLite reads the planner's statistics when a connection opens.
+      const former = reading;
+      reading = null;
+      if (former?.reads === 0) former.db.close();
+      return isUnfinished;
+    },
     // Reads use a separate connection: they see committed rows only, independent of the running
     // transaction. The result may follow from commits that are not on disk yet, and the caller may
     // acknowledge something because of it, so it waits for them.
@@ -185,14 +193,20 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         await commits.idle();
         return work(commits.query);
       }
-      reading ??= openReader(file, busy, now, leases);
-      const result = await work(reading.query).catch((given: unknown) => {
+      const reader = (reading ??= openReader(file, busy, now, leases));
+      reader.reads += 1;
+      try {
+        const result = await work(reader.query);
+        await commits.durable();
+        return result;
+      } catch (given) {
         const error = isDamage(given) ? damaged(file, (given as Error).message, given) : given;
         notice(error);
         throw error;
-      });
-      await commits.durable();
-      return result;
+      } finally {
+        reader.reads -= 1;
+        if (reader !== reading && reader.reads === 0) reader.db.close();
+      }
     },
     synced: () => commits.durable(),
     onWake: () => undefined,
@@ -226,10 +240,13 @@ function becomeWal(db: Sqlite.Database): void {
 const slicePages = 100;
 /** Free pages that stay in the file, for the next messages. */
 const keptPages = 1000;
+/** Pages of a file that gets statistics, about 2 MB. With few rows the planner would choose to read whole tables, also
+ *  when they have grown since; without statistics it uses the indexes. */
+const analyzedPages = 500;
 
 /** Returns a slice of the free pages to the file system. The planner's statistics follow when none are
  *  left; they sample at most 400 rows of an index. */
-function maintain(db: Sqlite.Database): boolean {
+function maintain(db: Sqlite.Database, leastPages = analyzedPages): boolean {
   const isIncremental = db.pragma("auto_vacuum", { simple: true }) === 2;
   const excess = Number(db.pragma("freelist_count", { simple: true })) - keptPages;
   if (isIncremental && excess > 0) {
@@ -237,6 +254,7 @@ function maintain(db: Sqlite.Database): boolean {
     db.exec(`PRAGMA incremental_vacuum(${Math.min(excess, slicePages)})`);
     return true;
   }
+  if (Number(db.pragma("page_count", { simple: true })) < leastPages) return false;
   db.pragma("analysis_limit = 400");
   db.exec("PRAGMA optimize(0x10002)");
   return false;

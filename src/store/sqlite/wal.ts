@@ -16,6 +16,8 @@ export interface WalOptions {
   readonly sync?: (descriptor: number) => Promise<void>;
   /** Pages in the log after which a checkpoint starts; for tests. */
   readonly checkpointPages?: number;
+  /** Pages of a file that gets statistics; for tests. */
+  readonly analyzedPages?: number;
 }
 
 /** 4 MB of pages: the log stays small, and a page that changes often is copied once. Twice as many without a worker, so

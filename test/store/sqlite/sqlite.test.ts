@@ -117,3 +117,48 @@ it("runs more different statements than it keeps prepared", async () => {
     expect(await add(q, 0)).toEqual({ sum: 1 });
   });
 });
+
+/** A table whose two indexes only statistics can tell apart, and the index by which a read finds a row of it. */
+async function withTwoIndexes(rows: number) {
+  const db = await fresh(sqliteDatabase);
+  await db.tx((q) => q.run("CREATE TABLE notes (id INTEGER PRIMARY KEY, kind TEXT, name TEXT, text TEXT)"));
+  await db.tx((q) => q.run("CREATE INDEX by_name ON notes (name)"));
+  await db.tx((q) => q.run("CREATE INDEX by_kind ON notes (kind)"));
+  await db.tx((q) =>
+    q.run(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
+       INSERT INTO notes (kind, name, text) SELECT 'same', 'name' || i, $2 FROM n`,
+      rows,
+      "x".repeat(1000),
+    ),
+  );
+  const chosen = async () => {
+    const sql = "EXPLAIN QUERY PLAN SELECT id FROM notes WHERE kind = 'same' AND name = 'name7'";
+    const [step] = await db.read((q) => q.all<{ detail: string }>(sql));
+    return /USING INDEX (\w+)/.exec(step?.detail ?? "")?.[1];
+  };
+  return { db, chosen };
+}
+
+it("plans the reads that follow a maintenance with its statistics", async () => {
+  const { db, chosen } = await withTwoIndexes(4000);
+  expect(await chosen()).toBe("by_kind");
+  await db.maintain();
+  expect(await chosen()).toBe("by_name");
+});
+
+it("keeps the connection of a read under way while a maintenance replaces it", async () => {
+  const { db } = await withTwoIndexes(10);
+  const during = await db.read(async (q) => {
+    await db.maintain();
+    await db.read((other) => other.all("SELECT 1"));
+    return q.one("SELECT COUNT(*) AS n FROM notes");
+  });
+  expect(during).toEqual({ n: 10 });
+});
+
+it("makes no statistics of a small store, which would let the planner read whole tables", async () => {
+  const { db } = await withTwoIndexes(20);
+  while (await db.maintain());
+  expect(await db.read((q) => q.all("SELECT name FROM sqlite_schema WHERE name = 'sqlite_stat1'"))).toEqual([]);
+});

@@ -116,7 +116,7 @@ if (action === "lock") {
 } else if (action === "write") {
   const [from, count, end] = more;
   setInterval(() => undefined, 60_000); // the timers of the driver do not keep the process alive
-  const db = openSqlite(place, Date.now, { checkpointPages: 60 });
+  const db = openSqlite(place, Date.now, { checkpointPages: 60, analyzedPages: 0 });
   await migrate(db);
   await db.tx((q) => ensureChannel(q, "c"));
   await write(db, Number(from), Number(from) + Number(count), end === "crash");
