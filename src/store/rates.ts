@@ -233,8 +233,9 @@ export class RateReserve {
     const ahead = Math.max(this.#arrivalAt, now) - now;
     const isLate = this.#nextAt - now > maxWaitMs;
     const undrawn = isLate ? 0 : Math.floor((maxWaitMs * 1000 + tolerance - ahead * 1000) / interval) + 1;
+    const drawn = this.#drawn.filter((from) => from - now <= maxWaitMs).length;
     const demand = this.#waiting.reduce((sum, { count }) => sum + count, 0);
-    return Math.max(0, Math.max(0, undrawn) + this.#drawn.length - demand);
+    return Math.max(0, Math.max(0, undrawn) + drawn - demand);
   }
 
   /** Draws when fewer than `count` requests are in memory. Claims call it. Where one process owns the store,

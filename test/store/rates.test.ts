@@ -187,6 +187,17 @@ onEachDatabase((newDatabase) => {
       expect(draws).toBe(db.kind === "sqlite" ? 0 : 1);
     });
 
+    it("counts drawn requests as room only from the time at which they may be made", async () => {
+      const db = await fresh(newDatabase);
+      const { log } = listen();
+      const rate = { ...rateOf(1000, 60_000), interval: 10_000_000, tolerance: 0, validMs: 60_000 };
+      const reserve = new RateReserve({ db, clock: systemClock, log, name: "platform", rate, timing: standardTiming });
+      const start = await db.tx((q) => reserve.prepare(q, 3));
+      start();
+      await reserve.take(0, 0);
+      expect([0, 5000, 15_000].map((wait) => reserve.room(wait))).toEqual([1, 1, 2]);
+    });
+
     it("hands out no request whose draw was rolled back", async () => {
       const db = await fresh(newDatabase);
       const { log } = listen();
