@@ -15,7 +15,8 @@ export class OriginConnections {
   readonly #origin: string;
   readonly #waitMs: number;
   readonly #retired = new Set<Pool>();
-  #reserved = 0;
+  /** Number of idle connections that are reserved. */
+  reserved = 0;
   /** Resolve the promises of `whileReserved`. */
   #waiting: (() => void)[] = [];
 
@@ -39,27 +40,28 @@ export class OriginConnections {
   /** Returns the function that ends the reservation; null when no idle connection is left. */
   reserve(): (() => void) | null {
     if (this.#isTaken()) return null;
-    this.#reserved += 1;
+    this.reserved += 1;
     let isHeld = true;
     return () => {
       if (!isHeld) return;
       isHeld = false;
-      this.#reserved -= 1;
+      this.reserved -= 1;
       for (const resolve of this.#waiting.splice(0)) resolve();
     };
   }
 
-  /** Null when a request without a reservation may begin; else resolves when a reservation ends, and is asked again. The
-   *  attempt of a reserved request is recorded already, so it must not have to wait for a connection. */
+  /** Called while connections are reserved. Null when a request without a reservation may begin; else resolves when a
+   *  reservation ends, and is asked again. The attempt of a reserved request is recorded already, so it must not have to
+   *  wait for a connection. */
   whileReserved(): Promise<void> | null {
-    if (this.#reserved === 0 || !this.#isTaken()) return null;
+    if (!this.#isTaken()) return null;
     return new Promise((resolve) => void this.#waiting.push(resolve));
   }
 
   /** True when no idle connection, or no place in the queue, is left beside the reserved ones. */
   #isTaken(): boolean {
     const { size, pending, concurrency } = this.queue;
-    return size > 0 || pending + this.#reserved >= concurrency || this.pool.stats.free <= this.#reserved;
+    return size > 0 || pending + this.reserved >= concurrency || this.pool.stats.free <= this.reserved;
   }
 
   async close(): Promise<void> {

@@ -46,15 +46,11 @@ export class Running {
       done: promise,
       deadline: systemClock.monotonic() + claimed.left(),
     };
-    const leave = this.#works.add(entry);
     this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
+    const leave = this.#works.add(entry);
     const end = () => {
       leave();
       scope.end();
-      if (this.#works.size === 0) {
-        this.#stopChecks?.();
-        this.#stopChecks = null;
-      }
       resolve();
     };
     work(scope.signal).then(end, end);
@@ -75,8 +71,13 @@ export class Running {
     await Promise.all(works.map(({ done }) => done));
   }
 
+  /** Ends the checks when no work runs: a timer for each piece of work would cost more. */
   #checkDeadlines(): void {
     const now = systemClock.monotonic();
+    if (this.#works.size === 0) {
+      this.#stopChecks?.();
+      this.#stopChecks = null;
+    }
     for (const { scope, deadline } of this.#works.members()) if (deadline <= now) scope.abort(overdue);
   }
 }
@@ -86,7 +87,7 @@ export class Running {
 // scavenges keep all later ones, with everything that their members refer to, until the next mark-compact.
 
 /** Unordered. Adding and removing take constant time. */
-export class Bag<T> {
+class Bag<T> {
   readonly #places: { readonly member: T; at: number }[] = [];
 
   get size(): number {

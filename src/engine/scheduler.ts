@@ -7,7 +7,7 @@ import type { CommitPace, Core, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
-import { Bag, Running, SweepTimer } from "./running.ts";
+import { Running, SweepTimer } from "./running.ts";
 import {
   type Claimed,
   type ClaimResult,
@@ -30,8 +30,9 @@ export class Scheduler {
   readonly #running: Running;
   readonly #timing: Timing["scheduler"];
   readonly #timer: SweepTimer;
-  /** The running commits. */
-  readonly #commits = new Bag<Promise<void>>();
+  /** Number of commits that run, and the function that is called at the end of the last one. */
+  #commits = 0;
+  #afterCommits: () => void = () => undefined;
   #isDraining = false;
   #isShutDown = false;
   /** True while sweeps fail. */
@@ -131,9 +132,9 @@ export class Scheduler {
 
   /** Resolves when no work runs; a running commit may still start the work it has claimed. */
   async #ended(): Promise<void> {
-    while (this.#running.size + this.#commits.size > 0) {
+    while (this.#running.size + this.#commits > 0) {
       await this.#running.ended();
-      await Promise.all(this.#commits.members());
+      if (this.#commits > 0) await new Promise<void>((resolve) => (this.#afterCommits = resolve));
     }
   }
 
@@ -160,8 +161,7 @@ export class Scheduler {
       isBegun = true;
     };
     this.#queued += 1;
-    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    const leave = this.#commits.add(ended);
+    this.#commits += 1;
     try {
       const result = await this.#options.db.tx(
         async (q) => {
@@ -189,8 +189,8 @@ export class Scheduler {
       if (waking) this.wake();
       throw error;
     } finally {
-      leave();
-      end();
+      this.#commits -= 1;
+      if (this.#commits === 0) this.#afterCommits();
     }
   }
 

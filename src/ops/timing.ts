@@ -351,7 +351,7 @@ const table = {
     status: 30 * second,
     logLevelCheck: 2 * second,
     /** Longest wait of a line of the log for others to be written with; and for the log's reader at the exit. */
-    logFlush: 10,
+    logFlush: 50,
     logReader: 2 * second,
     /** Interval of the retention, and the pause between two of its batches. */
     retention: hour,
