@@ -2,10 +2,9 @@
 // reload changed.
 
 import type { Clock, Log, Route } from "bridgehead/contract";
-import { heartbeatStage } from "./calls/node-heartbeat.ts";
 import { dropAfterPowerFailure } from "./calls/power-failure-rows.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
-import { CallSessions } from "./calls/sessions.ts";
+import { CallSessions, heartbeatStage } from "./calls/sessions.ts";
 import { AgentSet } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";

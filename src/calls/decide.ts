@@ -3,8 +3,15 @@
 import type { MessageEvent, SendOutcome, SessionEvent } from "bridgehead/contract";
 import { barred, type Rules } from "../domain/guards.ts";
 import type { Cause } from "../domain/policy.ts";
+import { type Address, writeOpening } from "../domain/turn.ts";
 import type { Timing } from "../ops/timing.ts";
+import type { StoredSession } from "../pipeline/accept/stage.ts";
+import { whyNotAsk } from "../pipeline/ask/decide.ts";
+import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
+import type { NewConversation } from "../store/tables/conversations.ts";
 import type { DraftChange } from "../store/tables/drafts.ts";
+import type { SessionRow } from "../store/tables/sessions.ts";
+import type { NewTurn } from "../store/tables/turns.ts";
 
 /** The conversation in which a call starts. `begun`: it is bound to the platform's conversation, or an
  *  open turn will bind it. */
@@ -12,6 +19,52 @@ export interface FreeConversation {
   readonly id: string;
   readonly begun: boolean;
 }
+
+/** The start of a call in `conversation`. */
+export interface CallPlan {
+  readonly conversation: string;
+  /** The row to insert; null when the conversation exists. */
+  readonly opened: NewConversation | null;
+  /** The turn that binds the platform's conversation before the first message, so that the first answer does not wait
+   *  for the binding. Null when it is bound or will be, and when the caller is not served. */
+  readonly binding: NewTurn | null;
+}
+
+/** An opening without a text for the caller. */
+export const silentOpening = writeOpening({ introduction: null, subject: null, context: null, speak: false });
+
+/** Plans the start of a call. `found`: null for a new conversation. `receivedAt`: epoch milliseconds of the event. */
+export function planCall(
+  line: ChannelRuntime,
+  event: StoredSession,
+  receivedAt: number,
+  { found, isPaused }: { readonly found: FreeConversation | null; readonly isPaused: boolean },
+  make: { readonly id: () => string; readonly token: () => string },
+): CallPlan {
+  const { channel, agent, rules } = line;
+  const { from, session } = event;
+  const person = from.address.toLowerCase();
+  const conversation = found?.id ?? make.id();
+  const row = { id: conversation, channel, agent, person, person_name: from.name ?? null, subject: null };
+  const opened = found ? null : { ...row, token: make.token() };
+  // The adapter refuses the calls of a paused channel, and of one in shadow mode.
+  const isServed = rules.mode !== "shadow" && !isPaused && whyNotAsk(line) === null && barred(person, rules) === null;
+  if (!isServed || found?.begun) return { conversation, opened, binding: null };
+  const address: Address = { to: [from], cc: [], subject: null, answers: null, history: [], hops: 1, session };
+  const text = { question: "", context: null, address: JSON.stringify(address), opening: silentOpening };
+  const binding = { id: make.id(), conversation, channel, person, event: null, receivedAt, session, ...text };
+  return { conversation, opened, binding };
+}
+
+/** Returns whether the report of a lost connection is about the session's own one. A report of another node is about an
+ *  older connection, which timed out after the call had moved. */
+export const isConnectionLost = ({ node }: Pick<SessionRow, "node">, event: Pick<StoredSession, "node">): boolean =>
+  event.node === node;
+
+/** Returns whether a message reopens the session. It proves that the caller is connected: the lost connection was an
+ *  older one, or this node was cut off. `from`, the node that received the message, must be this process. */
+export const isRevived = ({ state }: Pick<SessionRow, "state">, from: string | undefined, node: string): boolean =>
+  state === "lost" && from === node;
 
 export interface OpenTurn {
   readonly id: string;

@@ -1,39 +1,55 @@
-// Live sessions (calls): part of the stages route and send. A session is one row that outlives its sockets.
-// While it is open, the lanes of its conversation belong to the node that holds the socket. The caller's
+// Live sessions (calls): part of the stages route and send, and stage node heartbeat. A session is one row that outlives
+// its sockets. While it is open, the lanes of its conversation belong to the node that holds the socket. The caller's
 // latest message has priority over older questions (`decide.ts`). A draft is spoken immediately or dropped.
 
 import type { MessageEvent, SendOutcome } from "bridgehead/contract";
-import { barred } from "../domain/guards.ts";
-import { type Address, answerTo, questionContext, questionText, writeOpening } from "../domain/turn.ts";
+import { answerTo, questionContext, questionText } from "../domain/turn.ts";
+import type { TransactionalStage } from "../engine/stage.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { failpoints } from "../ops/failpoints.ts";
 import { joinTraces, traceOf } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
-import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
 import type { Admission, LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
-import { logOnDisk, type Query } from "../store/driver.ts";
+import { type Core, logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
+import { takeLease } from "../store/leases.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
 import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import { type EventRow, recordOutcome } from "../store/tables/events.ts";
 import { isChannelPaused } from "../store/tables/pauses.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
 import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
-import { admission, afterAttempt, missedReason, planEnd, planMessage, reasonForHumans } from "./decide.ts";
+import {
+  admission,
+  afterAttempt,
+  isConnectionLost,
+  isRevived,
+  missedReason,
+  planCall,
+  planEnd,
+  planMessage,
+  reasonForHumans,
+  silentOpening,
+} from "./decide.ts";
 import {
   closeSession,
   dropDrafts,
   dropRest,
   dropTurns,
+  endLost,
+  forgetNodes,
   freeConversation,
   insertSession,
   lockSession,
+  loseOrphans,
   loseSession,
   markTransferring,
   moveMessages,
+  nodeLease,
   openTurns,
+  reclaimSessions,
   recordHeard,
   resumeSession,
   reviveSession,
@@ -42,7 +58,6 @@ import {
 
 const newer = "the caller said something newer";
 const ended = "the call has ended";
-const silentOpening = writeOpening({ introduction: null, subject: null, context: null, speak: false });
 
 export class CallSessions implements LiveSessions {
   readonly #timing: Timing["calls"];
@@ -58,20 +73,20 @@ export class CallSessions implements LiveSessions {
     event: StoredSession,
     context: SessionContext,
   ): Promise<void> {
-    const session = await lockSession(q, line.channel, event.session);
+    const { channel } = line;
+    const session = await lockSession(q, channel, event.session);
     if (!session && event.state !== "opened") {
-      const fields = { channel: line.channel, event: row.id, state: event.state };
+      const fields = { channel, event: row.id, state: event.state };
       logOnDisk(q, context.log).info(fields, "session event ignored: unknown session");
       return recordOutcome(q, row.id, { state: "ignored", code: "no-session" });
     }
+    const reason = missedReason(event, line.rules);
     if (session) await applyEvent(q, session, event, context, this.#timing);
     const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, this.#timing));
     await recordOutcome(q, row.id, { state: "routed", code: event.state, conversation });
-    const { channel } = line;
     q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
-    const reason = missedReason(event, line.rules);
     if (reason !== null) await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
-    const fields = { channel: line.channel, session: event.session, state: event.state };
+    const fields = { channel, session: event.session, state: event.state };
     failpoints["session.commit"].publish({ phase: "before", ...fields });
     context.committed.push(() => failpoints["session.commit"].publish({ phase: "after", ...fields }));
   }
@@ -94,9 +109,7 @@ export class CallSessions implements LiveSessions {
     }
     const plan = planMessage(call);
     const turn = newId(context.clock.now());
-    // A message proves that the caller is connected. The lost connection was an older one, or this node was
-    // cut off. Only messages that this process received itself are proof.
-    if (session.state === "lost" && event.node === context.node) await reviveSession(q, session, context.node);
+    if (isRevived(session, event.node, context.node)) await reviveSession(q, session, context.node);
     await dropTurns(q, plan, newer, silentOpening);
     for (const one of plan.join) await moveMessages(q, one.id, turn);
     await (plan.drop.length + plan.strip.length > 0 ? enqueueTurn : appendTurn)(q, {
@@ -158,68 +171,31 @@ async function applyEvent(
     case "transferring":
       return markTransferring(q, session, event.reason ?? event.state);
     case "lost":
-      // Ignores the report of a node that no longer has the session: an older connection timed out after
-      // the call had moved to another node.
-      if (event.node === session.node) await loseSession(q, session, event.reason ?? null);
+      if (isConnectionLost(session, event)) await loseSession(q, session, event.reason ?? null);
       return;
     case "closed":
       return endCall(q, session, event, context);
   }
 }
 
-/** Starts a call in the customer's conversation, unless another call is open in it. The platform's conversation is
- *  bound before the first message, so that the first answer does not wait for the binding. Returns the conversation. */
+/** Starts a call in the customer's conversation, unless another call is open in it. Returns the conversation. */
 async function openCall(
   q: Query,
   line: ChannelRuntime,
   row: EventRow,
   event: StoredSession,
   { clock }: SessionContext,
-  timing: Timing["calls"],
+  { reserved }: Timing["calls"],
 ): Promise<string> {
-  const { channel } = line;
+  const { channel, rules, traits } = line;
   const person = event.from.address.toLowerCase();
-  const found =
-    line.traits.conversations === "person" ? await freeConversation(q, channel, person, timing.reserved) : null;
-  const conversation = found?.id ?? newId(clock.now());
-  // The adapter refuses the calls of a paused channel, and of one in shadow mode.
-  const isServed = line.rules.mode !== "shadow" && !(await isChannelPaused(q, channel));
-  const binds = isServed && !found?.begun && whyNotAsk(line) === null && barred(person, line.rules) === null;
-  if (!found) {
-    await insertConversation(q, {
-      id: conversation,
-      channel,
-      agent: line.agent,
-      person,
-      person_name: event.from.name ?? null,
-      subject: null,
-      token: newToken(),
-    });
-  }
+  const found = traits.conversations === "person" ? await freeConversation(q, channel, person, reserved) : null;
+  const isPaused = rules.mode !== "shadow" && (await isChannelPaused(q, channel));
+  const make = { id: () => newId(clock.now()), token: newToken };
+  const { conversation, opened, binding } = planCall(line, event, row.received_at, { found, isPaused }, make);
+  if (opened !== null) await insertConversation(q, opened);
   await insertSession(q, { channel, id: event.session, conversation, node: event.node });
-  if (!binds) return conversation;
-  const address: Address = {
-    to: [event.from],
-    cc: [],
-    subject: null,
-    answers: null,
-    history: [],
-    hops: 1,
-    session: event.session,
-  };
-  await enqueueTurn(q, {
-    id: newId(clock.now()),
-    conversation,
-    channel,
-    person,
-    event: null,
-    question: "",
-    context: null,
-    address: JSON.stringify(address),
-    receivedAt: row.received_at,
-    session: event.session,
-    opening: silentOpening,
-  });
+  if (binding !== null) await enqueueTurn(q, binding);
   return conversation;
 }
 
@@ -242,3 +218,29 @@ const about = ({ channel, agent }: ChannelRuntime, { id }: EventRow, conversatio
   conversation,
   topic: null,
 });
+
+/** Stage node heartbeat. Input: sessions of nodes that share the store, at every sweep. Effect: renews this node's
+ *  heartbeat lease; marks open sessions of nodes with an expired lease as lost. Output: sessions `lost`, for another node
+ *  to resume; those that no node resumes are finally `closed`. Failure: retried at the next sweep. Crash: the other nodes
+ *  detect it when the node's lease expires. */
+export function heartbeatStage(deps: Core): TransactionalStage {
+  const timing = deps.timing.calls;
+  let nextAt = Number.NEGATIVE_INFINITY;
+  return {
+    takes: "sessions",
+    async run(q) {
+      const now = deps.clock.monotonic();
+      if (now < nextAt) return [];
+      const committed = [() => void (nextAt = now + timing.nodeRenewal)];
+      await endLost(q, timing.lostCall);
+      // An SQLite store has one node: the sessions that were open at its start are already lost.
+      if (deps.db.kind === "sqlite") return committed;
+      if ((await takeLease(q, nodeLease(deps.node), deps.node, timing.nodeLease)) !== null)
+        await reclaimSessions(q, deps.node);
+      await forgetNodes(q, timing.nodeRecord);
+      const lost = await loseOrphans(q, timing.laneTakeover);
+      if (lost > 0) deps.log.warn({ sessions: lost }, "node heartbeat expired: its calls are lost");
+      return committed;
+    },
+  };
+}

@@ -165,7 +165,7 @@ function defineInit(define: Define): void {
     .option("--platform-url <url>", "agent platform that answers, instead of a model")
     .option("--platform-key-file <file>", "file with the agent's API key")
     .option("--responder <address>", "email address that is notified when a customer needs a human")
-    .option("--no-responder", "nobody is notified")
+    .option("--no-responder", "no responder is notified")
     .option("--no-test-responder", "send no test notification to the responder")
     .option("--no-round-trip", "do not send a test mail to the mailbox")
     .addOption(

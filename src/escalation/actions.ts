@@ -50,27 +50,20 @@ export interface Actor {
   readonly target: string | null;
 }
 
-/** Acknowledges the escalation and notifies the other responders who were notified of it. Returns false
- *  when the same actor has acknowledged it already, or when it is closed. */
-export async function acknowledge(
-  q: Query,
-  row: EscalationRow,
-  by: Actor,
-  { clock, log }: ActorDeps,
-): Promise<boolean> {
-  if (!(await acknowledgeEscalation(q, row.id, by))) return false;
+/** Acknowledges the escalation and notifies the other responders who were notified of it. Changes nothing when the same
+ *  actor has acknowledged it already, or when it is closed. */
+export async function acknowledge(q: Query, row: EscalationRow, by: Actor, { clock, log }: ActorDeps): Promise<void> {
+  if (!(await acknowledgeEscalation(q, row.id, by))) return;
   logOnDisk(q, log).info({ escalation: row.number }, "escalation acknowledged");
   // When the same responder acknowledges through another target, the others were notified before.
   if (row.state === "open" || row.acknowledged_by !== by.name)
     await notifyOthers(q, row.id, by, { id: newId(clock.now()), text: acknowledgedText(row, by.name) });
-  return true;
 }
 
-/** Closes the escalation and ends its notifications. Returns false when it was closed before. */
-export async function close(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<boolean> {
-  const closed = await closeEscalation(q, row.id, by);
-  if (closed) logOnDisk(q, deps.log).info({ escalation: row.number }, "escalation closed");
-  return closed;
+/** Closes the escalation and ends its notifications. Changes nothing when it was closed before. */
+export async function close(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<void> {
+  if (await closeEscalation(q, row.id, by))
+    logOnDisk(q, deps.log).info({ escalation: row.number }, "escalation closed");
 }
 
 /** Returns the conversation to the agent: enqueues the mode change for the platform, after all queued turns of the

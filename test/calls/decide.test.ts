@@ -5,13 +5,20 @@ import { describe, expect, it } from "vitest";
 import {
   admission,
   afterAttempt,
+  isConnectionLost,
+  isRevived,
   missedReason,
   type OpenTurn,
+  planCall,
   planEnd,
   planMessage,
   reasonForHumans,
+  silentOpening,
 } from "../../src/calls/decide.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
+import type { StoredSession } from "../../src/pipeline/accept/stage.ts";
+import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { runtimeOf } from "../support/rows.ts";
 
 const timing = standardTiming.calls;
 
@@ -30,6 +37,76 @@ const turns = [
   turn("uncertain", "unknown"),
   turn("queued", "waiting"),
 ];
+
+describe("the start of a call", () => {
+  const person = "+15550100";
+  const event = { kind: "session", state: "opened", session: "s", node: "n", from: { address: person, name: "Ann" } };
+  const phone = runtimeOf("v", { traits: { attachments: false, conversations: "person", platform: "voice" } });
+  const withRules = (rules: Partial<ChannelRules>) => ({ ...phone, rules: { ...phone.rules, ...rules } });
+  const unasked = { ...phone, problem: () => "no key" };
+  const known = { id: "k", begun: false };
+  const none = { found: null, isPaused: false };
+  const plan = (line: ChannelRuntime, facts: Parameters<typeof planCall>[3]) => {
+    let ids = 0;
+    const make = { id: () => `n${++ids}`, token: () => "token" };
+    return planCall(line, event as unknown as StoredSession, 5, facts, make);
+  };
+
+  it.each([
+    ["opens a conversation and binds it", phone, none, "n1", true, "n2"],
+    ["binds the customer's conversation", phone, { ...none, found: known }, "k", false, "n1"],
+    ["binds none that is bound", phone, { ...none, found: { ...known, begun: true } }, "k", false, null],
+    ["binds none of a paused channel", phone, { found: null, isPaused: true }, "n1", true, null],
+    ["binds none in shadow mode", withRules({ mode: "shadow" }), none, "n1", true, null],
+    ["binds none of a barred caller", withRules({ deny: ["+1555*"] }), none, "n1", true, null],
+    ["binds none while the agent cannot be asked", unasked, none, "n1", true, null],
+  ] as const)("%s", (_what, line, facts, conversation, isOpened, turn) => {
+    const { conversation: id, opened, binding } = plan(line, facts);
+    expect([id, opened !== null, binding?.id ?? null]).toEqual([conversation, isOpened, turn]);
+  });
+
+  it("stores the caller in lower case, and an opening of the session without a question", () => {
+    const line = { ...phone, agent: "a" };
+    const upper = { ...event, from: { address: "SIP:Ann@x.example" } } as unknown as StoredSession;
+    const { opened, binding } = planCall(line, upper, 5, none, { id: () => "n", token: () => "token" });
+    const own = { channel: "v", person: "sip:ann@x.example" };
+    expect(opened).toEqual({ id: "n", agent: "a", person_name: null, subject: null, token: "token", ...own });
+    expect(binding).toEqual({
+      id: "n",
+      conversation: "n",
+      event: null,
+      question: "",
+      context: null,
+      address: JSON.stringify({
+        to: [upper.from],
+        cc: [],
+        subject: null,
+        answers: null,
+        history: [],
+        hops: 1,
+        session: "s",
+      }),
+      receivedAt: 5,
+      session: "s",
+      opening: silentOpening,
+      ...own,
+    });
+  });
+});
+
+describe("the connection of a session", () => {
+  it.each([
+    ["is lost when its own node reports it", "n", true],
+    ["is kept when another node reports an older one", "other", false],
+  ])("%s", (_what, node, is) => expect(isConnectionLost({ node: "n" }, { node })).toBe(is));
+
+  it.each([
+    ["is revived by a message that this node received", "lost", "here", true],
+    ["is not by a message of another node", "lost", "other", false],
+    ["is not by a message of an unknown node", "lost", undefined, false],
+    ["is unchanged while it is open", "open", "here", false],
+  ] as const)("%s", (_what, state, from, is) => expect(isRevived({ state }, from, "here")).toBe(is));
+});
 
 describe("a new message of the caller", () => {
   it("drops questions that were asked and joins those that were not, when the conversation is bound", () => {

@@ -11,15 +11,20 @@ import { type PollFacts, planPoll } from "../../src/escalation/poll/decide.ts";
 import type { PollRow } from "../../src/escalation/poll/rows.ts";
 import type { Customer } from "../../src/escalation/reply/rows.ts";
 import {
+  answerTrigger,
   escalatingTopic,
   isPassedOn,
+  passOn,
+  planFailed,
   planOutages,
   planTriggers,
   type Subject,
+  undeliverableTrigger,
 } from "../../src/escalation/trigger/decide.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelHealth, EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
+import { activeSettings, notification, runtimeOf, runtimesOf } from "../support/rows.ts";
 
 const escalation = (over: Partial<EscalationRow> = {}): EscalationRow =>
   ({
@@ -127,14 +132,121 @@ describe("an answer of the agent", () => {
     ["Hello", null],
     ["", null],
   ])("%j escalates as %j", (text, found) => expect(escalatingTopic(configured, text)).toEqual(found));
+
+  const settings = { ...activeSettings(), escalations: configured } as never;
+  it.each([
+    ["with an escalation response", settings, "One moment", "p", ["topic", "response:p", null]],
+    ["without an id on the platform", settings, "A colleague answers.", null, ["topic", "response:t", "refund"]],
+    ["with another text", settings, "Hello", "p", null],
+    ["before the settings were read", null, "One moment", "p", null],
+    ["without a text", settings, null, "p", ["silent", "silent:t", null]],
+    ["with white space alone", null, " \n", "p", ["silent", "silent:t", null]],
+  ] as const)("%s is a trigger: %s", (_what, read, text, replyId, expected) => {
+    const line = runtimeOf("c", { settings: () => read });
+    const found = answerTrigger(line, { id: "t", conversation: "k" }, { text, replyId });
+    expect(found && [found.cause, found.key, found.topic]).toEqual(expected);
+    if (found) expect(found).toMatchObject({ channel: "c", agent: "agent", conversation: "k" });
+  });
 });
 
-it.each([
-  [{ targets: 2, written: 1, alive: 0 }, true],
-  [{ targets: 2, written: 2, alive: 1 }, true],
-  [{ targets: 2, written: 2, alive: 0 }, false],
-  [{ targets: 0, written: 0, alive: 0 }, false],
-])("a customer's message with notifications %j is passed on: %s", (state, is) => expect(isPassedOn(state)).toBe(is));
+describe("a turn without an answer", () => {
+  const turn = (person: string) => ({ id: "t", person, question: "Hello?" });
+  const passed = escalation({ state: "acknowledged" });
+  const of = (text: string) => ({ row: passed, subject: "t", text });
+  it.each([
+    ["is a trigger without an escalation", null, "Ann", "ann@x", null],
+    ["is a trigger while no responder has acknowledged", escalation(), "Ann", "ann@x", null],
+    ["is a trigger after the close", closed, "Ann", "ann@x", null],
+    ["is passed on to the responder", passed, "Ann", "ann@x", of("7, Ann: Hello?")],
+    ["names the customer by the address", passed, null, "ann@x", of("7, ann@x: Hello?")],
+    ["names another sender in the thread", passed, "Ann", "bob@x", of("7, bob@x (in the thread of Ann): Hello?")],
+  ])("%s", (_what, row, name, from, expected) => {
+    expect(passOn(row, { person: "ann@x", person_name: name }, turn(from))).toEqual(expected);
+  });
+});
+
+describe("a reply that cannot be delivered", () => {
+  const answer = { isHumans: false, attempts: 2 };
+  const humans = { isHumans: true, attempts: 2 };
+  const lost = (state: string) => `the answer did not reach the customer (${state}): no`;
+  it.each([
+    ["is a trigger of this attempt", "failed", answer, true, ["draft:d:failed:2", "turn-failed", "no", undefined]],
+    [
+      "is a trigger of its own cause when it is held",
+      "held",
+      answer,
+      true,
+      ["draft:d:held:2", "held", "no", undefined],
+    ],
+    ["is none when it was dropped", "dropped", answer, true, null],
+    [
+      "is news when a human wrote it",
+      "failed",
+      humans,
+      true,
+      ["draft:d:failed:2", "turn-failed", lost("failed"), true],
+    ],
+    ["is news when it was held", "held", humans, true, ["draft:d:held:2", "held", lost("held"), true]],
+    [
+      "is news when it was dropped",
+      "dropped",
+      humans,
+      true,
+      ["draft:d:dropped:2", "turn-failed", lost("dropped"), true],
+    ],
+    [
+      "of a human is no news without a policy",
+      "failed",
+      humans,
+      false,
+      ["draft:d:failed:2", "turn-failed", "no", undefined],
+    ],
+    ["of a human is no trigger without a policy when it was dropped", "dropped", humans, false, null],
+  ] as const)("%s", (_what, state, about, hasPolicy, expected) => {
+    const draft = { id: "d", conversation: "k" };
+    const found = undeliverableTrigger(runtimeOf("c"), draft, { state, reason: "no" }, about, hasPolicy);
+    expect(found && [found.key, found.cause, found.reason, found.news]).toEqual(expected);
+    if (found) expect(found).toMatchObject({ channel: "c", agent: "agent", conversation: "k", source: "ours" });
+  });
+});
+
+describe("a customer's message", () => {
+  const running = runtimesOf("c", "sms");
+  const on = (targets: number, written: number, alive: number, channel = "c") => ({ channel, targets, written, alive });
+  it.each([
+    [[on(2, 1, 0)], true],
+    [[on(2, 2, 1)], true],
+    [[on(2, 2, 0)], false],
+    [[on(0, 0, 0)], false],
+    [[on(1, 1, 0), on(1, 1, 1, "sms")], true],
+    [[on(1, 1, 0), on(1, 0, 0, "sms")], true],
+    [[on(1, 1, 0), on(2, 1, 1, "removed")], false],
+    [[], false],
+  ])("with notifications %j is passed on: %s", (all, is) => expect(isPassedOn(all, running)).toBe(is));
+
+  const row = escalation({ state: "acknowledged" });
+  const rows = new Map([["e", row]]);
+  const message = notification("1", { kind: "customer", subject: "t", text: "Hello?" });
+  it.each([
+    ["goes to all targets when a notification of it fails", [on(2, 1, 0)], false],
+    ["is lost when no responder receives it", [on(1, 1, 0)], true],
+  ])("%s", (_what, all, isLost) => {
+    const plan = planFailed([message], rows, new Map([["1", all]]), running);
+    expect(plan).toEqual({ hastened: [], passed: [{ row, subject: "t", text: "Hello?", isLost }] });
+  });
+
+  it("has no effect when its escalation does not exist", () =>
+    expect(planFailed([message], new Map(), new Map(), running)).toEqual({ hastened: [], passed: [] }));
+});
+
+it.each(["opened", "reminder", "acknowledged", "message"] as const)(
+  "a failed notification of kind %s makes the next step of the policy due",
+  (kind) => {
+    const failed = [notification("1", { kind })];
+    const plan = planFailed(failed, new Map([["e", escalation()]]), new Map(), runtimesOf("sms"));
+    expect(plan).toEqual({ hastened: ["e"], passed: [] });
+  },
+);
 
 describe("the health of a channel", () => {
   const health: ChannelHealth = { channel: "c", agent: "a", state: "degraded", reason: "no route", forMs: 0 };

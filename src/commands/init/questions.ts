@@ -268,7 +268,7 @@ export async function askResponder(before: Answers, dialogue: InitDialogue): Pro
   const test = options.testResponder && options.roundTrip ? "; receives a test notification" : "";
   responder ??= await prompter.text(
     "Who is notified when a customer needs a human?",
-    `an email address${test}; empty: nobody`,
+    `an email address${test}; empty: no responder`,
     wrong,
   );
   return { ...before, responder: responder === "" ? null : responder };

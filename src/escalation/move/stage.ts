@@ -12,7 +12,7 @@ import { changeOwnerTargets, type EscalationRow, endReconsideration } from "../.
 import { addNotifications, addTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
 import { endNotifications, moveTargets } from "../notify/rows.ts";
-import { handleFailedNotifications, reopenUnreached } from "../trigger/undelivered.ts";
+import { handleFailedNotifications, reopenUnreached } from "../trigger/stage.ts";
 import { type MovePlan, planMove } from "./decide.ts";
 import { leaveBehind, loadKnownTargets, loadUnsent } from "./rows.ts";
 

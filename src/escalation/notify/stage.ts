@@ -31,7 +31,7 @@ import {
 } from "../../store/tables/responders.ts";
 import type { EscalationCore, EscalationParts } from "../actions.ts";
 import { logLost, moveFromRemoved, reconsiderAcknowledged } from "../move/stage.ts";
-import { handleFailedNotifications } from "../trigger/undelivered.ts";
+import { handleFailedNotifications } from "../trigger/stage.ts";
 import {
   addressKey,
   continues,

@@ -1,11 +1,17 @@
 // Decisions about triggers, on loaded rows. Pure. Several triggers of one incident become one escalation.
 
 import type { Clock } from "bridgehead/contract";
+import type { Answer } from "../../agent/calls.ts";
 import type { Cause } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
-import { type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
+import { type ChannelRuntime, type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import { type ChannelHealth, type EscalationTrigger, storeSubject, warningSubject } from "../../pipeline/escalation.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
+import type { DraftRow } from "../../store/tables/drafts.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
+import type { NotificationRow } from "../../store/tables/responders.ts";
+import type { TurnRow } from "../../store/tables/turns.ts";
+import { customerText } from "../notify/text.ts";
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
 /** `which`: a conversation of the agent outside this daemon. */
@@ -91,6 +97,73 @@ function knownEscalation(
 const updateText = ({ number }: EscalationRow, { reason, said }: EscalationTrigger): string =>
   `${number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`;
 
+/** Returns the trigger of the answer to a turn: it has no text, or is a configured escalation response. Else null. */
+export function answerTrigger(
+  line: Pick<ChannelRuntime, "channel" | "agent" | "settings">,
+  turn: Pick<TurnRow, "id" | "conversation">,
+  answer: Pick<Answer, "text" | "replyId">,
+): EscalationTrigger | null {
+  const about = { channel: line.channel, agent: line.agent, conversation: turn.conversation };
+  const text = answer.text ?? "";
+  if (text.trim() === "") {
+    const reason = "the customer wrote, and no agent answers (manual mode)";
+    return { ...about, topic: null, key: `silent:${turn.id}`, source: "ours", cause: "silent", reason };
+  }
+  const found = escalatingTopic(line.settings()?.escalations ?? [], text);
+  if (found === null) return null;
+  const reason = "the agent gave the answer it has for this escalation";
+  return {
+    ...about,
+    ...found,
+    key: `response:${answer.replyId ?? turn.id}`,
+    source: "response",
+    cause: "topic",
+    reason,
+  };
+}
+
+/** Returns the text of a turn without an answer for the responder who has acknowledged the escalation; null when the turn
+ *  is a trigger. The responder's reply goes to the customer even when another sender wrote in the thread. */
+export function passOn(
+  row: EscalationRow | null,
+  { person, person_name: name }: Pick<ConversationRow, "person" | "person_name">,
+  turn: Pick<TurnRow, "id" | "person" | "question">,
+): Update | null {
+  if (row?.state !== "acknowledged") return null;
+  const customer = name ?? person;
+  const who = turn.person === person ? customer : `${turn.person} (in the thread of ${customer})`;
+  return { row, subject: turn.id, text: customerText(row, who, turn.question) };
+}
+
+/** A reply that cannot be delivered. */
+export interface Undelivered {
+  /** True when a human wrote it to the customer. */
+  readonly isHumans: boolean;
+  /** Attempts to send the draft; 0 for a reply that has none. */
+  readonly attempts: number;
+  /** The notifications that it carries, with their escalations; empty when it is no notification. */
+  readonly notifications: readonly (NotificationRow & { readonly escalation: string })[];
+}
+
+/** Returns the trigger of a reply that is no notification and cannot be delivered; null when it is none. A human who wrote
+ *  the reply assumes that the customer has received it: responders are notified of that with every policy. */
+export function undeliverableTrigger(
+  { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
+  { id, conversation }: Pick<DraftRow, "id" | "conversation">,
+  { state, reason }: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
+  { isHumans, attempts }: Pick<Undelivered, "isHumans" | "attempts">,
+  hasPolicy: boolean,
+): EscalationTrigger | null {
+  const isNews = isHumans && hasPolicy;
+  if (state === "dropped" && !isNews) return null;
+  const about = { channel, agent, conversation, topic: null, source: "ours" } as const;
+  // A resent reply that fails again is a new trigger. Two reports about one attempt are the same.
+  const key = `draft:${id}:${state}:${attempts}`;
+  const cause = state === "held" ? "held" : "turn-failed";
+  if (!isNews) return { ...about, key, cause, reason };
+  return { ...about, key, cause, reason: `the answer did not reach the customer (${state}): ${reason}`, news: true };
+}
+
 /** Returns the topic when the text is a configured escalation response; null when it is none. The topic is unknown
  *  (`topic: null`) when several topics share the response. */
 export function escalatingTopic(
@@ -107,29 +180,39 @@ function isSameText(configured: string, text: string): boolean {
   return wanted !== "" && wanted === normalizeWhitespace(text).toLowerCase();
 }
 
-/** Notifications of one customer message: the targets of the escalation, those that have one, and those among them
- *  that were sent or still may be. */
-export interface PassedOn {
+/** Notifications of one customer message on one channel: the targets of the escalation, those that have one, and those
+ *  among them that were sent or still may be. */
+export interface PassedOnChannel {
+  readonly channel: string;
   readonly targets: number;
   readonly written: number;
   readonly alive: number;
 }
 
-/** These notifications on one channel. */
-export interface PassedOnChannel extends PassedOn {
-  readonly channel: string;
-}
+/** True when a responder has received the customer's message or still may receive it. Targets without a notification of it
+ *  get one. A target on a removed channel counts as none: its responder cannot answer. */
+export const isPassedOn = (on: readonly PassedOnChannel[], lines: ChannelRuntimes): boolean =>
+  on.some(({ channel, targets, written, alive }) => canSend(lines, channel) && (written < targets || alive > 0));
 
-/** Adds up the channels that can send. A target on a removed channel counts as none: its responder cannot answer. */
-export function passedOnRunning(on: readonly PassedOnChannel[], lines: ChannelRuntimes): PassedOn {
-  const running = on.filter(({ channel }) => canSend(lines, channel));
-  const sum = (key: keyof PassedOn) => running.reduce((total, one) => total + one[key], 0);
-  return { targets: sum("targets"), written: sum("written"), alive: sum("alive") };
+/** Plans what follows from notifications that cannot be delivered. The next steps of the policy become due at once
+ *  (`hastened`: ids of escalations). A customer's message goes to all targets of the escalation instead; `isLost`: no
+ *  responder receives it. `on`: what each customer's message has on the channels, by notification. */
+export function planFailed(
+  failed: Undelivered["notifications"],
+  rows: ReadonlyMap<string, EscalationRow>,
+  on: ReadonlyMap<string, readonly PassedOnChannel[]>,
+  lines: ChannelRuntimes,
+): {
+  readonly hastened: readonly string[];
+  readonly passed: readonly (Omit<Update, "text"> & Pick<NotificationRow, "text"> & { readonly isLost: boolean })[];
+} {
+  const hastened = failed.filter(({ kind }) => kind !== "customer").map(({ escalation }) => escalation);
+  const passed = failed.flatMap(({ id, kind, escalation, subject, text }) => {
+    const row = kind === "customer" ? rows.get(escalation) : undefined;
+    return row ? [{ row, subject, text, isLost: !isPassedOn(on.get(id) ?? [], lines) }] : [];
+  });
+  return { hastened, passed };
 }
-
-/** True when a responder has received the customer's message or still may receive it. Targets without a notification
- *  of it get one. */
-export const isPassedOn = ({ targets, written, alive }: PassedOn): boolean => written < targets || alive > 0;
 
 /** Returns null while the state is undecided. `connecting` is neither a failure nor a recovery: a node
  *  on standby is connecting, and a failing channel may connect and fail repeatedly. An agent that may be refused is no

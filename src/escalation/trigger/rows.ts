@@ -2,9 +2,10 @@
 
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
 import { fromListed, listOf, ManyRows, type Query } from "../../store/driver.ts";
+import type { DraftRow } from "../../store/tables/drafts.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
-import { aboutOf, type Outage, type PassedOnChannel, recoveredKey, type Subject } from "./decide.ts";
+import { aboutOf, type Outage, type PassedOnChannel, recoveredKey, type Subject, type Undelivered } from "./decide.ts";
 
 const subjectRows = new ManyRows(
   "WITH given (key, about, conversation) AS (VALUES",
@@ -40,32 +41,24 @@ export async function loadSubjects(q: Query, triggers: readonly EscalationTrigge
   });
 }
 
-/** A reply that cannot be delivered. */
-export interface Undelivered {
-  /** True when a human wrote it to the customer. */
-  readonly isHumans: boolean;
-  /** The notifications that it carries, with their escalations; empty when it is no notification. */
-  readonly notifications: readonly (NotificationRow & { readonly escalation: string })[];
-}
-
-export async function loadUndelivered(q: Query, reply: string): Promise<Undelivered> {
-  const rows = await q.all<{ of: string } & Partial<NotificationRow> & { id: string | null; escalation: string }>(
-    `SELECT replies.kind AS of, notifications.id, notifications.target, notifications.kind, notifications.subject, notifications.text, notifications.reply,
+/** Returns what an undeliverable draft carries. `id`: of the reply, when it has no draft. */
+export async function loadUndelivered(q: Query, { id, reply }: Pick<DraftRow, "id" | "reply">): Promise<Undelivered> {
+  const rows = await q.all<
+    { of: string; attempts: number } & Partial<NotificationRow> & { id: string | null; escalation: string }
+  >(
+    `SELECT replies.kind AS of, COALESCE((SELECT attempts FROM drafts WHERE drafts.id = $2), 0) AS attempts,
+       notifications.id, notifications.target, notifications.kind, notifications.subject, notifications.text, notifications.reply,
        notification_targets.escalation
      FROM replies LEFT JOIN notifications ON notifications.reply = replies.id LEFT JOIN notification_targets ON notification_targets.id = notifications.target
      WHERE replies.id = $1 ORDER BY notifications.id`,
     reply,
+    id,
   );
   return {
     isHumans: rows[0]?.of === "human",
-    notifications: rows.filter(({ id }) => id !== null) as unknown as Undelivered["notifications"],
+    attempts: rows[0]?.attempts ?? 0,
+    notifications: rows.filter((row) => row.id !== null) as unknown as Undelivered["notifications"],
   };
-}
-
-/** Returns the attempts of the draft; 0 for a reply that has none. */
-export async function attemptsOf(q: Query, draft: string): Promise<number> {
-  const row = await q.one<{ attempts: number }>("SELECT attempts FROM drafts WHERE id = $1", draft);
-  return row?.attempts ?? 0;
 }
 
 /** Counts the notifications of a customer's message on each channel of the targets, without those that were left behind.

@@ -15,28 +15,34 @@ import type { DraftRow } from "../../store/tables/drafts.ts";
 import {
   addTriggers,
   type EscalationRow,
+  hastenEscalations,
   insertEscalations,
   isTriggered,
   liveEscalation,
+  lockEscalations,
+  reopenEscalation,
 } from "../../store/tables/escalations.ts";
 import type { EventRow } from "../../store/tables/events.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
 import { close, type EscalationCore, type EscalationParts } from "../actions.ts";
-import { customerText } from "../notify/text.ts";
 import { routeResponderReply } from "../reply/stage.ts";
 import {
   aboutHealth,
-  escalatingTopic,
+  answerTrigger,
   judgeHealth,
+  type PassedOnChannel,
+  passOn,
+  planFailed,
   planOutages,
   planTriggers,
   recoveredKey,
   recoveryOf,
   type Subject,
+  type Undelivered,
+  undeliverableTrigger,
 } from "./decide.ts";
-import { attemptsOf, loadOutages, loadSubjects, loadUndelivered } from "./rows.ts";
-import { handleFailedNotifications } from "./undelivered.ts";
+import { loadOutages, loadSubjects, loadUndelivered, passedOn } from "./rows.ts";
 
 type EscalationDeps = EscalationCore & Pick<EscalationParts, "hasResponders">;
 
@@ -76,6 +82,38 @@ export async function openEscalations(
   return rows;
 }
 
+/** Handles notifications that cannot be delivered: by their channel, or because it was removed (`planFailed`). Returns the
+ *  numbers of their escalations. */
+export async function handleFailedNotifications(
+  q: Query,
+  failed: Undelivered["notifications"],
+  { clock, lines, log, timing }: Omit<EscalationCore, "policy">,
+): Promise<readonly number[]> {
+  const rows = await lockEscalations(
+    q,
+    failed.map(({ escalation }) => escalation),
+  );
+  const on = new Map<string, readonly PassedOnChannel[]>();
+  for (const { id, kind, escalation, subject } of failed)
+    if (kind === "customer") on.set(id, await passedOn(q, escalation, subject));
+  const { hastened, passed } = planFailed(failed, rows, on, lines());
+  await hastenEscalations(q, hastened, timing.escalation.repeatFailed);
+  for (const { row, subject, text, isLost } of passed) {
+    await notifyTargets(q, row, { id: newId(clock.now()), kind: "customer", subject, text }, "all");
+    if (isLost) await reopenUnreached(q, row, log);
+  }
+  return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);
+}
+
+/** Opens an acknowledged escalation again, because no responder receives the customer's messages. */
+export async function reopenUnreached(q: Query, { id, number }: EscalationRow, log: Log): Promise<void> {
+  if (await reopenEscalation(q, id))
+    logOnDisk(q, log).error(
+      { escalation: number },
+      "escalation reopened: no responder receives the customer's messages",
+    );
+}
+
 /** Logs an escalation of the platform for which no responder is configured. Called once per answer or mode change. */
 export function logUnnotified(log: Log, { channel, agent, conversation, topic, cause }: EscalationTrigger): void {
   log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
@@ -110,83 +148,37 @@ export class EscalationHandler implements EscalationHooks {
     { conversation, turn }: { readonly conversation: ConversationRow; readonly turn: TurnRow },
     answer: Answer,
   ): Promise<boolean> {
-    const { channel, agent } = line;
-    const configured = line.settings()?.escalations ?? [];
-    const text = answer.text ?? "";
-    const found = text.trim() === "" || configured.length === 0 ? null : escalatingTopic(configured, text);
-    if (text.trim() === "") await this.#unanswered(q, line, conversation, turn);
-    else if (found !== null)
-      await this.open(q, {
-        channel,
-        agent,
-        conversation: conversation.id,
-        topic: found.topic,
-        key: `response:${answer.replyId ?? turn.id}`,
-        source: "response",
-        cause: "topic",
-        reason: "the agent gave the answer it has for this escalation",
-      });
-    return found !== null && turn.session !== null;
+    const trigger = answerTrigger(line, turn, answer);
+    if (trigger === null) return false;
+    if (trigger.cause === "silent") {
+      const [subject] = await loadSubjects(q, [trigger]);
+      const update = passOn(subject?.row ?? null, conversation, turn);
+      if (update === null) await this.open(q, trigger, subject);
+      else {
+        const id = newId(this.#deps.clock.now());
+        await notifyTargets(q, update.row, { ...update, id, kind: "customer" }, "notified");
+      }
+      return false;
+    }
+    await this.open(q, trigger);
+    return turn.session !== null;
   }
 
   async undeliverable(
     q: Query,
-    { channel, agent }: ChannelRuntime,
+    line: ChannelRuntime,
     draft: Pick<DraftRow, "id" | "conversation" | "reply">,
-    { state, reason }: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
+    why: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
   ): Promise<void> {
-    const { isHumans, notifications } = await loadUndelivered(q, draft.reply);
-    if (notifications.length > 0) {
-      const escalations = await handleFailedNotifications(q, notifications, this.#deps);
-      const fields = { channel, draft: draft.id, escalations, state, reason };
+    const found = await loadUndelivered(q, draft);
+    if (found.notifications.length > 0) {
+      const escalations = await handleFailedNotifications(q, found.notifications, this.#deps);
+      const fields = { channel: line.channel, draft: draft.id, escalations, state: why.state, reason: why.reason };
       return logOnDisk(q, this.#deps.log).error(fields, "escalation notification not delivered");
     }
-    // A human who wrote the reply assumes that the customer has received it.
-    const humans = isHumans && this.#deps.policy() !== null;
-    if (state === "dropped" && !humans) return;
-    // A resent reply that fails again is a new trigger. Two reports about one attempt are the same.
-    const attempts = await attemptsOf(q, draft.id);
-    const trigger: EscalationTrigger = {
-      channel,
-      agent,
-      conversation: draft.conversation,
-      topic: null,
-      key: `draft:${draft.id}:${state}:${attempts}`,
-      source: "ours",
-      cause: state === "held" ? "held" : "turn-failed",
-      reason: humans ? `the answer did not reach the customer (${state}): ${reason}` : reason,
-    };
-    if (humans) await openEscalations(q, [{ ...trigger, news: true }], this.#deps);
-    else await this.open(q, trigger);
-  }
-
-  /** Handles a turn without an answer: passes the customer's text to the responder who acknowledged the
-   *  escalation, or opens one. */
-  async #unanswered(
-    q: Query,
-    { channel, agent }: ChannelRuntime,
-    { id: conversation, person, person_name: name }: ConversationRow,
-    turn: TurnRow,
-  ): Promise<void> {
-    const trigger: EscalationTrigger = {
-      channel,
-      agent,
-      conversation,
-      topic: null,
-      key: `silent:${turn.id}`,
-      source: "ours",
-      cause: "silent",
-      reason: "the customer wrote, and no agent answers (manual mode)",
-    };
-    const [subject] = await loadSubjects(q, [trigger]);
-    const row = subject?.row;
-    if (row?.state !== "acknowledged") return this.open(q, trigger, subject);
-    const customer = name ?? person;
-    // The responder's answer goes to the customer even when another sender wrote in the thread.
-    const who = turn.person === person ? customer : `${turn.person} (in the thread of ${customer})`;
-    const text = customerText(row, who, turn.question);
-    const id = newId(this.#deps.clock.now());
-    await notifyTargets(q, row, { id, kind: "customer", subject: turn.id, text }, "notified");
+    const trigger = undeliverableTrigger(line, draft, why, found, this.#deps.policy() !== null);
+    if (trigger?.news) await openEscalations(q, [trigger], this.#deps);
+    else if (trigger) await this.open(q, trigger);
   }
 }
 
@@ -228,8 +220,9 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
           detail: recoveryOf(about, channel),
         })),
       );
-      for (const { row, channel } of recovered) {
-        if (!(await close(q, row, "recovery", deps))) continue;
+      // The others were closed by hand.
+      for (const { row, channel } of recovered.filter(({ row: { state } }) => state !== "closed")) {
+        await close(q, row, "recovery", deps);
         const text = `Escalation ${row.number} is closed: ${recoveryOf(row.about, channel)}.`;
         const id = newId(clock.now());
         await notifyTargets(q, row, { id, kind: "message", subject: "recovered", text }, "all");

@@ -236,7 +236,7 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
 const notificationTitles: Readonly<Record<string, string>> = {
   opened: "notified",
   reminder: "reminded",
-  acknowledged: "told who acknowledged it",
+  acknowledged: "notified of the acknowledgement",
   customer: "passed on a message of the customer",
   message: "answered",
 };

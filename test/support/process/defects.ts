@@ -208,7 +208,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
       "src/escalation/actions.ts": {
         acknowledge: (real) => (_q, row, by, deps) => {
           later(60_000, (q) => real(q, row, by, deps));
-          return Promise.resolve(true);
+          return Promise.resolve();
         },
       },
     })),
