@@ -176,7 +176,7 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
   return {
     outbound: {
       attachmentLimit: config.attachments.max_sent_bytes,
-      prepare: (markdown, signal) => (isLong(markdown) ? prepare(channel.clock, markdown, signal) : null),
+      prepare: (markdown) => (isLong(markdown) ? (signal) => prepare(channel.clock, markdown, signal) : null),
       compose: (reply) => compose(config, self, reply),
       ...countedSends<EmailDraft>(
         () => pool.connections,

@@ -148,12 +148,12 @@ export interface Outbound<Draft extends Json = Json> {
    *  one of them (`MessageEvent.via`), and a provider's report of it (`opted-out`), suppresses messages from that address.
    *  Absent: an opt-out applies to the whole channel. */
   readonly ownAddress?: string;
-  /** Renders the agent's Markdown when that is too slow for `compose`, for instance in a worker thread.
-   *  The core calls it outside any transaction before it stores the answer, and stores the result with
-   *  the answer. `compose` receives the result as `Reply.rendered`. It must return within a few seconds
-   *  after the signal aborts. If it returns null (at once for a text that `compose` renders) or throws, `compose` is
-   *  called without a rendering. */
-  prepare?(markdown: string, signal: AbortSignal): Promise<Json | null> | null;
+  /** Renders the agent's Markdown when that is too slow for `compose`, for instance in a worker thread. Returns null
+   *  for a text that `compose` renders, otherwise the function that renders it. The core calls both outside any
+   *  transaction before it stores the answer, and stores the result with the answer. `compose` receives the result as
+   *  `Reply.rendered`. The function must return within a few seconds after the signal aborts. If it returns null or
+   *  throws, `compose` is called without a rendering. */
+  prepare?(markdown: string): ((signal: AbortSignal) => Promise<Json | null>) | null;
   /** Converts one reply to the drafts to send, one for each part. The adapter renders the reply's Markdown and splits
    *  it at the provider's message limit, in the provider's units. Pure: called inside a transaction, and the drafts are
    *  stored before any is sent. It must run in linear time and take a few milliseconds at most for any text. When it

@@ -7,6 +7,7 @@ import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-ru
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
 import type { DueNotification, TargetRow } from "../../src/store/tables/responders.ts";
+import type { TurnRow } from "../../src/store/tables/turns.ts";
 
 const rules: ChannelRules = {
   max_age: 3_600_000,
@@ -94,6 +95,33 @@ export const eventRow = (over: Partial<EventRow> = {}): EventRow => ({
   received_at: 1,
   preferred: 0,
   queue: null,
+  ...over,
+});
+
+/** Turn `t` of conversation `k`: the question of event 1, waiting. */
+export const turnRow = (over: Partial<TurnRow> = {}): TurnRow => ({
+  id: "t",
+  conversation: "k",
+  channel: "c",
+  person: "ada@example.org",
+  seq: 1,
+  kind: "question",
+  state: "waiting",
+  question: "hello",
+  context: null,
+  address: "{}",
+  attempts: 0,
+  lookups: 0,
+  event: 1,
+  trace: "m1",
+  session: null,
+  opening: null,
+  over_ago: null,
+  trying_for: null,
+  age: 0,
+  question_id: null,
+  reason: null,
+  received_at: 0,
   ...over,
 });
 

@@ -11,7 +11,7 @@ import {
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/running.ts";
-import { limited, scopeUnder } from "../../ops/clock.ts";
+import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
@@ -20,7 +20,6 @@ import { endsWithPower } from "../live-sessions.ts";
 import { readCall } from "../rate.ts";
 import {
   type AskDecision,
-  type Asking,
   afterAbsence,
   afterFailedCall,
   afterFailedLookup,
@@ -30,7 +29,7 @@ import {
   repeatable,
 } from "./decide.ts";
 import { logged, recordAttempt } from "./rows.ts";
-import type { AskDeps } from "./stage.ts";
+import type { AskDeps, Asking } from "./stage.ts";
 
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
 export interface Decided {
@@ -179,10 +178,12 @@ async function prepared(
   { clock, log, timing }: AskDeps,
 ): Promise<string | null> {
   if (text === null || !outbound?.prepare) return null;
-  const done = scopeUnder(signal);
+  let done: SignalScope | null = null;
   try {
-    const rendering = outbound.prepare(text, done.signal);
-    if (rendering === null) return null;
+    const render = outbound.prepare(text);
+    if (render === null) return null;
+    done = scopeUnder(signal);
+    const rendering = render(done.signal);
     const late = clock.sleep(timing.compose.prepare, done.signal).then(() => null);
     const rendered = await Promise.race([rendering, late]);
     return rendered === null ? null : JSON.stringify(rendered);
@@ -190,8 +191,8 @@ async function prepared(
     log.warn({ channel, err: error }, "rendering an answer failed");
     return null;
   } finally {
-    done.abort();
-    done.end();
+    done?.abort();
+    done?.end();
   }
 }
 

@@ -1,53 +1,16 @@
-// Decisions of stage ask: pure functions on the channel, one claimed turn, and the result of an API call. rows.ts writes
-// the decision.
+// Decisions of stage ask: pure functions on the channel, one claimed turn, the result of an API call, and loaded rows.
+// They return the writes as plans, which rows.ts executes.
 
 import type { Answer, CallResult, LookUp } from "../../agent/calls.ts";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { answerLifetime, askDelay, askLifetime, attemptLimit, lookDelay, rateWindow } from "../../domain/retry.ts";
-import type { Core } from "../../store/driver.ts";
-import { type Lease, type LeaseDeadline } from "../../store/lanes.ts";
-import type { RateReserve } from "../../store/rates.ts";
+import { readOpening } from "../../domain/turn.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
-import type { TurnRow } from "../../store/tables/turns.ts";
+import type { TurnChange, TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillNamed, skillOf, startable } from "../channel-runtime.ts";
-import type { ClaimedTurn } from "./rows.ts";
-
-/** One claimed turn with its lease, conversation and attempt. */
-export interface Asking extends Pick<Core, "clock" | "log" | "node" | "timing"> {
-  readonly line: ChannelRuntime;
-  readonly lease: Lease;
-  readonly leaseDeadline: LeaseDeadline;
-  readonly turn: TurnRow;
-  readonly conversation: ConversationRow;
-  /** The platform's conversation is opened as user plus conversation. */
-  readonly isCreated: boolean;
-  readonly rate: RateReserve;
-  readonly attempt: AttemptState;
-}
-
-/** The state of the attempt that the running work has recorded. */
-export interface AttemptState {
-  /** The attempt is committed: the turn is `asking`. */
-  recorded: boolean;
-  /** The turn changed between claim and crossing. The lane is released, and the turn is claimed again in
-   *  its new state. */
-  obsolete: boolean;
-  /** The platform's conversation that the previous call of this work has opened, until it is stored. It is
-   *  stored with the next record or decision. */
-  unbound: string | null;
-  /** Monotonic milliseconds of the crossing with the question; null before it. */
-  askedAt: number | null;
-  /** Set when the claim has recorded the attempt: a connection is reserved for its call. */
-  early: EarlyRecord | null;
-}
-
-/** The record of an attempt in the transaction of its claim. */
-export interface EarlyRecord {
-  /** Resolves when the record is on disk. */
-  durable(): Promise<void>;
-  /** Ends the reservation of the connection. */
-  release(): void;
-}
+import { type EscalationTrigger, heldTrigger } from "../escalation.ts";
+import type { WaitingTurn } from "./rows.ts";
+import type { Asking } from "./stage.ts";
 
 /** Returns the reason why no question may be asked now, or null. Messages are stored until then. A call
  *  needs no VOICE skill, because that skill describes the platform's own telephony. A VOICE skill that
@@ -74,7 +37,7 @@ export function agentProblem(line: Pick<ChannelRuntime, "traits" | "problem" | "
 
 const neverRead = "the agent's settings were never read: the platform has not answered yet";
 
-/** Whether a claimed turn is asked. `drop` and `hold`: its messages are listed with the code. */
+/** Whether a claimed turn is asked. `drop` and `hold`: its messages are listed with the code (`planRefusal`). */
 export type BeforeAsking =
   | { readonly kind: "ask" }
   | { readonly kind: "drop" | "hold"; readonly code: string; readonly reason: string };
@@ -86,10 +49,7 @@ export const isUnasked = ({ state, session, kind }: TurnRow): boolean =>
 
 /** Decides about a claimed turn. It is dropped when its recipient is suppressed, for example by a STOP that arrived while
  *  the turn waited. It is held when it waited longer than `maxAge` without an attempt, as after a long pause of the channel. */
-export function beforeAsking(
-  { turn, suppressed, waited }: Omit<ClaimedTurn, "conversation">,
-  maxAge: number,
-): BeforeAsking {
+export function beforeAsking({ turn, suppressed, waited }: WaitingTurn, maxAge: number): BeforeAsking {
   if (!isUnasked(turn)) return { kind: "ask" };
   if (suppressed !== null) return isSuppressed(suppressed);
   // A turn that an operator released starts anew (it has a reason).
@@ -105,12 +65,30 @@ const isSuppressed = (reason: string) =>
 const tooOld = (age: number, maxAge: number) =>
   ({ kind: "hold", code: tooOldCode, reason: waitedTooLong(age, maxAge) }) as const;
 
-/** Decides about a turn that has waited longer than `maxAge` while its agent is not asked (`unaskedTurns`). */
+/** Decides about a turn that has waited longer than `maxAge` while its agent is not asked (`oldTurns`). */
 export const afterWaiting = (
-  { turn, suppressed, waited }: Omit<ClaimedTurn, "conversation">,
+  { turn, suppressed, waited }: WaitingTurn,
   maxAge: number,
 ): Exclude<BeforeAsking, { kind: "ask" }> =>
   suppressed === null ? tooOld(Math.min(waited, turn.age), maxAge) : isSuppressed(suppressed);
+
+/** The writes about a turn that is not asked. */
+export type RefusalPlan = Pick<AskPlan, "change" | "triggers"> & Required<Pick<AskPlan, "lists">>;
+
+/** Plans the end of a claimed turn that is not asked. Messages that are held open an escalation. */
+export function planRefusal(
+  line: ChannelRuntime,
+  { kind, code, reason }: Exclude<BeforeAsking, { kind: "ask" }>,
+  deps: Pick<Asking, "clock" | "timing">,
+): RefusalPlan {
+  const closes = { open: 0, reason } as const;
+  if (kind === "drop") return { change: { ...closes, state: "dropped" }, lists: { state: "ignored", code, reason } };
+  return {
+    change: { ...closes, state: "failed" },
+    lists: { state: "held", code, reason },
+    triggers: heldTrigger(line, code, reason, deps),
+  };
+}
 
 /** Returns true when the platform's conversation is to be opened as user plus conversation. Calls also use this form when
  *  the agent has no active VOICE skill, because the start call for voice needs that skill. */
@@ -122,12 +100,10 @@ export function opensByCreate(line: ChannelRuntime, { person, platform_id }: Con
   return platform !== "email" && phoneOf(person) === null;
 }
 
+type Start = Pick<Asking, "turn" | "conversation" | "isCreated">;
+
 /** The highest number of API calls that the work can make. Each call counts against the shared rate limit. */
-export function callsOf({
-  turn,
-  conversation,
-  isCreated,
-}: Pick<Asking, "turn" | "conversation" | "isCreated">): number {
+export function callsOf({ turn, conversation, isCreated }: Start): number {
   const isNew = turn.state === "waiting";
   if (conversation.platform_id !== null) return isNew && turn.kind !== "relayed" ? 1 : 2;
   const question = isNew && turn.opening === null ? 1 : 0;
@@ -140,7 +116,7 @@ export const startsWithEffect = ({
   turn: { state, session, kind, opening },
   conversation: { platform_id },
   isCreated,
-}: Pick<Asking, "turn" | "conversation" | "isCreated">): boolean =>
+}: Start): boolean =>
   state === "waiting" &&
   session === null &&
   kind === "question" &&
@@ -165,22 +141,10 @@ export type AskDecision =
   | { readonly kind: "relayed"; readonly id: string }
   /** The platform has confirmed the mode. */
   | { readonly kind: "mode"; readonly mode: "ai" | "manual" }
-  /** The question was certainly not asked: it is asked again after `delay`. `penalty` delays the calls of all nodes. */
-  | {
-      readonly kind: "retry";
-      readonly outcome: AskOutcome;
-      readonly reason: string;
-      readonly delay: number;
-      readonly penalty: number;
-    }
+  /** The question was certainly not asked: it is asked again after `delay`. */
+  | (Postponed & { readonly kind: "retry"; readonly outcome: AskOutcome })
   /** The question may have been asked: it is looked up after `delay`. */
-  | {
-      readonly kind: "unknown";
-      readonly reason: string;
-      readonly delay: number;
-      readonly questionId: string | null;
-      readonly penalty: number;
-    }
+  | (Postponed & { readonly kind: "unknown"; readonly questionId: string | null })
   /** Ends automatic retries. `questionId` is set when the platform certainly has the question. */
   | {
       readonly kind: "failed";
@@ -191,19 +155,20 @@ export type AskDecision =
   /** HTTP 404: the platform no longer has the conversation. */
   | { readonly kind: "gone"; readonly reason: string };
 
+interface Postponed {
+  readonly reason: string;
+  readonly delay: number;
+  /** Delays the calls of all nodes; 0: does not. */
+  readonly penalty: number;
+}
+
 export const handBack: AskDecision = { kind: "hand-back" };
 
 const unknown = (
   reason: string,
   delay: number,
   more: { readonly questionId?: string; readonly penalty?: number } = {},
-): AskDecision => ({
-  kind: "unknown",
-  reason,
-  delay,
-  questionId: more.questionId ?? null,
-  penalty: more.penalty ?? 0,
-});
+): AskDecision => ({ kind: "unknown", reason, delay, questionId: null, penalty: 0, ...more });
 
 const failed = (outcome: AskOutcome, reason: string, questionId: string | null = null): AskDecision => ({
   kind: "failed",
@@ -278,3 +243,154 @@ export function afterPending(
 /** Setting the mode is idempotent: a call of unknown outcome is retried like one that was not executed. */
 export const repeatable = <T>(result: CallResult<T>): CallResult<T> =>
   result.kind === "unknown" ? { kind: "deferred", reason: result.reason } : result;
+
+/** The writes that follow from a decision. A question of a call can become obsolete during its attempt, because a newer
+ *  message arrived or the call ended. Its turn then stays `dropped`, and the members after `penalty` are not written. */
+export interface AskPlan {
+  /** Binds this conversation of the platform. Null: unbinds one that the platform has lost, and resets its poll. */
+  readonly binds?: string | null;
+  /** The attempt that opened the conversation ends as sent. The question that follows it has not recorded its own. */
+  readonly endsOpening?: true;
+  readonly outcome: AskOutcome;
+  /** Nothing was sent and no attempt is recorded. One is added, because backoff and lifetime depend on the count. */
+  readonly isUnsent: boolean;
+  readonly isRetried: boolean;
+  readonly change: TurnChange;
+  /** An obsolete question certainly did not reach the platform: its text is added to the newer question. */
+  readonly returnsText: boolean;
+  /** Delays the calls of all nodes, in milliseconds. */
+  readonly penalty?: number;
+  /** The platform's id of a human's message, so that polling does not take it for an external one. */
+  readonly relayed?: string;
+  readonly mode?: "ai" | "manual";
+  /** May need a human (`EscalationHooks.answered`). */
+  readonly detects?: Answer;
+  /** Polls the platform's conversation after this time, in milliseconds. */
+  readonly poll?: number;
+  /** Lists the messages that get no automatic answer. An operator can release them from there (`inbox`). */
+  readonly lists?: { readonly state: "ignored" | "held" | "failed"; readonly code: string; readonly reason: string };
+  /** Opens an escalation, or adds to it. */
+  readonly triggers?: EscalationTrigger;
+  /** The introduction of an outbound conversation becomes a reply. */
+  readonly introduction?: string;
+  readonly answer?: { readonly text: string; readonly platformId: string | null; readonly rendered: string | null };
+}
+
+const noRoom = "the rate limit of the platform has no room";
+const noAnswer = "the platform took the message and gives no answer now (manual mode?)";
+const lostMark = "the platform had lost the conversation";
+
+type AskedTurn = Pick<Asking, "line" | "turn" | "attempt" | "timing">;
+
+/** Plans the writes of a decision. `now`: the turn as it is now, for a conversation of the platform that was opened or
+ *  found; null when another conversation of this store is bound to it. Returns null when the lane is released without a
+ *  change. */
+export function planWrites(
+  asking: AskedTurn,
+  decision: AskDecision,
+  now: Pick<TurnRow, "age" | "opening"> | null = null,
+): AskPlan | null {
+  const { turn, attempt, timing } = asking;
+  switch (decision.kind) {
+    case "hand-back":
+      // The claim has recorded an attempt that was not made.
+      return attempt.recorded ? end(asking, "deferred", { state: "waiting", open: 1, reason: noRoom }) : null;
+    case "bound": {
+      if (now === null)
+        return planWrites(asking, unknown("the conversation found is another's", timing.ask.adoptedRetry));
+      const binds = decision.platformId;
+      if (now.opening !== null) return { ...planOpened(asking, now.opening), binds };
+      // Keeps the turn's mark. The turn fails when the platform loses the conversation a second time.
+      const reason = turn.reason === lostMark ? lostMark : null;
+      // The turn keeps its former place in the queue: questions of earlier turns run before openings of later ones.
+      return { ...end(asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -now.age }), binds };
+    }
+    case "opened":
+      return planOpened(asking, decision.opening);
+    case "answered":
+      return planAnswered(asking, decision);
+    case "relayed": {
+      const change = { state: "answered", open: 0, questionId: decision.id } as const;
+      // From now on humans may write in the platform's conversation too, so it is polled.
+      const poll = timing.ask.relayedPoll;
+      return { ...end(asking, "sent", change), relayed: decision.id, mode: "manual", poll };
+    }
+    case "mode":
+      return { ...end(asking, "sent", { state: "answered", open: 0 }), mode: decision.mode };
+    case "retry": {
+      const { outcome, reason, delay, penalty } = decision;
+      return { ...end(asking, outcome, { state: "waiting", open: 1, dueInMs: delay, reason }), penalty };
+    }
+    case "unknown": {
+      const { reason, delay, questionId, penalty } = decision;
+      const lookups = turn.state === "waiting" ? 0 : turn.lookups + 1;
+      const change = { state: "unknown", open: 1, dueInMs: delay, reason, lookups, questionId } as const;
+      return { ...end(asking, "unknown", change), penalty };
+    }
+    case "failed":
+      return planFailed(asking, decision.outcome, decision.reason, decision.questionId);
+    case "gone": {
+      if (turn.reason === lostMark) return planFailed(asking, "refused", decision.reason);
+      // Opens another conversation at the platform and asks there, once.
+      return { ...end(asking, "refused", { state: "waiting", open: 1, reason: lostMark }), binds: null };
+    }
+  }
+}
+
+/** Ends the attempt and changes the turn. */
+function end({ turn, attempt }: AskedTurn, outcome: AskOutcome, change: TurnChange): AskPlan {
+  const { unbound, recorded: isRecorded } = attempt;
+  const isUnsent = turn.state === "waiting" && !isRecorded;
+  return {
+    ...(unbound !== null && !isRecorded && { binds: unbound, endsOpening: true }),
+    outcome,
+    isUnsent,
+    isRetried: outcome !== "sent" && (change.state === "waiting" || change.state === "unknown"),
+    change,
+    // An unrecorded turn became obsolete as `waiting`, which has already moved its text.
+    returnsText: change.state === "waiting" && !isUnsent,
+  };
+}
+
+/** The platform's conversation of an outbound conversation is open. Its introduction becomes a reply, unless the
+ *  channel speaks it. */
+function planOpened(asking: AskedTurn, opening: string): AskPlan {
+  const { speak, introduction } = readOpening(opening);
+  const text = introduction ?? skillOf(asking.line)?.introduction ?? "";
+  if (speak && text.trim() === "") return planFailed(asking, "sent", "there is no introduction to begin with");
+  return { ...end(asking, "sent", { state: "answered", open: 0 }), ...(speak && { introduction: text }) };
+}
+
+/** A question without an answer is polled too, because a human may answer on the platform. */
+function planAnswered(asking: AskedTurn, { answer, rendered }: Extract<AskDecision, { kind: "answered" }>): AskPlan {
+  const { line, timing } = asking;
+  const { text, questionId, replyId: platformId } = answer;
+  const isSilent = text === null || text.trim() === "";
+  const state = isSilent ? "silent" : "answered";
+  const hooks = line.escalation();
+  const escalates = (line.settings()?.escalations ?? []).length > 0;
+  return {
+    ...end(asking, "sent", { state, open: 0, questionId, reason: isSilent ? noAnswer : null }),
+    ...(hooks !== null && { poll: escalates ? timing.escalation.pollAfterAnswer : hooks.pollAfter() }),
+    ...(hooks !== null && (escalates || isSilent) && { detects: answer }),
+    ...(isSilent
+      ? { lists: { state: "ignored", code: "silent", reason: noAnswer } }
+      : { answer: { text, platformId, rendered } }),
+  };
+}
+
+function planFailed(asking: AskedTurn, outcome: AskOutcome, reason: string, questionId: string | null = null): AskPlan {
+  const { line, turn } = asking;
+  const { channel, agent, rules } = line;
+  const { id, conversation, kind, question, session, opening, attempts } = turn;
+  // Never blocks the lane for a call or an opening. A call continues with its next question, and an
+  // operator cannot release a turn without a message.
+  const blocks = rules.on_permanent_failure === "block" && session === null && opening === null;
+  const said = kind === "question" && question !== "" ? { said: question } : {};
+  const key = `turn:${id}:${attempts}`;
+  return {
+    ...end(asking, outcome, { state: "failed", open: blocks ? 1 : 0, reason, questionId }),
+    lists: { state: "failed", code: "not-asked", reason },
+    triggers: { channel, agent, conversation, topic: null, key, source: "ours", cause: "turn-failed", reason, ...said },
+  };
+}

@@ -5,16 +5,40 @@
 // the outcome. A question that may have been sent is looked up and never repeated. Crash: before the record of the
 // attempt the turn is `waiting` and is asked again immediately. After it the turn is `asking` with an expired lease,
 // which the next holder treats as `unknown`.
+//
+// A transition checks the lease's token, loads what the decision needs (`conclude`), decides (`planWrites`) and writes.
+// One write has a guard: a question of a call that has become obsolete keeps its state, and what depends on its outcome
+// is not written (`changeUndropped`).
 
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
-import { abandonLane, returnLane } from "../../store/lanes.ts";
+import {
+  abandonLane,
+  guardLease,
+  type Lease,
+  type LeaseDeadline,
+  refreshLane,
+  releaseLane,
+  returnLane,
+} from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
-import type { ChannelRuntimes } from "../channel-runtime.ts";
+import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
+import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
-import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, startsWithEffect, whyNotAsk } from "./decide.ts";
-import { leaseTurns, recordAttempt, refuse, write } from "./rows.ts";
-import { endOldTurns } from "./unasked-rows.ts";
+import {
+  type AskDecision,
+  afterWaiting,
+  beforeAsking,
+  callsOf,
+  handBack,
+  opensByCreate,
+  planRefusal,
+  planWrites,
+  startsWithEffect,
+  whyNotAsk,
+} from "./decide.ts";
+import { leaseTurns, oldTurns, recordAttempt, refuse, write } from "./rows.ts";
 
 export interface AskDeps extends Core {
   readonly lines: () => ChannelRuntimes;
@@ -24,6 +48,43 @@ export interface AskDeps extends Core {
   /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
    *  channels without their own value. */
   readonly absentAfter: number;
+}
+
+/** One claimed turn with its lease, conversation and attempt. */
+export interface Asking extends Pick<Core, "clock" | "log" | "node" | "timing"> {
+  readonly line: ChannelRuntime;
+  readonly lease: Lease;
+  readonly leaseDeadline: LeaseDeadline;
+  readonly turn: TurnRow;
+  readonly conversation: ConversationRow;
+  /** The platform's conversation is opened as user plus conversation. */
+  readonly isCreated: boolean;
+  readonly rate: RateReserve;
+  readonly attempt: AttemptState;
+}
+
+/** The state of the attempt that the running work has recorded. */
+export interface AttemptState {
+  /** The attempt is committed: the turn is `asking`. */
+  recorded: boolean;
+  /** The turn changed between claim and crossing. The lane is released, and the turn is claimed again in
+   *  its new state. */
+  obsolete: boolean;
+  /** The platform's conversation that the previous call of this work has opened, until it is stored. It is
+   *  stored with the next record or decision. */
+  unbound: string | null;
+  /** Monotonic milliseconds of the crossing with the question; null before it. */
+  askedAt: number | null;
+  /** Set when the claim has recorded the attempt: a connection is reserved for its call. */
+  early: EarlyRecord | null;
+}
+
+/** The record of an attempt in the transaction of its claim. */
+interface EarlyRecord {
+  /** Resolves when the record is on disk. */
+  durable(): Promise<void>;
+  /** Ends the reservation of the connection. */
+  release(): void;
 }
 
 /** Old turns that a transaction ends at most while the agent is not asked. */
@@ -66,7 +127,7 @@ export function askStage(deps: AskDeps): Stage {
         }
         const next = beforeAsking(head, line.rules.max_age);
         if (next.kind !== "ask") {
-          await refuse(q, line, head.turn, next, deps);
+          await refuse(q, line, head.turn, planRefusal(line, next, deps));
           await returnLane(q, lease, "in");
           continue;
         }
@@ -74,8 +135,10 @@ export function askStage(deps: AskDeps): Stage {
         const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null, early: null };
         const asking = { ...deps, ...head, line, lease, leaseDeadline: deadline, isCreated, attempt };
         const requests = callsOf(asking);
-        if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking);
-        else if (atOnce - waiting.calls >= requests) await recordEarly(q, asking, deps);
+        // Without room the call waits, and the attempt is recorded after that.
+        const hasRoom = atOnce - waiting.calls >= requests;
+        if (hasRoom && calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking);
+        else if (hasRoom) await recordEarly(q, asking, deps);
         const free = count(q, waiting, requests);
         const begin = () => {
           free();
@@ -87,6 +150,25 @@ export function askStage(deps: AskDeps): Stage {
       return { claimed, room };
     },
   };
+}
+
+/** Holds the customers' questions that have waited longer than `max_age` while the channel's agent is not asked. No
+ *  claim decides about them, so this needs no lease. At most `most`; the next sweep continues. Those of a paused channel
+ *  wait for the end of the pause. */
+export async function endOldTurns(
+  q: Query,
+  line: ChannelRuntime,
+  most: number,
+  deps: Pick<AskDeps, "clock" | "timing" | "node">,
+): Promise<void> {
+  const plans = (await oldTurns(q, line, most, deps.node)).map((found) => ({
+    turn: found.turn,
+    plan: planRefusal(line, afterWaiting(found, line.rules.max_age), deps),
+  }));
+  for (const { turn, plan } of plans) {
+    await refuse(q, line, turn, plan);
+    await refreshLane(q, turn.conversation, "in");
+  }
 }
 
 /** Records the attempt of a claimed turn whose call can begin at once: an idle connection is reserved, and the rate limit
@@ -133,16 +215,17 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
     async work(signal) {
       reports.begin();
       try {
-        const rate = await deps.rate.take(requests, deps.timing.ask.rateWait);
+        // A recorded attempt does not wait: a crash in that time would make its outcome unknown.
+        const rate = await deps.rate.take(requests, asking.attempt.recorded ? 0 : deps.timing.ask.rateWait);
         if (!rate.taken) {
           reports.delay(rate.waitMs);
-          return (q) => write(q, asking, handBack);
+          return (q) => conclude(q, asking, handBack);
         }
         if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
         const decided = await decide(asking, signal, deps);
         const isOpening = conversation.platform_id === null && decided.asking === asking;
         return withFailpoint(
-          (q) => write(q, decided.asking, decided.decision),
+          (q) => conclude(q, decided.asking, decided.decision),
           isOpening ? "open.commit" : "answer.commit",
           fields,
         );
@@ -169,4 +252,17 @@ async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promi
     if (isRepeated) return (isPosted ? calls.findPosted : calls.findAnswer)(asking, platformId, signal, deps);
     return (isPosted ? calls.post : calls.ask)(asking, platformId, signal, deps);
   }
+}
+
+/** Writes what follows from the decision, and releases the lane. Throws LeaseLost, with nothing written. */
+export async function conclude(q: Query, asking: Asking, decision: AskDecision): Promise<void> {
+  const { lease, turn } = asking;
+  await guardLease(q, lease);
+  // Since the lookup another conversation may have been bound to it. In a call the question may have moved to a newer
+  // turn, and this one has become an opening.
+  const isOurs = decision.kind === "bound" && !(decision.adopted && (await isBound(q, decision.platformId)));
+  const now = isOurs ? await readTurn(q, turn.id) : null;
+  const plan = planWrites(asking, decision, now);
+  if (plan === null) await releaseLane(q, lease, "in");
+  else await write(q, asking, plan);
 }

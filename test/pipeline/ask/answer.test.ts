@@ -3,8 +3,8 @@
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../../src/agent/calls.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import type { AskDecision, Asking } from "../../../src/pipeline/ask/decide.ts";
-import { write } from "../../../src/pipeline/ask/rows.ts";
+import type { AskDecision } from "../../../src/pipeline/ask/decide.ts";
+import { type Asking, conclude } from "../../../src/pipeline/ask/stage.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { LeaseLost, leaseDeadline } from "../../../src/store/lanes.ts";
 import { endLeases } from "../../../src/store/leases.ts";
@@ -93,7 +93,7 @@ const after = async (db: Database) => {
 describe("answer", () => {
   it("leaves the reply with the answered turn", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => write(q, asking, answered({ questionId: "q1", replyId: "a1", text: "the answer" })));
+    await db.tx((q) => conclude(q, asking, answered({ questionId: "q1", replyId: "a1", text: "the answer" })));
     expect(await after(db)).toEqual({
       state: "answered",
       outcome: "sent",
@@ -105,13 +105,13 @@ describe("answer", () => {
 
   it.each([null, "", "  \n"])("is silent when the platform answers %o", async (text) => {
     const { db, asking } = await asked();
-    await db.tx((q) => write(q, asking, answered({ questionId: "q1", replyId: null, text })));
+    await db.tx((q) => conclude(q, asking, answered({ questionId: "q1", replyId: null, text })));
     expect(await after(db)).toEqual({ state: "silent", outcome: "sent", due: null, replies: [] });
   });
 
   it("waits for Retry-After, holds the rate limit back, and asks again", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => write(q, asking, retry("deferred", "429", 30_000, 30_000)));
+    await db.tx((q) => conclude(q, asking, retry("deferred", "429", 30_000, 30_000)));
     const found = await after(db);
     expect(found).toMatchObject({ state: "waiting", outcome: "deferred" });
     expect(found.due).toBeGreaterThan(20_000);
@@ -120,11 +120,11 @@ describe("answer", () => {
 
   it("counts lookups from the first one on, and keeps the question's id", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => write(q, asking, unknown("cut", "q1")));
+    await db.tx((q) => conclude(q, asking, unknown("cut", "q1")));
     expect(await after(db)).toMatchObject({ state: "unknown", outcome: "unknown" });
     for (const lookups of [1, 2]) {
       const again = await claim(db);
-      await db.tx((q) => write(q, again, unknown("not there")));
+      await db.tx((q) => conclude(q, again, unknown("not there")));
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({
         lookups,
         question_id: "q1",
@@ -132,7 +132,7 @@ describe("answer", () => {
       });
     }
     const last = await claim(db);
-    await db.tx((q) => write(q, last, retry("refused", "never arrived", 0)));
+    await db.tx((q) => conclude(q, last, retry("refused", "never arrived", 0)));
     expect(await after(db)).toMatchObject({ state: "waiting", outcome: "refused" });
   });
 
@@ -142,7 +142,7 @@ describe("answer", () => {
   ] as const)("fails; on_permanent_failure %s", async (on_permanent_failure, next) => {
     const { db, asking } = await asked(on_permanent_failure);
     await db.tx((q) => turn(q, "t2", "k"));
-    await db.tx((q) => write(q, asking, failed("400")));
+    await db.tx((q) => conclude(q, asking, failed("400")));
     expect(await after(db)).toMatchObject({ state: "failed", outcome: "refused" });
     const [lease] = await db.tx((q) => leaseLanes(q, "in", "c", "n", 60_000, 1));
     expect(lease ? (await db.tx((q) => headTurn(q, lease)))?.id : null).toBe(next);
@@ -150,14 +150,14 @@ describe("answer", () => {
 
   it("opens another conversation when the platform lost it, and gives up when it loses that too", async () => {
     const { db, asking } = await asked();
-    await db.tx((q) => write(q, asking, gone("404")));
+    await db.tx((q) => conclude(q, asking, gone("404")));
     expect((await db.read((q) => readConversation(q, "k"))).platform_id).toBeNull();
     expect(await after(db)).toMatchObject({ state: "waiting", outcome: "refused" });
     const opening = await claim(db);
-    await db.tx((q) => write(q, opening, bound("p2")));
+    await db.tx((q) => conclude(q, opening, bound("p2")));
     expect((await db.read((q) => readConversation(q, "k"))).platform_id).toBe("p2");
     const again = await claim(db);
-    await db.tx((q) => write(q, again, gone("404")));
+    await db.tx((q) => conclude(q, again, gone("404")));
     expect((await after(db)).state).toBe("failed");
   });
 
@@ -166,12 +166,12 @@ describe("answer", () => {
     await db.tx(endLeases);
     const answer = { questionId: "q", replyId: "a", text: "late" };
     const writes = [
-      db.tx((q) => write(q, asking, answered(answer))),
-      db.tx((q) => write(q, asking, bound("p9"))),
-      db.tx((q) => write(q, asking, retry("deferred", "x", 0, 60_000))),
-      db.tx((q) => write(q, asking, unknown("x"))),
-      db.tx((q) => write(q, asking, failed("x"))),
-      db.tx((q) => write(q, asking, gone("x"))),
+      db.tx((q) => conclude(q, asking, answered(answer))),
+      db.tx((q) => conclude(q, asking, bound("p9"))),
+      db.tx((q) => conclude(q, asking, retry("deferred", "x", 0, 60_000))),
+      db.tx((q) => conclude(q, asking, unknown("x"))),
+      db.tx((q) => conclude(q, asking, failed("x"))),
+      db.tx((q) => conclude(q, asking, gone("x"))),
     ];
     for (const write of writes) await expect(write).rejects.toThrow(LeaseLost);
     expect(await after(db)).toMatchObject({ state: "asking", outcome: null, replies: [] });

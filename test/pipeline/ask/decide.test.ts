@@ -11,32 +11,8 @@ import {
   repeatable,
 } from "../../../src/pipeline/ask/decide.ts";
 import type { TurnRow } from "../../../src/store/tables/turns.ts";
+import { turnRow as turn } from "../../support/rows.ts";
 
-const turn = (over: Partial<TurnRow> = {}): TurnRow => ({
-  id: "t",
-  conversation: "k",
-  channel: "c",
-  person: "ada@example.org",
-  seq: 1,
-  kind: "question",
-  state: "waiting",
-  question: "hello",
-  context: null,
-  address: "{}",
-  attempts: 0,
-  lookups: 0,
-  event: 1,
-  trace: "m1",
-  session: null,
-  opening: null,
-  over_ago: null,
-  trying_for: null,
-  age: 0,
-  question_id: null,
-  reason: null,
-  received_at: 0,
-  ...over,
-});
 const sent = { recorded: true, obsolete: false, unbound: null, askedAt: null, early: null };
 const failed = (result: Parameters<typeof afterFailedCall>[1], over: Partial<TurnRow> = {}, attempt = sent) =>
   afterFailedCall({ turn: turn(over), attempt }, result);

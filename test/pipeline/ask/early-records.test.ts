@@ -5,14 +5,22 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { steadyNow } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import { mail, openPipeline, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
+import {
+  callOf,
+  mail,
+  openCallPipeline,
+  openPipeline,
+  type TestPipeline,
+  testClock,
+} from "../../support/pipeline/pipeline.ts";
 
 const attempts = (pipeline: TestPipeline) =>
   pipeline.db.read(async (q) => {
     const rows = await q.all<{ number: number; outcome: string }>(
-      "SELECT number, outcome FROM attempts WHERE kind = 'ask' ORDER BY subject",
+      "SELECT number, outcome FROM attempts WHERE kind = 'ask' ORDER BY subject, number",
     );
     return rows.map(({ number, outcome }) => `${number} ${outcome}`);
   });
@@ -110,6 +118,27 @@ it("records no more attempts than there are idle connections", async () => {
   expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent", "1 sent"]);
 });
 
+it("hands the turn back without a wait when the rate limit has no room after the claim", async () => {
+  const pipeline = await openPipeline({ clock: testClock(true) });
+  await pipeline.arrives(hello);
+  await pipeline.passes(1000);
+  const take = pipeline.rate.take.bind(pipeline.rate);
+  pipeline.rate.take = async (count, maxWaitMs) => {
+    pipeline.rate.take = take;
+    // Another question was answered with 429 meanwhile.
+    await pipeline.db.tx((q) => pipeline.rate.penalise(q, standardTiming.ask.rateWait));
+    return take(count, maxWaitMs);
+  };
+  await pipeline.accepts("c", mail(other("ben")));
+  await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBe(0);
+  expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 deferred"]);
+  await pipeline.passes(10_000, 500);
+  expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 deferred", "2 sent"]);
+  expect(pipeline.platform.count("look")).toBe(0);
+});
+
 it("records at the crossing when the rate limit has no room", async () => {
   const pipeline = await openPipeline({ rate: { interval: 1_000_000, tolerance: 1_000_000 } });
   await pipeline.arrives(hello);
@@ -117,4 +146,22 @@ it("records at the crossing when the rate limit has no room", async () => {
   expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
   await pipeline.passes(10_000);
   expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+});
+
+it("records a question of a call when the rate limit has room, not before", async () => {
+  const clock = testClock(true);
+  const pipeline = await openCallPipeline({ clock, rate: { interval: 1_000_000, tolerance: 1_000_000 } });
+  const call = callOf(pipeline);
+  await call.opens();
+  await pipeline.passes(10_000, 500);
+  for (const text of ["one", "two"]) {
+    await call.says(text);
+    await pipeline.settles();
+  }
+  await call.says("three");
+  await expect.poll(() => clock.sleeping(), { interval: 1 }).toBeGreaterThan(0);
+  expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "answered", "answered", "waiting"]);
+  await pipeline.passes(10_000, 500);
+  expect(pipeline.said.map(({ text }) => text)).toEqual(["answer to one", "answer to two", "answer to three"]);
+  expect(pipeline.platform.count("look")).toBe(0);
 });

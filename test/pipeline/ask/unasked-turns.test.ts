@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { leaseTurns } from "../../../src/pipeline/ask/rows.ts";
-import { endOldTurns } from "../../../src/pipeline/ask/unasked-rows.ts";
+import { endOldTurns } from "../../../src/pipeline/ask/stage.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
 import { suppress } from "../../../src/store/tables/suppressions.ts";

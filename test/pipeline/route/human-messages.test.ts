@@ -179,7 +179,7 @@ describe("an answer is rendered before the transaction that stores it", () => {
   });
 
   it("and composed with what the adapter made of it", async () => {
-    const pipeline = await openTexts(rendering(async (markdown) => ({ html: markdown.length })));
+    const pipeline = await openTexts(rendering((markdown) => async () => ({ html: markdown.length })));
     await pipeline.says("hello");
     expect(pipeline.replies).toMatchObject([{ rendered: { html: pipeline.replies[0]?.text.length } }]);
     const kept = await pipeline.db.read((q) => q.all("SELECT rendered FROM replies"));
@@ -187,8 +187,9 @@ describe("an answer is rendered before the transaction that stores it", () => {
   });
 
   it.each([
-    ["fails", () => Promise.reject(new Error("no"))],
-    ["has nothing", () => Promise.resolve(null)],
+    ["fails", () => () => Promise.reject(new Error("no"))],
+    ["has nothing", () => () => Promise.resolve(null)],
+    ["renders it in compose", () => null],
   ])("and without it when the adapter %s", async (_, prepare) => {
     const pipeline = await openTexts(rendering(prepare));
     await pipeline.says("hello");
