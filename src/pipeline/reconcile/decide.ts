@@ -1,7 +1,7 @@
 // Decisions of stage reconcile and of delivery receipts on loaded rows. Pure: the caller passes the jitter
 // and writes the results.
 
-import type { DeliveryEvent, Finding } from "bridgehead/contract";
+import type { DeliveryEvent, Finding, Json, Outbound } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
 import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retry.ts";
 import { type DraftChange, type DraftRow, unknownOutcome } from "../../store/tables/drafts.ts";
@@ -88,12 +88,34 @@ export interface ReceiptFacts {
   readonly platform: string | null;
 }
 
+/** Returns the recipients in lower case. A draft whose body was removed by the retention, or was stored by another
+ *  adapter, has one recipient. */
+export function recipientsOf(
+  outbound: Outbound | null,
+  { recipient, body }: Pick<DraftRow, "recipient" | "body">,
+): readonly string[] {
+  try {
+    const found = outbound?.recipients?.(JSON.parse(body) as Json) ?? [];
+    return [...new Set([recipient, ...found.map((one) => one.toLowerCase())])];
+  } catch {
+    return [recipient];
+  }
+}
+
+/** True for a report that the recipient has opted out at the provider. */
+export const reportsOptOut = ({ state, code }: DeliveryEvent, certain: boolean): boolean =>
+  certain && state === "failed" && code === optedOut;
+
+/** True for a draft that was tried on this channel and is not known to have been sent. A reply to it proves that it was. */
+export const isEndedByReply = (draft: Pick<DraftRow, "channel" | "state" | "attempts">, channel: string): boolean =>
+  draft.channel === channel && draft.attempts > 0 && draft.state !== "sent" && draft.state !== "delivered";
+
 const nextStates = { failed: "failed", accepted: "sent", delivered: "delivered", read: "delivered" } as const;
 
 /** The writes that follow from a delivery receipt. */
 export interface ReceiptEffect {
   /** The address that opted out, or that counts a hard bounce. */
-  readonly suppress?: { readonly address: string; readonly by: "opt-out" | "strike" };
+  readonly suppress?: { readonly address: string; readonly by: "opt-out" | "strike"; readonly reason: string };
   readonly change?: DraftChange;
   /** The draft's outcome was open and is known now: its attempt ends with this outcome. */
   readonly ends?: "sent" | "refused";
@@ -147,10 +169,12 @@ function suppressionBy(
   { address, ours }: Recipient,
   event: DeliveryEvent,
 ): Pick<ReceiptEffect, "suppress"> {
-  if (event.code === optedOut) return { suppress: { address, by: "opt-out" } };
+  const { detail } = event;
+  if (event.code === optedOut) return { suppress: { address, by: "opt-out", reason: detail ?? optedOut } };
   const repeated = draft.state === "failed" && address === draft.recipient;
   // Every recipient of the reply knows its Message-ID: a forged bounce must not suppress a third address.
-  return event.permanent && ours && !repeated ? { suppress: { address, by: "strike" } } : {};
+  if (!event.permanent || !ours || repeated) return {};
+  return { suppress: { address, by: "strike", reason: detail ?? "hard bounce" } };
 }
 
 interface Recipient {

@@ -1,8 +1,12 @@
 // Statements of stage reconcile and of the delivery receipts.
 
+import type { DeliveryEvent } from "bridgehead/contract";
 import type { Query } from "../../store/driver.ts";
+import { lockLane } from "../../store/lanes.ts";
+import { readConversation } from "../../store/tables/conversations.ts";
 import { type DraftRow, draftColumns, readDraft } from "../../store/tables/drafts.ts";
-import { notSent } from "./decide.ts";
+import type { ChannelRuntime } from "../channel-runtime.ts";
+import { notSent, type ReceiptFacts, recipientsOf, reportsOptOut } from "./decide.ts";
 
 /** The newest attempt of a draft. */
 export interface LastAttempt {
@@ -60,4 +64,55 @@ export async function isSending(q: Query, channel: string): Promise<boolean> {
     (await q.one("SELECT 1 FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1 LIMIT 1", channel)) !==
     undefined
   );
+}
+
+/** The draft that a delivery receipt is about. */
+interface Match extends Pick<ReceiptFacts, "certain"> {
+  readonly draft: DraftRow;
+}
+
+/** At most this many addresses of a report without our ids are looked up. */
+const mentionLimit = 5;
+
+/** Finds the draft by its key, by an id that it was sent under, or by its recipient; null when there is none. */
+export async function findDraft(
+  q: Query,
+  channel: string,
+  { about }: DeliveryEvent,
+  bounceMs: number,
+): Promise<Match | null> {
+  const { key, sent = [], recipient, mentioned = [] } = about;
+  if (key) {
+    const draft = await readDraft(q, key);
+    if (draft?.channel === channel) return { draft, certain: true };
+  }
+  for (const id of sent) {
+    const draft = await draftBySent(q, channel, id);
+    if (draft) return { draft, certain: true };
+  }
+  for (const address of [...(recipient ? [recipient] : []), ...mentioned].slice(0, mentionLimit)) {
+    const draft = await draftByRecipient(q, channel, address, bounceMs);
+    if (draft) return { draft, certain: false };
+  }
+  return null;
+}
+
+export interface LoadedReceipt extends Match, ReceiptFacts {
+  readonly draft: DraftRow;
+  /** Our address in the conversation, null for the channel's default. Loaded for an opt-out alone. */
+  readonly via: string | null;
+}
+
+/** Locks the draft's lane, and loads what decides about the receipt. A send worker may be about to write its outcome; the
+ *  lock orders the two transactions. */
+export async function lockDraft(
+  q: Query,
+  { outbound, traits: { platform } }: ChannelRuntime,
+  { draft: found, certain }: Match,
+  event: DeliveryEvent,
+): Promise<LoadedReceipt> {
+  await lockLane(q, found.conversation, "out");
+  const draft = (await readDraft(q, found.id)) ?? found;
+  const { via } = reportsOptOut(event, certain) ? await readConversation(q, draft.conversation) : { via: null };
+  return { draft, certain, via, recipients: recipientsOf(outbound, draft), platform };
 }

@@ -1,26 +1,15 @@
 // Stage route: the decisions about messages, as pure functions on loaded facts. unasked/decide.ts has those about messages
 // that are not asked.
 
-import {
-  type Cap,
-  capped,
-  clockAhead,
-  loopCode,
-  type Rules,
-  refuse,
-  suppressedCode,
-  tooOldCode,
-} from "../../domain/guards.ts";
+import { capped, clockAhead, loopCode, type Rules, refuse, suppressedCode, tooOldCode } from "../../domain/guards.ts";
 import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
 import { joinTraces, traceOf } from "../../ops/hops.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
-import type { PauseCode } from "../../store/tables/pauses.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
-import type { EscalationTrigger } from "../escalation.ts";
 import type { CapUse, Context, Extension, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
-import { aboutChannel, addUnasked, waitsOf } from "./unasked/decide.ts";
+import { addUnasked, waitsOf } from "./unasked/decide.ts";
 
 /** Creates the message of an event that was read from `row`. */
 export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
@@ -71,6 +60,12 @@ export const isReply = ({ event, cites: { answers, tokens } }: Incoming): boolea
 export const dependsOn = (message: Incoming, earlier: ReadonlySet<string>): boolean =>
   earlier.has(personOf(message)) || earlier.has(replyTo(message));
 
+/** Returns the messages up to the first one of a responder, which may change other conversations, so it is alone. */
+export function strangers(messages: readonly Incoming[], facts: ReadonlyMap<Incoming, Facts>): readonly Incoming[] {
+  const end = messages.findIndex((message) => facts.get(message)?.responder);
+  return end < 0 ? messages : messages.slice(0, Math.max(1, end));
+}
+
 /** True for events that the channel's caps apply to. Delivery receipts, exempt events and events released
  *  by an operator do not wait. */
 export const isUnderCap = ({ kind, code }: EventRow): boolean =>
@@ -93,6 +88,11 @@ export function decideFirst(message: Incoming, facts: Facts, rules: Rules): Rout
     ? { kind: "finish", state: "ignored", code: refusal.code, reason: refusal.reason }
     : { kind: "finish", state: "held", code: answeredBefore, reason: event.handledBefore.reason };
 }
+
+/** True for a message that may be a responder's reply. Escalations handle it before the guards: they record the replies
+ *  of machines themselves. */
+export const mayBeResponders = (message: Incoming, facts: Facts, rules: Rules): boolean =>
+  (isReply(message) || facts.responder) && decideFirst(message, facts, rules) === null;
 
 /** Applies the guards. Returns null for a message that is asked, unless a cap prevents it. */
 export function decideGuards(
@@ -324,43 +324,6 @@ function remember(
   for (const address of partiesOf(message)) if (address !== sender) participants.push({ conversation, address });
   if (traits.conversations === "person") return;
   for (const externalId of citableIds(message)) citations.push({ channel, externalId, conversation, draft: null });
-}
-
-/** The counts of one run that `pause_on` limits, for each of its caps. */
-export interface LimitCounts {
-  readonly loops: readonly { readonly cap: Cap; readonly count: number }[];
-  readonly replies: readonly { readonly cap: Cap; readonly count: number }[];
-}
-
-/** An automatic pause of a channel. Only an operator ends it; earlier messages do not count again then. */
-export interface LimitPause {
-  readonly code: PauseCode;
-  readonly reason: string;
-  /** The last message that counted. */
-  readonly event: number | null;
-  readonly trigger: EscalationTrigger;
-}
-
-/** Returns the pause of the channel when the messages of this run exceed one of its `pause_on` limits, else null. */
-export function pauseAt({ line, now }: Context, run: Run, { loops, replies }: LimitCounts): LimitPause | null {
-  const isOver = ({ cap, count }: LimitCounts["loops"][number]) => count > cap.max;
-  const loop = loops.find(isOver);
-  const over = loop ?? replies.find(isOver);
-  if (over === undefined) return null;
-  const { channel } = line;
-  const { max, per } = over.cap;
-  const what = loop
-    ? `messages of more than ${max} senders were refused as loops or held by a cap`
-    : `more than ${max} messages were to be answered`;
-  const reason = `${what} within ${Math.round(per / 60_000)} min`;
-  const event = run.loop?.id ?? null;
-  const last = event === null ? "" : `; the last one: bridgehead inbox show ${event}`;
-  const trigger = aboutChannel(line, {
-    key: `pause:${channel}:${now}`,
-    reason: `the channel is paused: ${reason}${last}. Nothing is answered until: bridgehead resume ${channel}`,
-    news: true,
-  });
-  return { code: loop ? "loops" : "replies", reason, event, trigger };
 }
 
 export const noWrites = (): Writes => ({

@@ -12,7 +12,7 @@ import {
   noteOwnAddress,
   takesPart,
 } from "../../store/tables/conversations.ts";
-import { loopingSenders, recordOutcomes } from "../../store/tables/events.ts";
+import { recordOutcomes } from "../../store/tables/events.ts";
 import {
   allOwn,
   appliesTo,
@@ -23,10 +23,10 @@ import {
   hashPrefix,
   restoreSuppression,
 } from "../../store/tables/suppressions.ts";
-import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
+import { appendTurn, insertTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
-import { isCallQuestion, type LimitCounts, personOf, replyTo } from "./decide.ts";
-import type { CapUse, Extension, Facts, Incoming, JoinableRow, Run, Writes } from "./facts.ts";
+import { isCallQuestion, personOf, replyTo } from "./decide.ts";
+import type { Extension, Facts, Incoming, JoinableRow, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
@@ -93,6 +93,16 @@ const columns = (key: string, value = noText, extra = noText, number = noNumber,
   `${key} AS key, ${value} AS value, ${extra} AS extra, ${number} AS number, ${place} AS place`;
 
 const keyOf = (key: string | number): string => String(key).replaceAll("\0", "").toWellFormed();
+
+/** Returns the loaded facts of that kind about that key. */
+type Find = (kind: string, key: string | number) => readonly Fact[];
+
+function finderOf(facts: readonly Fact[]): Find {
+  const index = Map.groupBy(facts, ({ kind, key }) => `${kind} ${key}`);
+  return (kind, key) => index.get(`${kind} ${keyOf(key)}`) ?? [];
+}
+
+const valueOf = (all: Find, kind: string, key: string): string | null => all(kind, key)[0]?.value ?? null;
 
 /** Conditions on the turns of a scope; each turn satisfies at most one. The CAST keeps SQLite, which has no statistics in
  *  a new store, from reading all recent turns of the channel instead of those of the conversation. */
@@ -191,11 +201,11 @@ export async function loadFacts(
       "CROSS JOIN sessions WHERE sessions.channel = $1 AND sessions.id = given.value",
     ],
   );
-  for (const message of messages) addReferences(parts, message, perPerson);
+  if (!perPerson) for (const message of messages) addReferences(parts, [message]);
   const loaded = await parts.load(q);
-  const index = Map.groupBy(loaded, ({ kind, key }) => `${kind} ${key}`);
+  const all = finderOf(loaded);
   const erased = loaded.filter(({ kind }) => kind === "hashed");
-  return new Map(messages.map((message) => [message, factsOf(line, message, index, erased)]));
+  return new Map(messages.map((message) => [message, factsOf(line, message, all, erased)]));
 }
 
 /** Returns the suppression of an erased person with that address, or null. */
@@ -220,12 +230,14 @@ function suppressedBy(
   return isErased ? erasedReason : (stored.find(applies)?.value ?? null);
 }
 
-/** Adds the look-up of the conversations that the message references. Only conversations in which the sender
+/** Adds the look-up of the conversations that messages of one sender reference. Only conversations in which the sender
  *  takes part count: unrelated senders that reference the same id have conversations of their own with it. */
-function addReferences(parts: Parts, { event, cites }: Incoming, perPerson: boolean): void {
-  const { answers, tokens } = cites;
-  if (perPerson || answers.length + tokens.length === 0) return;
-  const sender = parts.param(event.from.address.toLowerCase());
+function addReferences(parts: Parts, messages: readonly Incoming[]): void {
+  const [first] = messages;
+  const answers = messages.flatMap(({ cites }) => cites.answers);
+  const tokens = messages.flatMap(({ cites }) => cites.tokens);
+  if (first === undefined || answers.length + tokens.length === 0) return;
+  const sender = parts.param(personOf(first));
   const newest =
     () => `(SELECT citations.conversation FROM citations WHERE citations.channel = $1 AND external_id = given.value
      AND ${takesPart("citations.conversation", sender)} ORDER BY citations.conversation DESC LIMIT 1)`;
@@ -236,29 +248,42 @@ function addReferences(parts: Parts, { event, cites }: Incoming, perPerson: bool
   ]);
 }
 
-function factsOf(
-  line: ChannelRuntime,
-  message: Incoming,
-  index: ReadonlyMap<string, readonly Fact[]>,
-  erased: readonly Fact[],
-): Facts {
-  const { event, row, cites } = message;
+/** Returns the conversation that the message references, or null. Ids come before tokens. */
+function referenced({ cites: { answers, tokens } }: Incoming, all: Find): string | null {
+  const ids = answers.map((id) => valueOf(all, "cited", id));
+  return [...ids, ...tokens.map((token) => valueOf(all, "token", token))].find((id) => id !== null) ?? null;
+}
+
+/** Loads the conversations that the messages of a channel of threads reference, in one statement for each sender. */
+export async function loadReferenced(
+  q: Query,
+  channel: string,
+  messages: readonly Incoming[],
+): Promise<ReadonlyMap<Incoming, string | null>> {
+  const found = new Map<Incoming, string | null>();
+  for (const own of Map.groupBy(messages, personOf).values()) {
+    const parts = new Parts(channel);
+    addReferences(parts, own);
+    const all = finderOf(await parts.load(q));
+    for (const message of own) found.set(message, referenced(message, all));
+  }
+  return found;
+}
+
+function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: readonly Fact[]): Facts {
+  const { event, row } = message;
   const caps = line.rules.caps.sender;
-  const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
-  const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
   const [person, answered] = [personOf(message), replyTo(message)];
-  const { answers, tokens } = cites;
   const own = all("conversation", person);
   const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
-  const named = [...answers.map((id) => valueOf("cited", id)), ...tokens.map((token) => valueOf("token", token))];
-  const opened = via === null && event.via !== undefined ? valueOf("opened", person) : null;
+  const opened = via === null && event.via !== undefined ? valueOf(all, "opened", person) : null;
   const to = event.to[0]?.address;
   const restored = erasedSuppression(line.channel, answered, erased);
   return {
     suppressed: suppressedBy(line, message, restored, { erased, stored: all("suppressed", answered) }),
     responder: all("responder", person).length > 0,
-    conversation: via ?? opened ?? named.find((id) => id !== null) ?? null,
-    session: "session" in event.thread ? valueOf("session", event.thread.session) : null,
+    conversation: via ?? opened ?? referenced(message, all),
+    session: "session" in event.thread ? valueOf(all, "session", event.thread.session) : null,
     binds: opened === null ? null : (event.via ?? null),
     ownAddress: to !== undefined && all("own", to).length > 0 ? to : null,
     restored,
@@ -280,26 +305,6 @@ const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: 
 
 /** A loop through many senders can have one Reply-To, and one through a single sender many of them: each is counted. */
 const ofReplyTo = (counted: Counted): Counted => ({ ...counted, isReplyTo: true });
-
-/** Returns the use of the channel's caps. */
-export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
-  const uses: CapUse[] = [];
-  for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
-  return uses;
-}
-
-/** Loads the counts that `pause_on` limits, as far as this run has changed them. */
-export async function loadLimits(q: Query, { channel, rules }: ChannelRuntime, run: Run): Promise<LimitCounts> {
-  const loops: LimitCounts["loops"][number][] = [];
-  const replies: LimitCounts["replies"][number][] = [];
-  if (run.loop !== null)
-    for (const cap of rules.pause_on?.loops ?? [])
-      loops.push({ cap, count: await loopingSenders(q, channel, cap.per) });
-  if (run.turns > 0)
-    for (const cap of rules.pause_on?.replies ?? [])
-      replies.push({ cap, count: (await capUse(q, channel, cap.per, true)).total });
-  return { loops, replies };
-}
 
 /** Loads what is needed to ask messages in known conversations: the counts of their caps, and the last turn
  *  for debouncing, with its lane locked. */

@@ -26,23 +26,23 @@ import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import {
   addNoted,
   decideAll,
-  decideFirst,
   dependsOn,
   guard,
   hasRoom,
   isReply,
   isUnderCap,
+  mayBeResponders,
   messageOf,
   needsUnasked,
   newRun,
   noWrites,
   partiesOf,
-  pauseAt,
+  strangers,
 } from "./decide.ts";
 import type { Context, Facts, Incoming, Run } from "./facts.ts";
-import { loadConversations, loadFacts, loadLimits, loadUses, write } from "./rows.ts";
-import { addWaits } from "./unasked/decide.ts";
-import { loadUnasked, writeLimitPause } from "./unasked/rows.ts";
+import { loadConversations, loadFacts, loadReferenced, write } from "./rows.ts";
+import { addWaits, pauseAt } from "./unasked/decide.ts";
+import { loadLimits, loadUnasked, loadUses, writeLimitPause } from "./unasked/rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;
@@ -187,29 +187,27 @@ async function routeFairly(q: Query, pass: Pass, rows: readonly EventRow[]): Pro
   }
 }
 
-/** Returns the first queued message of the same conversation, which may be the message itself. Also returns one whose
- *  conversation cannot be looked up, so that it fails alone. */
+/** Returns the first queued message of the same conversation, which may be the message itself. When the conversations
+ *  cannot be looked up, returns the first one that may belong to it, so that it fails alone. */
 async function eldest(q: Query, pass: Pass, message: Incoming, done: ReadonlySet<number>): Promise<Incoming> {
   const { line } = pass;
-  if (!isUnderCap(message.row)) return message;
-  if (line.traits.conversations === "person") return message;
-  const conversation = await conversationOf(q, pass, message);
+  if (!isUnderCap(message.row) || line.traits.conversations === "person") return message;
+  const conversation = (await citedBy(q, pass, [message]))?.get(message);
   if (!conversation) return message;
-  for (const row of await elderEvents(q, line.channel, message.row.id, conversation)) {
-    const elder = done.has(row.id) ? null : parsed(row);
-    if (elder === null) continue;
-    const own = await conversationOf(q, pass, elder);
-    if (own === undefined || own === conversation) return elder;
-  }
-  return message;
+  const rows = await elderEvents(q, line.channel, message.row.id, conversation);
+  const elders = rows.flatMap((row) => (done.has(row.id) ? [] : (parsed(row) ?? [])));
+  if (elders.length === 0) return message;
+  const own = await citedBy(q, pass, elders);
+  return elders.find((elder) => own === null || own.get(elder) === conversation) ?? message;
 }
 
-/** Returns the conversation of the message; null when it opens one, undefined when that cannot be looked up. */
-async function conversationOf(q: Query, pass: Pass, message: Incoming): Promise<string | null | undefined> {
-  let found: string | null | undefined;
+/** The conversations of messages; null when they cannot be looked up. */
+type Cited = Awaited<ReturnType<typeof loadReferenced>> | null;
+
+async function citedBy(q: Query, pass: Pass, messages: readonly Incoming[]): Promise<Cited> {
+  let found = null as Cited;
   await attempt(q, pass, async () => {
-    const facts = await loadFacts(q, pass.line, [message], pass.timing.route.ownAddress);
-    found = facts.get(message)?.conversation ?? null;
+    found = await loadReferenced(q, pass.line.channel, messages);
   });
   return found;
 }
@@ -283,7 +281,18 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
-  if (first && (await isResponders(q, pass, first, facts.get(first) as Facts))) return 1;
+  const known = first && facts.get(first);
+  if (
+    first &&
+    known &&
+    mayBeResponders(first, known, line.rules) &&
+    (await line.escalation()?.routeReply(q, line, first.row, first.event))
+  ) {
+    const writes = noWrites();
+    addNoted(writes, known);
+    await write(q, pass, writes);
+    return 1;
+  }
   const group = strangers(messages, facts);
   const guarded = new Map(group.map((message) => [message, guard(message, facts.get(message) as Facts, line)]));
   const asked = group.filter((message) => guarded.get(message) === null);
@@ -300,22 +309,4 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   for (const { message, conversation } of writes.forHumans)
     await pass.sessions.openForHumans(q, line, message.row, message.event, conversation);
   return group.length;
-}
-
-/** Returns the messages up to the first one of a responder, which may change other conversations, so it is alone. */
-function strangers(messages: readonly Incoming[], facts: ReadonlyMap<Incoming, Facts>): readonly Incoming[] {
-  const end = messages.findIndex((message) => facts.get(message)?.responder);
-  return end < 0 ? messages : messages.slice(0, Math.max(1, end));
-}
-
-/** Passes a message that may be the reply of a responder to the escalations. Returns true when it is one. */
-async function isResponders(q: Query, pass: Pass, message: Incoming, facts: Facts): Promise<boolean> {
-  const { line } = pass;
-  if (!isReply(message) && !facts.responder) return false;
-  if (decideFirst(message, facts, line.rules) !== null) return false;
-  if (!(await line.escalation()?.routeReply(q, line, message.row, message.event))) return false;
-  const writes = noWrites();
-  addNoted(writes, facts);
-  await write(q, pass, writes);
-  return true;
 }

@@ -1,11 +1,12 @@
 // Decisions of stage send on loaded rows. Pure: the caller passes the jitter and writes the results.
 
-import type { DeferralCause, SendOutcome } from "bridgehead/contract";
+import type { DeferralCause, ExternalId, SendOutcome } from "bridgehead/contract";
 import { optedOut, suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { lookDelay, type Pace, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
+import type { Admission } from "../live-sessions.ts";
 import type { HeadRow } from "./rows.ts";
 
 type Jitter = (ms: number) => number;
@@ -17,43 +18,64 @@ export type NextStep =
   | { readonly kind: "wait" }
   /** The call of the draft does not admit it: see `Admission.change`. */
   | { readonly kind: "unspoken"; readonly change: DraftChange }
-  | { readonly kind: "drop"; readonly code: string; readonly reason: string }
-  /** It stays with an operator. */
-  | { readonly kind: "hold"; readonly code: string; readonly reason: string };
+  /** It is not sent. `hold`: it stays with an operator. `notifies`: responders are notified of this draft, or once of all
+   *  that the channel holds for the same reason. */
+  | {
+      readonly kind: "drop" | "hold";
+      readonly code: string;
+      readonly reason: string;
+      readonly notifies: "draft" | "channel" | null;
+    };
+
+/** What decides about the head of a lane besides its row. */
+export interface HeadFacts {
+  /** Null for a draft that is in no call, or not due. */
+  readonly admission: Admission | null;
+  readonly superseded: boolean;
+  /** A human wrote the reply. Loaded for what shadow mode holds. */
+  readonly byHuman: boolean;
+}
 
 /** Code and reason of a draft that is held because its channel is in shadow mode. */
 export const shadowCode = "shadow";
 export const shadowReason = "the channel is in shadow mode: an operator decides";
 
+/** Returns whether shadow mode and the age limit apply to the draft. */
+export const isHoldable = (head: Pick<HeadRow, "internal" | "released" | "session">): boolean =>
+  head.internal === 0 && head.released === 0 && head.session === null;
+
 /** Decides about the head of a leased lane. The check for a suppression runs when the draft is due, so a
- *  reply in its delay is dropped when its address is suppressed before it is due. `unspoken`: see `Admission.change`. */
+ *  reply in its delay is dropped when its address is suppressed before it is due. */
 export function nextStep(
   head: Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> &
     Pick<HeadRow, "attempts" | "internal" | "released" | "session">,
-  superseded: boolean,
+  { admission, superseded, byHuman }: HeadFacts,
   rules: Pick<ChannelRules, "mode" | "max_age">,
-  unspoken: DraftChange | null = null,
 ): NextStep {
-  if (unspoken !== null) return { kind: "unspoken", change: unspoken };
+  const change = admission?.change ?? null;
+  if (change !== null) return { kind: "unspoken", change };
   if (head.state === "held" || head.state === "failed") return { kind: "wait" };
   if (head.state !== "queued") return { kind: "start" };
   // The lane was due for a previous draft, which was just dropped.
   if (head.due_in > 0) return { kind: "wait" };
   if (head.suppressed !== null && head.forced !== 1)
-    return { kind: "drop", code: suppressedCode, reason: `suppressed: ${head.suppressed}` };
-  if (superseded) return { kind: "drop", code: "superseded", reason: "the customer wrote again before it was due" };
-  if (head.internal === 1 || head.released === 1 || head.session !== null) return { kind: "start" };
-  if (rules.mode === "shadow") return { kind: "hold", code: shadowCode, reason: shadowReason };
-  if (head.attempts === 0 && -head.due_in > rules.max_age)
-    return { kind: "hold", code: tooOldCode, reason: waitedTooLong(-head.due_in, rules.max_age) };
-  return { kind: "start" };
+    return { kind: "drop", code: suppressedCode, reason: `suppressed: ${head.suppressed}`, notifies: "draft" };
+  const reason = "the customer wrote again before it was due";
+  if (superseded) return { kind: "drop", code: "superseded", reason, notifies: "draft" };
+  if (!isHoldable(head)) return { kind: "start" };
+  if (rules.mode === "shadow")
+    return { kind: "hold", code: shadowCode, reason: shadowReason, notifies: byHuman ? "draft" : null };
+  if (head.attempts > 0 || -head.due_in <= rules.max_age) return { kind: "start" };
+  return { kind: "hold", code: tooOldCode, reason: waitedTooLong(-head.due_in, rules.max_age), notifies: "channel" };
 }
 
 /** The result of an attempt for the draft and for its recipient's address. */
 export interface Ending {
   readonly change: DraftChange;
   /** `opt-out` suppresses the address, `strike` counts a hard bounce. */
-  readonly address?: "opt-out" | "strike";
+  readonly suppress?: { readonly by: "opt-out" | "strike"; readonly reason: string };
+  /** The ids that later messages may refer to. Default: none; no message refers to a spoken reply. */
+  readonly ids?: readonly ExternalId[];
 }
 
 /** Returns the outcome with the delay that the provider asks for, at least `shortestMs`. */
@@ -74,7 +96,7 @@ export function endingOf(
   const open = rules.on_permanent_failure === "block" ? 1 : 0;
   switch (outcome.kind) {
     case "sent":
-      return { change: { state: "sent", open: 0, externalId: outcome.id } };
+      return { change: { state: "sent", open: 0, externalId: outcome.id }, ids: [outcome.id, ...(outcome.also ?? [])] };
     case "refused": {
       const reason = `${outcome.code}: ${outcome.reason}`;
       if (outcome.code === optedOut) {
@@ -82,10 +104,12 @@ export function endingOf(
         // is dropped without an error.
         const state = draft.forced === 1 ? "dropped" : "failed";
         const { code } = outcome;
-        return { change: { state, open: state === "failed" ? open : 0, code, reason }, address: "opt-out" };
+        const change = { state, open: state === "failed" ? open : 0, code, reason } as const;
+        return { change, suppress: { by: "opt-out", reason: outcome.reason } };
       }
       const change = { state: "failed", open, code: outcome.code, reason } as const;
-      return outcome.scope === "recipient" ? { change, address: "strike" } : { change };
+      if (outcome.scope !== "recipient") return { change };
+      return { change, suppress: { by: "strike", reason: outcome.reason } };
     }
     case "deferred": {
       const { reason, scope, retryAfterMs } = outcome;

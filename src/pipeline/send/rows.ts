@@ -115,10 +115,10 @@ export async function recordAnyway(
 }
 
 export interface Gate {
-  /** Senders that are paused or whose send rate limit has no room, excluded when lanes are leased. */
-  readonly closed: ClosedLanes;
-  /** Number of lanes to lease at once: it admits no more drafts of one sender before it closes that sender. */
-  readonly atOnce: number;
+  /** Returns the senders that are paused or whose send rate limit has no room, excluded when lanes are leased. */
+  closed(): ClosedLanes;
+  /** Returns the number of lanes to lease at once: it admits no more drafts of one sender before it closes that sender. */
+  atOnce(): number;
   /** Returns whether a draft of that sender may be attempted. Takes it from the send rate limit and
    *  makes it the probe of a pause. */
   admits(draft: DraftRow, sender: string): Promise<boolean>;
@@ -164,10 +164,11 @@ export class Pauses {
     const { rate } = line.rules;
     const limit = rate && sendRate(rate.messages, rate.per, this.#timing.rate);
     return {
-      get closed() {
-        return { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) };
-      },
-      get atOnce() {
+      closed: () => ({
+        all: closed.has(wholeChannel),
+        senders: [...closed].filter((key) => key !== wholeChannel),
+      }),
+      atOnce: () => {
         if (pauses.size > 0) return 1;
         return limit === undefined ? Infinity : burstOf(limit);
       },

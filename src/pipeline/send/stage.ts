@@ -22,7 +22,7 @@ import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../ch
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import { type Ending, endingOf, type NextStep, nextStep, retriedLater, shadowCode } from "./decide.ts";
+import { type Ending, endingOf, type HeadFacts, isHoldable, type NextStep, nextStep, retriedLater } from "./decide.ts";
 import {
   type Gate,
   type HeadRow,
@@ -94,8 +94,8 @@ export function sendStage(deps: SendDeps): Stage {
 /** Leases lanes, at most as many at once as the gate can admit: a lane of a sender without room would have to be returned. */
 async function* leaseAdmitted(q: Query, gate: Gate, claim: Omit<Parameters<typeof leaseDrafts>[1], "closed">) {
   for (let left = claim.limit; left > 0; ) {
-    const limit = Math.min(left, gate.atOnce);
-    const leased = await leaseDrafts(q, { ...claim, limit, closed: gate.closed });
+    const limit = Math.min(left, gate.atOnce());
+    const leased = await leaseDrafts(q, { ...claim, limit, closed: gate.closed() });
     yield* leased;
     if (leased.length < limit) return;
     left -= limit;
@@ -130,10 +130,10 @@ async function nextDraft(
   deps: SendDeps,
 ): Promise<Next> {
   for (let head = first; head !== null; head = await headDraft(q, lease)) {
-    const { admission, superseded } = await loadNext(q, line, head, deps);
-    const next = nextStep(head, superseded, line.rules, admission?.change);
+    const facts = await loadNext(q, line, head, deps);
+    const next = nextStep(head, facts, line.rules);
     if (next.kind === "start")
-      return { draft: head, waitsForDisk: admission?.waitsForDisk === true && endsWithPower(deps.db) };
+      return { draft: head, waitsForDisk: facts.admission?.waitsForDisk === true && endsWithPower(deps.db) };
     if (next.kind === "wait") return none;
     if (next.kind !== "unspoken") await refuse(q, line, head, next, deps);
     else if (await leaveUnspoken(q, head, next.change)) return none;
@@ -141,13 +141,17 @@ async function nextDraft(
   return none;
 }
 
-/** Loads what decides about the head of a lane. `admission`: null for a draft that is in no call, or not due. */
-async function loadNext(q: Query, line: ChannelRuntime, head: HeadRow, { sessions }: SendDeps) {
-  const { session, state, due_in, attempts } = head;
-  const isQueued = state === "queued";
-  const admission = session !== null && (!isQueued || due_in <= 0) ? await sessions.admission(q, head, session) : null;
-  const isNew = isQueued && attempts === 0 && line.rules.on_new_message === "drop";
-  return { admission, superseded: isNew && (await isSuperseded(q, head)) };
+/** Loads what decides about the head of a lane. */
+async function loadNext(q: Query, line: ChannelRuntime, head: HeadRow, { sessions }: SendDeps): Promise<HeadFacts> {
+  const { session, attempts } = head;
+  const { mode, on_new_message } = line.rules;
+  const isQueued = head.state === "queued";
+  const isDue = isQueued && head.due_in <= 0;
+  const admission = session !== null && (isDue || !isQueued) ? await sessions.admission(q, head, session) : null;
+  const isNew = isDue && attempts === 0 && on_new_message === "drop";
+  const superseded = isNew && (await isSuperseded(q, head));
+  const byHuman = isDue && mode === "shadow" && isHoldable(head) && (await isHumans(q, head));
+  return { admission, superseded, byHuman };
 }
 
 /** Writes that a draft is not spoken now. Returns true when it stays the head of its lane. */
@@ -163,16 +167,15 @@ async function refuse(
   q: Query,
   line: ChannelRuntime,
   draft: HeadRow,
-  { kind, code, reason }: Extract<NextStep, { kind: "hold" | "drop" }>,
+  { kind, code, reason, notifies }: Extract<NextStep, { kind: "hold" | "drop" }>,
   deps: SendDeps,
 ): Promise<void> {
   const state = kind === "hold" ? "held" : "dropped";
-  reportDraft(q, draft, kind === "hold" ? "replyHeld" : "dropped", { code });
+  reportEnd(q, draft, { state, code });
   await changeDraft(q, draft.id, { state, open: 0, code, reason });
   if (kind === "hold") await endRest(q, draft, "held");
-  if (kind === "hold" && code !== shadowCode) await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
-  else if (kind === "drop" || (await isHumans(q, draft)))
-    await line.escalation()?.undeliverable(q, line, draft, { state, reason });
+  if (notifies === "channel") await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+  if (notifies === "draft") await line.escalation()?.undeliverable(q, line, draft, { state, reason });
 }
 
 function piece(sending: Sending, deps: SendDeps): Claimed {
@@ -307,17 +310,15 @@ async function conclude(
   const outcome = draft.session === null ? retriedLater(attempted.outcome, shortestRetry) : attempted.outcome;
   const ending = endingFor(sending, outcome, deps);
   const isSent = outcome.kind === "sent";
+  const detail = isSent ? (outcome.detail ?? null) : outcome.reason;
   await guardLease(q, lease);
   if (recorded || (await recordAnyway(q, draft, node, lease.token))) {
-    await endAttempt(q, draft.id, outcome.kind, isSent ? (outcome.detail ?? null) : outcome.reason);
-    // No message refers to the id of a spoken reply.
-    const ids = isSent && draft.session === null ? [outcome.id, ...(outcome.also ?? [])] : [];
-    for (const id of ids) await cite(q, line.channel, id, draft.conversation, draft.id);
-    const isRetried = !isSent && ending.change.open === 1;
-    reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried });
+    await endAttempt(q, draft.id, outcome.kind, detail);
+    for (const id of ending.ids ?? []) await cite(q, line.channel, id, draft.conversation, draft.id);
+    reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried: !isSent && ending.change.open === 1 });
     if (isSent) reportDraft(q, draft, "sent", { attempt: draft.attempts + 1, tookMs });
     if (isSent) await endSent(q, draft.id, ending.change);
-    else await applyEnding(q, sending, ending, outcome);
+    else await applyEnding(q, sending, ending);
   }
   await sending.pauses.apply(q, line, draft, lease.sender, outcome);
   await releaseLane(q, lease, "out");
@@ -328,21 +329,15 @@ function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions }:
   return endingOf(outcome, draft, line.rules, paceOf(line.traits.platform), jitter);
 }
 
-async function applyEnding(
-  q: Query,
-  { line, lease, draft }: Sending,
-  { change, address }: Ending,
-  outcome: Exclude<SendOutcome, { kind: "sent" }>,
-): Promise<void> {
+async function applyEnding(q: Query, { line, lease, draft }: Sending, { change, suppress }: Ending): Promise<void> {
   if (!(await changeDraft(q, draft.id, change, "sending"))) return;
-  const reason = change.reason ?? "";
-  const why = outcome.kind === "refused" ? outcome.reason : reason;
-  const own = consentAddress(line, lease.sender || null);
-  if (address === "opt-out") await suppressOptedOut(q, line.channel, draft.recipient, why, own);
-  if (address === "strike") await strike(q, line.channel, draft.recipient, strikeLimit, why);
+  const { channel } = line;
+  if (suppress?.by === "opt-out")
+    await suppressOptedOut(q, channel, draft.recipient, suppress.reason, consentAddress(line, lease.sender || null));
+  if (suppress?.by === "strike") await strike(q, channel, draft.recipient, strikeLimit, suppress.reason);
   reportEnd(q, draft, change);
   if (change.state !== "failed") return;
   // The following parts are incomplete without a refused part, so they are dropped too.
   if (change.open === 0) await endRest(q, draft, "dropped");
-  await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason });
+  await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason: change.reason ?? "" });
 }

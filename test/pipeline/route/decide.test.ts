@@ -15,13 +15,14 @@ import {
   dependsOn,
   guard,
   isReply,
+  mayBeResponders,
   messageOf,
   newRun,
   partiesOf,
-  pauseAt,
+  strangers,
 } from "../../../src/pipeline/route/decide.ts";
 import type { CapUse, Context, Facts, Incoming, Writes } from "../../../src/pipeline/route/facts.ts";
-import { contradiction, isLoop } from "../../../src/pipeline/route/unasked/decide.ts";
+import { contradiction, isLoop, pauseAt } from "../../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
 import { eventRow, lineOf, mail } from "../../support/rows.ts";
 
@@ -302,6 +303,34 @@ describe("messages of one run", () => {
     expect(isReply(received())).toBe(false);
     expect(isReply(received({ thread: { answers: [externalId("a")] } }))).toBe(true);
     expect(isReply(received({ thread: { session: sessionId("s") } }))).toBe(false);
+  });
+
+  it("are passed to the escalations when their sender may be a responder, before the guards", () => {
+    const { rules } = lineOf();
+    const responder: Facts = { ...unknown, responder: true };
+    const refusal = { code: "auto-reply", reason: "a machine" };
+    const cases: readonly (readonly [Incoming, Facts, boolean])[] = [
+      [received(), unknown, false],
+      [received(), responder, true],
+      [received({ refusal }), responder, true],
+      [received({ thread: { answers: [externalId("a")] } }), unknown, true],
+      [received({ consent: { word: "stop" } }), responder, false],
+      [received({ handledBefore: { by: "self", reason: "marked" } }), responder, false],
+    ];
+    for (const [message, facts, expected] of cases) expect(mayBeResponders(message, facts, rules)).toBe(expected);
+  });
+
+  it("are decided together up to the first one of a responder", () => {
+    const messages = [1, 2, 3].map((id) => received({}, { id }));
+    const without = (...responders: number[]) =>
+      strangers(
+        messages,
+        new Map(messages.map((one) => [one, { ...unknown, responder: responders.includes(one.row.id) }])),
+      ).map(({ row }) => row.id);
+    expect(without()).toEqual([1, 2, 3]);
+    expect(without(3)).toEqual([1, 2]);
+    expect(without(2, 3)).toEqual([1]);
+    expect(without(1)).toEqual([1]);
   });
 });
 

@@ -1,16 +1,29 @@
 // Decisions of the stages send and reconcile on rows: no database, no clock, no chance.
 
-import { type DeliveryEvent, externalId, type Finding, type SendOutcome } from "bridgehead/contract";
+import { type DeliveryEvent, externalId, type Finding, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import type { ChannelRules } from "../../../src/pipeline/channel-runtime.ts";
-import { changeAfter, receiptEffect } from "../../../src/pipeline/reconcile/decide.ts";
-import { endingOf, nextStep, pauseSteps, retriedLater } from "../../../src/pipeline/send/decide.ts";
+import {
+  changeAfter,
+  isEndedByReply,
+  receiptEffect,
+  recipientsOf,
+  reportsOptOut,
+} from "../../../src/pipeline/reconcile/decide.ts";
+import {
+  endingOf,
+  type HeadFacts,
+  isHoldable,
+  nextStep,
+  pauseSteps,
+  retriedLater,
+} from "../../../src/pipeline/send/decide.ts";
 import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { lineOf, receipt } from "../../support/rows.ts";
 
 const exactly = (ms: number) => ms;
 const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;
-const sent: SendOutcome = { kind: "sent", id: externalId("x") };
+const sent = { kind: "sent", id: externalId("x") } as const;
 const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
 
 describe("the head of a lane", () => {
@@ -25,6 +38,12 @@ describe("the head of a lane", () => {
     session: null,
   };
   const day = 24 * 3_600_000;
+  const facts = (over: Partial<HeadFacts> = {}): HeadFacts => ({
+    admission: null,
+    superseded: false,
+    byHuman: false,
+    ...over,
+  });
   it.each([
     ["due", head, false, { kind: "start" }],
     ["not due", { ...head, due_in: 1 }, false, { kind: "wait" }],
@@ -32,17 +51,27 @@ describe("the head of a lane", () => {
     ["failed", { ...head, state: "failed" }, false, { kind: "wait" }],
     ["unknown", { ...head, state: "unknown", due_in: 9, suppressed: "stop" }, true, { kind: "start" }],
     ["sending under an expired lease", { ...head, state: "sending" }, false, { kind: "start" }],
-    ["suppressed", { ...head, suppressed: "stop" }, false, { kind: "drop", reason: "suppressed: stop" }],
+    [
+      "suppressed",
+      { ...head, suppressed: "stop" },
+      false,
+      { kind: "drop", reason: "suppressed: stop", notifies: "draft" },
+    ],
     ["suppressed and forced", { ...head, suppressed: "stop", forced: 1 }, false, { kind: "start" }],
     ["suppressed and not due", { ...head, suppressed: "stop", due_in: 5 }, false, { kind: "wait" }],
-    ["superseded", head, true, { kind: "drop", code: "superseded" }],
+    ["superseded", head, true, { kind: "drop", code: "superseded", notifies: "draft" }],
     ["overdue for as long as max_age", { ...head, due_in: -3 * day }, false, { kind: "start" }],
-    ["overdue for longer", { ...head, due_in: -4 * day }, false, { kind: "hold", code: "too-old" }],
+    [
+      "overdue for longer",
+      { ...head, due_in: -4 * day },
+      false,
+      { kind: "hold", code: "too-old", notifies: "channel" },
+    ],
     ["overdue and tried before", { ...head, due_in: -4 * day, attempts: 1 }, false, { kind: "start" }],
     ["overdue and released", { ...head, due_in: -4 * day, released: 1 }, false, { kind: "start" }],
     ["overdue and for a responder", { ...head, due_in: -4 * day, internal: 1 }, false, { kind: "start" }],
   ] as const)("%s", (_, row, superseded, step) => {
-    expect(nextStep(row, superseded, { mode: "live", max_age: 3 * day })).toMatchObject(step);
+    expect(nextStep(row, facts({ superseded }), { mode: "live", max_age: 3 * day })).toMatchObject(step);
   });
 
   it.each([
@@ -53,11 +82,13 @@ describe("the head of a lane", () => {
   ] as const)("leaves a draft that its call does not admit: %s", (_, row) => {
     const change = { state: "dropped", open: 0, reason: "the call has ended" } as const;
     const spoken = { ...row, session: "call" };
-    expect(nextStep(spoken, true, { mode: "live", max_age: day }, change)).toEqual({ kind: "unspoken", change });
+    const admission = { change, waitsForDisk: false };
+    const loaded = facts({ admission, superseded: true });
+    expect(nextStep(spoken, loaded, { mode: "live", max_age: day })).toEqual({ kind: "unspoken", change });
   });
 
   it.each([
-    ["due", head, { kind: "hold", code: "shadow" }],
+    ["due", head, { kind: "hold", code: "shadow", notifies: null }],
     ["tried before", { ...head, attempts: 1 }, { kind: "hold", code: "shadow" }],
     ["not due", { ...head, due_in: 1 }, { kind: "wait" }],
     ["suppressed", { ...head, suppressed: "stop" }, { kind: "drop" }],
@@ -66,7 +97,21 @@ describe("the head of a lane", () => {
     ["for a responder", { ...head, internal: 1 }, { kind: "start" }],
     ["in a running call", { ...head, session: "call" }, { kind: "start" }],
   ] as const)("in shadow mode: %s", (_, row, step) => {
-    expect(nextStep(row, false, { mode: "shadow", max_age: day })).toMatchObject(step);
+    expect(nextStep(row, facts(), { mode: "shadow", max_age: day })).toMatchObject(step);
+  });
+
+  it("in shadow mode: written by a human, who is notified", () => {
+    const step = nextStep(head, facts({ byHuman: true }), { mode: "shadow", max_age: day });
+    expect(step).toMatchObject({ kind: "hold", code: "shadow", notifies: "draft" });
+  });
+
+  it.each([
+    ["a reply", {}, true],
+    ["for a responder", { internal: 1 }, false],
+    ["released by an operator", { released: 1 }, false],
+    ["in a call", { session: "call" }, false],
+  ] as const)("is held by shadow mode and the age limit: %s", (_, over, expected) => {
+    expect(isHoldable({ ...head, ...over })).toBe(expected);
   });
 });
 
@@ -75,13 +120,20 @@ describe("the outcome of an attempt", () => {
   const days = 24 * 3_600_000;
   const refused: SendOutcome = { kind: "refused", code: "550", reason: "no" };
   const later: SendOutcome = { kind: "deferred", reason: "later" };
+  const optOut = { by: "opt-out", reason: "no" };
   it.each<[SendOutcome, Partial<typeof draft> | { trying_for: number }, Partial<ChannelRules>, object]>([
-    [sent, {}, {}, { change: { state: "sent", open: 0, externalId: "x" } }],
+    [sent, {}, {}, { change: { state: "sent", open: 0, externalId: "x" }, ids: ["x"] }],
+    [{ ...sent, also: [externalId("y")] }, {}, {}, { change: { state: "sent" }, ids: ["x", "y"] }],
     [refused, {}, {}, { change: { state: "failed", open: 0, reason: "550: no" } }],
     [refused, {}, { on_permanent_failure: "block" }, { change: { state: "failed", open: 1 } }],
-    [{ ...refused, scope: "recipient" }, {}, {}, { change: { state: "failed" }, address: "strike" }],
-    [{ ...refused, code: "opted-out" }, {}, {}, { change: { state: "failed" }, address: "opt-out" }],
-    [{ ...refused, code: "opted-out" }, { forced: 1 }, {}, { change: { state: "dropped" }, address: "opt-out" }],
+    [
+      { ...refused, scope: "recipient" },
+      {},
+      {},
+      { change: { state: "failed" }, suppress: { by: "strike", reason: "no" } },
+    ],
+    [{ ...refused, code: "opted-out" }, {}, {}, { change: { state: "failed" }, suppress: optOut }],
+    [{ ...refused, code: "opted-out" }, { forced: 1 }, {}, { change: { state: "dropped" }, suppress: optOut }],
     [later, {}, {}, { change: { state: "queued", dueInMs: 30_000 } }],
     [later, { attempts: 1 }, {}, { change: { state: "queued", dueInMs: 300_000 } }],
     [{ ...later, retryAfterMs: 5000 }, {}, {}, { change: { state: "queued", dueInMs: 5000 } }],
@@ -205,7 +257,7 @@ describe("a delivery receipt", () => {
   const event = (over: Partial<DeliveryEvent>) => receipt({ about: { recipient: "A@x" }, ...over });
   const bounce = { state: "failed", permanent: true } as const;
   const of = (state: string) => ({ ...facts, draft: { ...facts.draft, state } });
-  const strike = { address: "a@x", by: "strike" };
+  const strike = { address: "a@x", by: "strike", reason: "hard bounce" };
   it.each<[string, typeof facts, DeliveryEvent, object | string]>([
     ["of a draft that was never tried", { ...facts, draft: { ...facts.draft, attempts: 0 } }, event({}), {}],
     ["advances sent to delivered", facts, event({}), { change: { state: "delivered" } }],
@@ -225,8 +277,8 @@ describe("a delivery receipt", () => {
     [
       "tells of an opt-out",
       of("failed"),
-      event({ ...bounce, code: "opted-out" }),
-      { suppress: { address: "a@x", by: "opt-out" } },
+      event({ ...bounce, code: "opted-out", detail: "error 21610" }),
+      { suppress: { address: "a@x", by: "opt-out", reason: "error 21610" } },
     ],
     ["contradicts", { ...of("delivered"), platform: "sms" }, event(bounce), "contradicts"],
   ])("%s", (_, given, reported, effect) => {
@@ -234,5 +286,37 @@ describe("a delivery receipt", () => {
     if (typeof effect === "string" || Object.keys(effect).length === 0) expect(found).toEqual(effect);
     else expect(found).toMatchObject(effect);
     if (typeof effect === "object") expect("suppress" in Object(found)).toBe("suppress" in effect);
+  });
+
+  it.each<[string, boolean, Partial<DeliveryEvent>]>([
+    ["opted-out", true, { state: "failed", code: "opted-out" }],
+    ["opted-out", false, { state: "failed", code: "30003" }],
+    ["opted-out", false, { state: "delivered", code: "opted-out" }],
+  ])("reports %s: %s by %o, unless it may be forged", (_, expected, over) => {
+    expect(reportsOptOut(event(over), true)).toBe(expected);
+    expect(reportsOptOut(event(over), false)).toBe(false);
+  });
+
+  it.each([
+    ["unknown", 1, "c", true],
+    ["held", 1, "c", true],
+    ["failed", 1, "c", true],
+    ["queued", 1, "c", true],
+    ["queued", 0, "c", false],
+    ["sent", 1, "c", false],
+    ["delivered", 1, "c", false],
+    ["unknown", 1, "d", false],
+  ])("is a reply to a draft that is %s after %i attempts on channel %s: %s", (state, attempts, channel, expected) => {
+    expect(isEndedByReply({ state, attempts, channel }, "c")).toBe(expected);
+  });
+
+  it("is about every recipient of the draft, or the main one when the adapter cannot read it", () => {
+    const outbound = { recipients: () => ["A@x", "CC@x"] } as unknown as Outbound;
+    const unreadable = { recipients: () => JSON.parse("") } as unknown as Outbound;
+    const draft = { recipient: "a@x", body: "{}" };
+    expect(recipientsOf(outbound, draft)).toEqual(["a@x", "cc@x"]);
+    expect(recipientsOf(unreadable, draft)).toEqual(["a@x"]);
+    expect(recipientsOf(outbound, { ...draft, body: "" })).toEqual(["a@x"]);
+    expect(recipientsOf(null, draft)).toEqual(["a@x"]);
   });
 });

@@ -122,7 +122,7 @@ describeReal("deferred statements on PostgreSQL", await needPostgres(), () => {
     const line = { channel: "c", rules: {} } as ChannelRuntime;
     const claim = async (q: Query) => {
       const gate = await pauses.gate(q, line);
-      const { closed } = gate;
+      const closed = gate.closed();
       const held = await leaseDrafts(q, {
         channel: "c",
         holder: "n",

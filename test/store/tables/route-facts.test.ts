@@ -6,7 +6,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { messageOf } from "../../../src/pipeline/route/decide.ts";
 import type { Facts, Incoming } from "../../../src/pipeline/route/facts.ts";
-import { extendTurn, loadConversations, loadFacts } from "../../../src/pipeline/route/rows.ts";
+import { extendTurn, loadConversations, loadFacts, loadReferenced } from "../../../src/pipeline/route/rows.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { citeAll } from "../../../src/store/tables/conversations.ts";
 import { capUse } from "../../../src/store/tables/turns.ts";
@@ -64,6 +64,29 @@ onEachDatabase((newDatabase) => {
         return factsOf(q, letter("Ann@Example.org", thread));
       });
       expect(found.conversation).toBe(expected);
+    });
+
+    it("finds the conversations of several messages, each for its own sender", async () => {
+      const db = await fresh(newDatabase);
+      const messages = [
+        letter("ann@example.org", { answers: ["shared"] }),
+        letter("bob@example.org", { answers: ["other", "shared"] }),
+        letter("ann@example.org", { answers: ["other"], tokens: ["token-ann"] }),
+        letter("ann@example.org"),
+        letter("eve@example.org", { answers: ["shared"], tokens: ["token-ann"] }),
+      ];
+      const found = await db.tx(async (q) => {
+        for (const id of ["ann", "bob"]) {
+          await conversation(q, id);
+          await q.run("UPDATE conversations SET token = $2 WHERE id = $1", id, `token-${id}`);
+          await q.run("DELETE FROM participants WHERE conversation = $1", id);
+          await addParticipant(q, id, `${id}@example.org`);
+          const cited = { channel: channelId("c"), externalId: externalId("shared"), conversation: id, draft: null };
+          await citeAll(q, [cited]);
+        }
+        return loadReferenced(q, "c", messages);
+      });
+      expect(messages.map((message) => found.get(message))).toEqual(["ann", "bob", "ann", null, null]);
     });
 
     it("counts turns by sender, conversation and channel within a window, from when they were made", async () => {

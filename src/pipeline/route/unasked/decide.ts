@@ -1,11 +1,12 @@
 // Stage route: the decisions about messages that are not asked, as pure functions: keywords of consent (STOP, START, HELP),
-// messages for humans, held ones with the notifications about them, and messages that wait at the channel's cap. Each
-// notice is written in the event's own transaction, and therefore exactly once.
+// messages for humans, held ones with the notifications about them, messages that wait at the channel's cap, and the
+// pause of the channel at its limits. Each notice is written in the event's own transaction, and therefore exactly once.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
 import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
 import type { Timing } from "../../../ops/timing.ts";
+import type { PauseCode } from "../../../store/tables/pauses.ts";
 import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
 import type { EscalationTrigger } from "../../escalation.ts";
 import type {
@@ -84,7 +85,7 @@ function addOver(
 }
 
 /** An escalation about the whole channel, because of a cap or a limit. */
-export const aboutChannel = (
+const aboutChannel = (
   { channel, agent }: ChannelRuntime,
   what: Pick<EscalationTrigger, "key" | "reason" | "news">,
 ): EscalationTrigger => ({ channel, agent, conversation: null, topic: null, source: "ours", cause: "cap", ...what });
@@ -272,4 +273,41 @@ function addWait(
   const key = `cap:${channel}:${Math.floor(now / timing.route.capEscalation)}`;
   const reason = "the channel is at its cap: messages are queued, those of authenticated and known senders first";
   writes.escalations.push(aboutChannel(line, { key, reason }));
+}
+
+/** The counts of one run that `pause_on` limits, for each of its caps. */
+export interface LimitCounts {
+  readonly loops: readonly { readonly cap: Cap; readonly count: number }[];
+  readonly replies: readonly { readonly cap: Cap; readonly count: number }[];
+}
+
+/** An automatic pause of a channel. Only an operator ends it; earlier messages do not count again then. */
+export interface LimitPause {
+  readonly code: PauseCode;
+  readonly reason: string;
+  /** The last message that counted. */
+  readonly event: number | null;
+  readonly trigger: EscalationTrigger;
+}
+
+/** Returns the pause of the channel when the messages of this run exceed one of its `pause_on` limits, else null. */
+export function pauseAt({ line, now }: Context, run: Run, { loops, replies }: LimitCounts): LimitPause | null {
+  const isOver = ({ cap, count }: LimitCounts["loops"][number]) => count > cap.max;
+  const loop = loops.find(isOver);
+  const over = loop ?? replies.find(isOver);
+  if (over === undefined) return null;
+  const { channel } = line;
+  const { max, per } = over.cap;
+  const what = loop
+    ? `messages of more than ${max} senders were refused as loops or held by a cap`
+    : `more than ${max} messages were to be answered`;
+  const reason = `${what} within ${Math.round(per / 60_000)} min`;
+  const event = run.loop?.id ?? null;
+  const last = event === null ? "" : `; the last one: bridgehead inbox show ${event}`;
+  const trigger = aboutChannel(line, {
+    key: `pause:${channel}:${now}`,
+    reason: `the channel is paused: ${reason}${last}. Nothing is answered until: bridgehead resume ${channel}`,
+    news: true,
+  });
+  return { code: loop ? "loops" : "replies", reason, event, trigger };
 }

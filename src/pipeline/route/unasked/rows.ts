@@ -6,14 +6,14 @@ import { capped } from "../../../domain/guards.ts";
 import type { Timing } from "../../../ops/timing.ts";
 import { logOnDisk, type Query } from "../../../store/driver.ts";
 import { countNotices, hasNotice, insertNotices } from "../../../store/tables/drafts.ts";
-import { countHeld, hasKeywordSince, isCapped, postponeChannel } from "../../../store/tables/events.ts";
+import { countHeld, hasKeywordSince, isCapped, loopingSenders, postponeChannel } from "../../../store/tables/events.ts";
 import { pauseChannel } from "../../../store/tables/pauses.ts";
 import { allOwn, lift, suppress } from "../../../store/tables/suppressions.ts";
-import { roomIn } from "../../../store/tables/turns.ts";
+import { capUse, roomIn } from "../../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
-import { type LimitPause, personOf } from "../decide.ts";
-import type { ConsentMessage, Context, Facts, Incoming, RouteDecision, Run, Writes } from "../facts.ts";
-import { capNotice, contradiction, floodLimit } from "./decide.ts";
+import { personOf } from "../decide.ts";
+import type { CapUse, ConsentMessage, Context, Facts, Incoming, RouteDecision, Run, Writes } from "../facts.ts";
+import { capNotice, contradiction, floodLimit, type LimitCounts, type LimitPause } from "./decide.ts";
 
 /** Adds to the facts what the decisions about messages need that are not asked. `guarded`: the results of `guard`. */
 export async function loadUnasked(
@@ -87,6 +87,26 @@ async function postpone(
   const fields = { channel, wait_ms: Math.ceil(waitMs), preferred };
   if (!(await isCapped(q, channel))) logOnDisk(q, log).warn(fields, "channel at its cap: messages are queued");
   await postponeChannel(q, channel, waitMs, preferred);
+}
+
+/** Returns the use of the channel's caps. */
+export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
+  const uses: CapUse[] = [];
+  for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
+  return uses;
+}
+
+/** Loads the counts that `pause_on` limits, as far as this run has changed them. */
+export async function loadLimits(q: Query, { channel, rules }: ChannelRuntime, run: Run): Promise<LimitCounts> {
+  const loops: LimitCounts["loops"][number][] = [];
+  const replies: LimitCounts["replies"][number][] = [];
+  if (run.loop !== null)
+    for (const cap of rules.pause_on?.loops ?? [])
+      loops.push({ cap, count: await loopingSenders(q, channel, cap.per) });
+  if (run.turns > 0)
+    for (const cap of rules.pause_on?.replies ?? [])
+      replies.push({ cap, count: (await capUse(q, channel, cap.per, true)).total });
+  return { loops, replies };
 }
 
 /** Pauses the channel and notifies responders. Returns false when it is paused already. */

@@ -1,0 +1,141 @@
+// Decisions of stage compose: the drafts of a reply, as pure functions on loaded rows. The adapter's `compose` is pure, too.
+
+import {
+  fileRef,
+  type Json,
+  type Log,
+  type Outbound,
+  type Party,
+  partKey,
+  type Reply,
+  type ReplyAttachment,
+  sendKey,
+  threadToken,
+} from "bridgehead/contract";
+import type { ChannelSettings } from "../../agent/calls.ts";
+import type { Address, NoticeAddress } from "../../domain/turn.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
+import type { NewDraft, ReplyRow } from "../../store/tables/drafts.ts";
+import type { ReadyFile } from "../../store/tables/files.ts";
+import type { TurnRow } from "../../store/tables/turns.ts";
+import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
+import { shadowCode, shadowReason } from "../send/decide.ts";
+
+/** What a reply is composed from. */
+export interface ComposeFacts {
+  readonly turn: Pick<TurnRow, "address" | "received_at" | "trace"> | null;
+  readonly conversation: ConversationRow;
+  readonly skill: ChannelSettings | null;
+  /** True when the agent has not replied in the conversation yet. */
+  readonly isFirst: boolean;
+  readonly files: readonly ReadyFile[];
+}
+
+/** Returns the change of a reply's drafts in shadow mode, or null. Those to customers are held at once, so that a later
+ *  change to live mode does not send them; notices, such as the confirmation of a STOP, would be outdated then and are
+ *  dropped. */
+export function shadowChange({ kind, internal }: Pick<ReplyRow, "kind" | "internal">, mode: ChannelRules["mode"]) {
+  if (mode !== "shadow" || internal === 1) return null;
+  const state = kind === "notice" ? "dropped" : "held";
+  return { state, open: 0, code: shadowCode, reason: shadowReason } as const;
+}
+
+/** Returns the drafts of a reply. Throws when no form of it can be composed. */
+export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): readonly NewDraft[] {
+  const { turn, conversation, skill } = loaded;
+  if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
+  const written = row.address ?? turn?.address;
+  if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
+  const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
+  const bodies = composed(line.outbound, dress(row, loaded, address), { log, channel: line.channel });
+  // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
+  const delay = row.kind === "answer" && !address.session ? (skill?.responseDelaySeconds ?? 0) * 1000 : 0;
+  return bodies.map((body, part) => ({
+    id: partKey(sendKey(row.id), part),
+    conversation: row.conversation,
+    channel: row.channel,
+    reply: row.id,
+    recipient: recipientOf(address.to, conversation),
+    trace: turn?.trace ?? "",
+    body: JSON.stringify(body satisfies Json),
+    // A turn that was received after its answer is from a clock that was ahead.
+    dueAt: Math.min(turn?.received_at ?? row.created_at, row.created_at) + delay,
+    isDue: turn !== null && delay === 0,
+    forced: address.forced === true,
+    internal: row.internal === 1,
+    session: address.session,
+  }));
+}
+
+/** A text of this length, in characters, is within the limits of every channel that splits or carries long texts. */
+const fallbackLength = 10_000;
+const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
+
+/** Returns the adapter's drafts. When `compose` throws, a plain and shortened text is composed. This
+ *  keeps answers and notifications deliverable when quoted content breaks the formatting. For a
+ *  notification a fixed text is the last fallback. Throws when every form fails. */
+function composed(
+  outbound: Outbound,
+  reply: Reply,
+  { log, channel }: { readonly log: Log; readonly channel: string },
+): ReturnType<Outbound["compose"]> {
+  const { rendered: _rendered, ...words } = reply;
+  const bare = { ...words, plain: true, signature: null, introduction: null } as const;
+  const subject = () => reply.subject && shortened(reply.subject, 200);
+  const forms: (() => Reply)[] = [() => reply, () => ({ ...bare, text: shortened(reply.text), subject: subject() })];
+  if (reply.kind === "notice") forms.push(() => ({ ...bare, text: notComposed, subject: null }));
+  let last: unknown;
+  for (const form of forms) {
+    try {
+      return outbound.compose(form());
+    } catch (error) {
+      last = error;
+      log.error({ channel, err: error }, "composing a reply failed, trying a plain text");
+    }
+  }
+  throw last;
+}
+
+/** Removes control characters and truncates the text; `[...]` marks the truncation. */
+function shortened(text: string, length = fallbackLength): string {
+  const visible = text.replace(/[^\P{C}\n\t]/gu, " ");
+  return visible.length <= length ? visible : `${visible.slice(0, length).toWellFormed()} [...]`;
+}
+
+function dress(row: ReplyRow, { conversation, skill, isFirst, files }: ComposeFacts, address: Address): Reply {
+  const answer = row.kind === "answer" || row.kind === "human";
+  return {
+    kind: row.kind === "human" ? "answer" : row.kind,
+    ...(row.kind === "human" ? { byHuman: true as const } : {}),
+    ...(row.transfer === 1 ? { transfer: true as const } : {}),
+    key: sendKey(row.id),
+    createdAt: new Date(row.created_at),
+    ...(conversation.via === null ? {} : { from: conversation.via }),
+    to: address.to,
+    cc: address.cc,
+    // An empty subject counts as no subject.
+    subject: address.subject || skill?.defaultSubject || null,
+    text: row.text,
+    ...(row.kind === "notice" || row.kind === "human" ? { plain: true as const } : {}),
+    ...(row.rendered === null ? {} : { rendered: JSON.parse(row.rendered) as Json }),
+    ...(files.length === 0 ? {} : { attachments: files.map(attachmentOf) }),
+    signature: answer ? (skill?.signature ?? null) : null,
+    introduction: isFirst ? (skill?.introduction ?? null) : null,
+    senderName: skill?.senderName ?? null,
+    answers: address.answers,
+    history: address.history,
+    token: threadToken(conversation.token),
+    hops: address.hops,
+    session: address.session,
+  };
+}
+
+const recipientOf = (to: readonly Party[], conversation: ConversationRow): string =>
+  (to[0]?.address ?? conversation.person).toLowerCase();
+
+const attachmentOf = ({ name, media_type, size, blob }: ReadyFile): ReplyAttachment => ({
+  name,
+  mediaType: media_type,
+  size,
+  ref: fileRef(blob),
+});

@@ -1,0 +1,193 @@
+// The drafts that stage compose makes of a reply, on rows: no database, no clock.
+
+import { externalId, type Json, type Outbound, type Reply } from "bridgehead/contract";
+import { describe, expect, it } from "vitest";
+import { firstTo } from "../../../src/domain/turn.ts";
+import { type ComposeFacts, draftsOf, shadowChange } from "../../../src/pipeline/compose/decide.ts";
+import type { ConversationRow } from "../../../src/store/tables/conversations.ts";
+import type { NewDraft, ReplyRow } from "../../../src/store/tables/drafts.ts";
+import { activeSettings, lineOf } from "../../support/rows.ts";
+
+const address = firstTo({ address: "Ada@example.org" }, "");
+const turn = { address: JSON.stringify(address), received_at: 5000, trace: "m1" };
+const conversation: ConversationRow = {
+  id: "k",
+  channel: "c",
+  agent: "agent",
+  person: "person@example.org",
+  person_name: null,
+  via: null,
+  subject: null,
+  token: "token",
+  platform_id: null,
+};
+const skill = activeSettings({ delay: 60 }).email;
+const facts = (over: Partial<ComposeFacts> = {}): ComposeFacts => ({
+  turn,
+  conversation,
+  skill,
+  isFirst: false,
+  files: [],
+  ...over,
+});
+const answer: ReplyRow = {
+  id: "r",
+  conversation: "k",
+  channel: "c",
+  turn: "t",
+  kind: "answer",
+  transfer: 0,
+  internal: 0,
+  address: null,
+  text: "hello",
+  rendered: null,
+  created_at: 9000,
+};
+const notice: ReplyRow = {
+  ...answer,
+  turn: null,
+  kind: "notice",
+  address: JSON.stringify({ ...address, forced: true }),
+};
+const human: ReplyRow = { ...answer, turn: null, kind: "human", address: JSON.stringify(address) };
+
+interface Composed {
+  readonly drafts: readonly NewDraft[];
+  /** What the adapter was asked to compose. */
+  readonly replies: readonly Reply[];
+  readonly errors: readonly string[];
+}
+
+/** Composes on a channel whose adapter throws as often as stated. */
+function composed(
+  row: ReplyRow,
+  over: Partial<ComposeFacts> = {},
+  throws = 0,
+  parts: readonly Json[] = [{}],
+): Composed {
+  const replies: Reply[] = [];
+  const errors: string[] = [];
+  const compose = (reply: Reply) => {
+    replies.push(reply);
+    if (replies.length <= throws) throw new Error(`form ${replies.length}`);
+    return parts;
+  };
+  const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
+  const error = (_: unknown, text: string) => void errors.push(text);
+  const line = lineOf({ outbound: { compose } as unknown as Outbound });
+  return { drafts: draftsOf(line, row, facts(over), { ...log, error }), replies, errors };
+}
+
+describe("the drafts of a reply", () => {
+  it("have keys in the order of the parts, the recipient in lower case, and the delay of an answer", () => {
+    const { drafts } = composed(answer, {}, 0, [{ text: "one" }, { text: "two" }]);
+    const [first, second] = drafts;
+    expect(drafts).toHaveLength(2);
+    expect(first?.id).not.toBe(second?.id);
+    expect(first).toMatchObject({
+      conversation: "k",
+      channel: "c",
+      reply: "r",
+      recipient: "ada@example.org",
+      trace: "m1",
+    });
+    expect([first?.body, second?.body]).toEqual(['{"text":"one"}', '{"text":"two"}']);
+    expect(first).toMatchObject({ dueAt: 65_000, isDue: false, forced: false, internal: false });
+  });
+
+  it.each<[string, ReplyRow, Partial<ComposeFacts>, Partial<NewDraft>]>([
+    ["an answer without a delay", answer, { skill: null }, { dueAt: 5000, isDue: true }],
+    [
+      "in a call",
+      answer,
+      { turn: { ...turn, address: JSON.stringify({ ...address, session: "s" }) } },
+      { dueAt: 5000 },
+    ],
+    ["of a turn that a clock ahead received", answer, { turn: { ...turn, received_at: 99_000 } }, { dueAt: 69_000 }],
+    ["a forced notice", notice, { turn: null }, { dueAt: 9000, isDue: false, forced: true, trace: "" }],
+    ["for a responder", { ...notice, internal: 1 }, { turn: null }, { internal: true }],
+    [
+      "without an address in `to`",
+      { ...notice, address: JSON.stringify({ ...address, to: [] }) },
+      { turn: null },
+      { recipient: "person@example.org" },
+    ],
+  ])("%s", (_, row, over, expected) => {
+    expect(composed(row, over).drafts[0]).toMatchObject(expected);
+  });
+
+  it("cannot be made without a recipient, or for a channel that sends nothing", () => {
+    expect(() => composed(answer, { turn: null })).toThrow("it has no recipient");
+    const { log } = console;
+    expect(() => draftsOf(lineOf(), answer, facts(), { debug: log, info: log, warn: log, error: log })).toThrow(
+      "it cannot send",
+    );
+  });
+});
+
+describe("what the adapter composes", () => {
+  it.each<[string, ReplyRow, Partial<ComposeFacts>, Partial<Reply>]>([
+    ["an answer", answer, {}, { kind: "answer", signature: "-- us", introduction: null, senderName: "Us" }],
+    ["the first answer", answer, { isFirst: true }, { introduction: "Hello!" }],
+    ["an answer without a subject", answer, {}, { subject: "Your message" }],
+    ["an answer that was rendered", { ...answer, rendered: '"<b>"' }, {}, { rendered: "<b>" }],
+    ["an answer that transfers the call", { ...answer, transfer: 1 }, {}, { transfer: true }],
+    ["an answer from an address of ours", answer, { conversation: { ...conversation, via: "us@x" } }, { from: "us@x" }],
+    ["a notice", notice, {}, { kind: "notice", plain: true, signature: null }],
+    ["a human's reply", human, {}, { kind: "answer", byHuman: true, plain: true, signature: "-- us" }],
+    [
+      "a thread",
+      { ...answer, address: JSON.stringify({ ...address, subject: "Re: x", answers: "id", hops: 3 }) },
+      {},
+      { subject: "Re: x", answers: externalId("id"), hops: 3 },
+    ],
+  ])("%s", (_, row, over, expected) => {
+    expect(composed(row, over).replies).toMatchObject([expected]);
+  });
+
+  it("has the files of a human's reply", () => {
+    const files = [{ name: "a.pdf", media_type: "application/pdf", size: 3, blob: "b" }];
+    const ready = files as unknown as ComposeFacts["files"];
+    const [reply] = composed(human, { files: ready }).replies;
+    expect(reply?.attachments).toMatchObject([{ name: "a.pdf", mediaType: "application/pdf", size: 3 }]);
+  });
+});
+
+describe("an adapter that cannot compose a reply", () => {
+  const long = { ...answer, text: `a\u0000${"b".repeat(20_000)}`, rendered: "{}" };
+
+  it("gets a shortened plain text without control characters, signature and rendering", () => {
+    const { replies, errors, drafts } = composed(long, { isFirst: true }, 1);
+    expect(replies[1]).toMatchObject({ plain: true, signature: null, introduction: null });
+    expect(replies[1]).not.toHaveProperty("rendered");
+    expect(replies[1]?.text).toBe(`a ${"b".repeat(9998)} [...]`);
+    expect([drafts.length, errors.length]).toEqual([1, 1]);
+  });
+
+  it("gets a fixed text for a notice at last", () => {
+    const { replies, errors } = composed(notice, {}, 2);
+    expect(replies[2]).toMatchObject({
+      text: expect.stringContaining("could not be composed") as string,
+      subject: null,
+    });
+    expect(errors).toHaveLength(2);
+  });
+
+  it("fails with its last error", () => {
+    expect(() => composed(answer, {}, 2)).toThrow("form 2");
+    expect(() => composed(notice, {}, 3)).toThrow("form 3");
+  });
+});
+
+it.each([
+  ["shadow", answer, "held"],
+  ["shadow", human, "held"],
+  ["shadow", notice, "dropped"],
+  ["shadow", { ...notice, internal: 1 }, undefined],
+  ["live", answer, undefined],
+  [undefined, answer, undefined],
+] as const)("in %s mode the drafts of %o are %s", (mode, row, state) => {
+  const change = shadowChange(row, mode);
+  expect(change?.state).toBe(state);
+  if (change) expect(change).toMatchObject({ open: 0, code: "shadow" });
+});
