@@ -94,6 +94,8 @@ function piece(look: PollWork, deps: PollDeps): Claimed {
   const fields = { channel: look.line.channel, conversation: look.conversation.id };
   return {
     channel: look.line.channel,
+    // Polls are many, and nobody waits for one: after a crash it is still due.
+    pace: "joining",
     left: () => look.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, look.lease),
     work: async (signal) => withFailpoint(await read(look, signal, deps), "poll.commit", fields),
