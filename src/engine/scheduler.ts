@@ -30,9 +30,9 @@ export class Scheduler {
   readonly #running: Running;
   readonly #timing: Timing["scheduler"];
   readonly #timer: SweepTimer;
-  /** Number of commits that run, and the function that is called at the end of the last one. */
+  /** Number of commits that run, and the functions that are called at the end of the last one. */
   #commits = 0;
-  #afterCommits: () => void = () => undefined;
+  readonly #afterCommits: (() => void)[] = [];
   #isDraining = false;
   #isShutDown = false;
   /** True while sweeps fail. */
@@ -134,7 +134,7 @@ export class Scheduler {
   async #ended(): Promise<void> {
     while (this.#running.size + this.#commits > 0) {
       await this.#running.ended();
-      if (this.#commits > 0) await new Promise<void>((resolve) => (this.#afterCommits = resolve));
+      if (this.#commits > 0) await new Promise<void>((resolve) => void this.#afterCommits.push(resolve));
     }
   }
 
@@ -190,7 +190,7 @@ export class Scheduler {
       throw error;
     } finally {
       this.#commits -= 1;
-      if (this.#commits === 0) this.#afterCommits();
+      if (this.#commits === 0) for (const resolve of this.#afterCommits.splice(0)) resolve();
     }
   }
 
