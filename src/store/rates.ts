@@ -210,6 +210,8 @@ export class RateReserve {
   /** Number of requests handed out since the last draw, and its time. */
   #used = 0;
   #drawnAt = Number.NEGATIVE_INFINITY;
+  /** Number of requests that the running draw is for. */
+  #served = 0;
   /** Number of requests that claims will take soon. */
   #expected = 0;
   /** Incremented when the reserve is discarded. */
@@ -234,7 +236,7 @@ export class RateReserve {
     const isLate = this.#nextAt - now > maxWaitMs;
     const undrawn = isLate ? 0 : Math.floor((maxWaitMs * 1000 + tolerance - ahead * 1000) / interval) + 1;
     const drawn = this.#drawn.filter((from) => from - now <= maxWaitMs).length;
-    const demand = this.#waiting.reduce((sum, { count }) => sum + count, 0);
+    const demand = this.#waiting.reduce((sum, { count }) => sum + count, this.#served);
     return Math.max(0, Math.max(0, undrawn) + drawn - demand);
   }
 
@@ -280,6 +282,7 @@ export class RateReserve {
   async penalise(q: Query, forMs: number): Promise<void> {
     this.#drawn = [];
     this.#generation++;
+    this.#nextAt = Math.max(this.#nextAt, this.#clock.monotonic() + forMs);
     await penalise(q, this.#name, forMs);
   }
 
@@ -350,7 +353,9 @@ export class RateReserve {
       maxWaitMs: Math.max(...served.map(({ maxWaitMs }) => maxWaitMs)),
     };
     // Does not wait for the disk: what a power failure takes, the limit replaces before the machine is back.
-    const found = await atCommit(this.#db, (q) => drawRate(q, this.#name, this.#rate, draw));
+    this.#served = demand;
+    const drawing = atCommit(this.#db, (q) => drawRate(q, this.#name, this.#rate, draw));
+    const found = await drawing.finally(() => (this.#served = 0));
     if (generation !== this.#generation) return false;
     this.#add(found, this.#clock.monotonic());
     for (const one of served) one.resolve(one.count === 0 ? { taken: true, waitMs: 0 } : this.#grant(one));

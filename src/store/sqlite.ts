@@ -179,11 +179,12 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         },
         { durable: false },
       );
+      if (isUnfinished) return true;
       // SQLite reads the planner's statistics when a connection opens.
       const former = reading;
       reading = null;
       if (former?.reads === 0) former.db.close();
-      return isUnfinished;
+      return false;
     },
     // Reads use a separate connection: they see committed rows only, independent of the running
     // transaction. The result may follow from commits that are not on disk yet, and the caller may
@@ -240,7 +241,7 @@ function becomeWal(db: Sqlite.Database): void {
 const slicePages = 100;
 /** Free pages that stay in the file, for the next messages. */
 const keptPages = 1000;
-/** Pages of a file that gets statistics, about 2 MB. With few rows the planner would choose to read whole tables, also
+/** Used pages of a file that gets statistics, about 2 MB. With few rows the planner would choose to read whole tables, also
  *  when they have grown since; without statistics it uses the indexes. */
 const analyzedPages = 500;
 
@@ -248,13 +249,14 @@ const analyzedPages = 500;
  *  left; they sample at most 400 rows of an index. */
 function maintain(db: Sqlite.Database, leastPages = analyzedPages): boolean {
   const isIncremental = db.pragma("auto_vacuum", { simple: true }) === 2;
-  const excess = Number(db.pragma("freelist_count", { simple: true })) - keptPages;
+  const free = Number(db.pragma("freelist_count", { simple: true }));
+  const excess = free - keptPages;
   if (isIncremental && excess > 0) {
     // `exec` runs the statement to its end; `run` would move a single page.
     db.exec(`PRAGMA incremental_vacuum(${Math.min(excess, slicePages)})`);
     return true;
   }
-  if (Number(db.pragma("page_count", { simple: true })) < leastPages) return false;
+  if (Number(db.pragma("page_count", { simple: true })) - free < leastPages) return false;
   db.pragma("analysis_limit = 400");
   db.exec("PRAGMA optimize(0x10002)");
   return false;

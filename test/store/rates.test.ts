@@ -226,6 +226,20 @@ onEachDatabase((newDatabase) => {
       expect((made[1] ?? 0) - (made[0] ?? 0)).toBeGreaterThanOrEqual(5000);
     });
 
+    it("has no room for more than a running draw leaves, and none during a penalty", async () => {
+      const db = await fresh(newDatabase);
+      const { log } = listen();
+      const rate = { ...rateOf(1000, 60_000), interval: 10_000_000, tolerance: 30_000_000 }; // a burst of four
+      const reserve = new RateReserve({ db, clock: systemClock, log, name: "platform", rate, timing: standardTiming });
+      expect(reserve.room(0)).toBe(4);
+      const taking = reserve.take(3, 0);
+      for (let turn = 0; turn < 4; turn++) await Promise.resolve();
+      expect(reserve.room(0)).toBe(1);
+      expect((await taking).taken).toBe(true);
+      await db.tx((q) => reserve.penalise(q, 60_000));
+      expect([0, 2000].map((wait) => reserve.room(wait))).toEqual([0, 0]);
+    });
+
     it("gives 1000 per 60 s nearly all of it, at most 990", async () => {
       const db = await fresh(newDatabase);
       const steps = Array.from({ length: 2600 }, () => ({ pause: 25, count: 1, wait: 0, penalty: 0 }));
