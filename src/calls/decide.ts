@@ -3,7 +3,7 @@
 import type { MessageEvent, SendOutcome, SessionEvent } from "bridgehead/contract";
 import { barred, type Rules } from "../domain/guards.ts";
 import type { Cause } from "../domain/policy.ts";
-import { type Address, writeOpening } from "../domain/turn.ts";
+import { firstTo, writeOpening } from "../domain/turn.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { whyNotAsk } from "../pipeline/ask/decide.ts";
@@ -50,8 +50,8 @@ export function planCall(
   // The adapter refuses the calls of a paused channel, and of one in shadow mode.
   const isServed = rules.mode !== "shadow" && !isPaused && whyNotAsk(line) === null && barred(person, rules) === null;
   if (!isServed || found?.begun) return { conversation, opened, binding: null };
-  const address: Address = { to: [from], cc: [], subject: null, answers: null, history: [], hops: 1, session };
-  const text = { question: "", context: null, address: JSON.stringify(address), opening: silentOpening };
+  const address = JSON.stringify({ ...firstTo(from, null), session });
+  const text = { question: "", context: null, address, opening: silentOpening };
   const binding = { id: make.id(), conversation, channel, person, event: null, receivedAt, session, ...text };
   return { conversation, opened, binding };
 }

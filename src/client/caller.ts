@@ -229,8 +229,8 @@ async function exchange(connections: OriginConnections, outgoing: Outgoing): Pro
     dispatch(connections.pool, outgoing, state);
     return promise;
   };
-  const isFree = () => reserved || connections.reserved === 0 || state.finished;
-  const mayNotBegin = () => (isFree() ? null : connections.whileReserved());
+  const mayNotBegin = () =>
+    reserved || connections.reserved === 0 || state.finished ? null : connections.whileReserved();
   for (let ended = mayNotBegin(); ended !== null; ended = mayNotBegin()) await Promise.race([ended, promise]);
   // A queued request leaves the queue when it is settled; one that starts at once needs no signal for it.
   const waits = queue.size > 0 || queue.pending >= queue.concurrency;

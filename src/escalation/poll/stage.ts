@@ -94,7 +94,7 @@ function piece(look: PollWork, deps: PollDeps): Claimed {
   const fields = { channel: look.line.channel, conversation: look.conversation.id };
   return {
     channel: look.line.channel,
-    // Polls are many. The outcome waits 20 ms at most, and after a crash the poll is still due.
+    // Polls are many. A short wait of the outcome does no harm, and after a crash the poll is still due.
     pace: "joining",
     left: () => look.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, look.lease),
