@@ -1,5 +1,5 @@
 // The running pieces of work, each with one abort signal, for a shutdown, a cancellation by key, and the deadline of its
-// lease; the collection that keeps them; and the timer between two sweeps.
+// lease; and the timer between two sweeps.
 
 import type { Clock } from "bridgehead/contract";
 import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
@@ -19,10 +19,15 @@ interface RunningWork {
   /** Monotonic milliseconds of this machine. A step of the wall clock aborts no work; a crossing still checks
    *  both clocks. */
   readonly deadline: number;
+  /** Its place in the list of running work. */
+  at: number;
 }
 
 export class Running {
-  readonly #works = new Bag<RunningWork>();
+  /** Unordered. A Map or a Set copies its table after some removals, and the former table refers to its copy and keeps the
+   *  members that it had. When V8 has promoted one of these tables, its scavenges keep all later ones, with everything
+   *  that their members refer to, until the next mark-compact. */
+  readonly #works: RunningWork[] = [];
   #stopChecks: (() => void) | null = null;
   readonly #checkMs: number;
 
@@ -32,7 +37,7 @@ export class Running {
   }
 
   get size(): number {
-    return this.#works.size;
+    return this.#works.length;
   }
 
   /** Runs `work` with a signal that aborts on `shutDown`, on `cancel` with the key of `claimed`, and when its
@@ -45,11 +50,12 @@ export class Running {
       scope,
       done: promise,
       deadline: systemClock.monotonic() + claimed.left(),
+      at: this.#works.length,
     };
+    this.#works.push(entry);
     this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
-    const leave = this.#works.add(entry);
     const end = () => {
-      leave();
+      this.#remove(entry);
       scope.end();
       resolve();
     };
@@ -58,57 +64,35 @@ export class Running {
 
   /** Aborts the work with that key. Its transition still runs. */
   cancel(key: string): void {
-    for (const { claimed, scope } of this.#works.members()) if (claimed.key === key) scope.abort(cancelled);
+    for (const { claimed, scope } of this.#works) if (claimed.key === key) scope.abort(cancelled);
   }
 
   shutDown(): void {
-    for (const { scope } of this.#works.members()) scope.abort(shutdown);
+    for (const { scope } of this.#works) scope.abort(shutdown);
   }
 
   /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
   async ended(channel?: string): Promise<void> {
-    const works = this.#works.members().filter(({ claimed }) => channel === undefined || claimed.channel === channel);
+    const works = this.#works.filter(({ claimed }) => channel === undefined || claimed.channel === channel);
     await Promise.all(works.map(({ done }) => done));
   }
 
   /** Ends the checks when no work runs: a timer for each piece of work would cost more. */
   #checkDeadlines(): void {
     const now = systemClock.monotonic();
-    if (this.#works.size === 0) {
+    if (this.#works.length === 0) {
       this.#stopChecks?.();
       this.#stopChecks = null;
     }
-    for (const { scope, deadline } of this.#works.members()) if (deadline <= now) scope.abort(overdue);
-  }
-}
-
-// A collection for members that come and go with each message. A Map or a Set copies its table after some removals, and
-// the former table refers to its copy and keeps the members that it had. When V8 has promoted one of these tables, its
-// scavenges keep all later ones, with everything that their members refer to, until the next mark-compact.
-
-/** Unordered. Adding and removing take constant time. */
-class Bag<T> {
-  readonly #places: { readonly member: T; at: number }[] = [];
-
-  get size(): number {
-    return this.#places.length;
+    for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
   }
 
-  /** Returns the members of this moment. */
-  members(): T[] {
-    return this.#places.map(({ member }) => member);
-  }
-
-  /** Returns the function that removes the member. Call it once. */
-  add(member: T): () => void {
-    const place = { member, at: this.#places.length };
-    this.#places.push(place);
-    return () => {
-      const last = this.#places.pop();
-      if (last === undefined || last === place) return;
-      last.at = place.at;
-      this.#places[place.at] = last;
-    };
+  /** The last one takes the place of the removed one. */
+  #remove({ at }: RunningWork): void {
+    const last = this.#works.pop();
+    if (last === undefined || last.at === at) return;
+    last.at = at;
+    this.#works[at] = last;
   }
 }
 

@@ -12,10 +12,12 @@
 //   returns      transitions from file A to file B that are directly followed by one back to A (A-B-A).
 //   joined       both counts if the executed files of a folder were joined as far as the limit of lines per file allows:
 //                what a division into fewer files could reach without moving code to another folder.
+//   lines        lines of the executed files. Divided by the limit of lines per file they give the least number of files.
 
 import { readFileSync } from "node:fs";
 import type { Built } from "./built.ts";
 import { clock, noTally, sleep, sum, type Tally } from "./clock.ts";
+import { mostLines } from "./costs/limits.ts";
 import { type GoalName, goalOf } from "./goals.ts";
 import { type Instrumented, instrument } from "./instrument.ts";
 import { mail, mailId } from "./mail/mails.ts";
@@ -45,8 +47,6 @@ interface Route {
 }
 
 const idleMs = 8000;
-/** Lines of a source file, as the architecture test has it. */
-const mostLines = 400;
 const responder = `escalation:
   responders:
     anna: { email: anna@example.org }
@@ -200,6 +200,10 @@ function print({ name, hasGoals, isMail }: Route, paths: readonly PathCounts[], 
       "transitions between joined files",
       between.reduce((all, [, , times]) => all + times, 0),
     );
+    figure(
+      "lines of the executed files",
+      executed.reduce((all, file) => all + linesOf(file), 0),
+    );
   }
   if (process.env["BENCH_FILES"]) {
     process.stdout.write(`${executed.join("\n")}\n\n`);
@@ -210,10 +214,8 @@ function print({ name, hasGoals, isMail }: Route, paths: readonly PathCounts[], 
 /** Joins files of the same folder: the longest first, each with the first files that leave room for it. Returns the name of
  *  the joint file for each file. */
 function joined(files: readonly string[]): ReadonlyMap<string, string> {
-  const source = (file: string) => new URL(`../../${file.replace(/\.js$/, ".ts")}`, import.meta.url);
-  const lines = (file: string) => readFileSync(source(file), "utf8").trimEnd().split("\n").length;
   const joint: { readonly name: string; readonly folder: string; lines: number }[] = [];
-  const sized = files.map((file) => ({ file, folder: file.slice(0, file.lastIndexOf("/")), lines: lines(file) }));
+  const sized = files.map((file) => ({ file, folder: file.slice(0, file.lastIndexOf("/")), lines: linesOf(file) }));
   return new Map(
     sized
       .sort((a, b) => b.lines - a.lines)
@@ -224,6 +226,12 @@ function joined(files: readonly string[]): ReadonlyMap<string, string> {
         return [file, into.name];
       }),
   );
+}
+
+/** The lines of a file's source. */
+function linesOf(file: string): number {
+  const source = new URL(`../../${file.replace(/\.js$/, ".ts")}`, import.meta.url);
+  return readFileSync(source, "utf8").trimEnd().split("\n").length;
 }
 
 /** Prints the most frequent transitions between two files, in both directions, per message. */

@@ -125,7 +125,7 @@ const measures: Readonly<Record<string, Measure>> = {
   },
   postgres: {
     about: "1, 2 and 4 nodes on PostgreSQL (fsync), agent latency 0 and 300 ms. Baseline: SQLite; one node",
-    run: async ({ mail, built, quick }) => postgres(await mail(), built.main, quick ? 1 : 2, quick ? 200 : 500),
+    run: async ({ mail, built, quick }) => postgres(await mail(), built.main, quick ? 1 : 2, quick ? 200 : 2000),
   },
   architectures: {
     about: "two ways to commit without blocking connections: asynchronous fdatasync, and a worker thread",

@@ -2,11 +2,12 @@
 
 import type { DeferralCause, ExternalId, SendOutcome } from "bridgehead/contract";
 import { optedOut, suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
-import { lookDelay, type Pace, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
+import { lookDelay, type Pace, paceOf, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
-import type { ChannelRules } from "../channel-runtime.ts";
-import type { Admission } from "../live-sessions.ts";
+import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
+import type { Admission, LiveSessions } from "../live-sessions.ts";
 import type { HeadRow } from "./rows.ts";
 
 type Jitter = (ms: number) => number;
@@ -76,6 +77,23 @@ export interface Ending {
   readonly suppress?: { readonly by: "opt-out" | "strike"; readonly reason: string };
   /** The ids that later messages may refer to. Default: none; no message refers to a spoken reply. */
   readonly ids?: readonly ExternalId[];
+}
+
+/** Returns the outcome as it counts, and the ending that follows for the draft. */
+export function concluded(
+  given: SendOutcome,
+  draft: DraftRow,
+  { rules, traits }: Pick<ChannelRuntime, "rules" | "traits">,
+  {
+    sessions,
+    timing,
+  }: { readonly sessions: Pick<LiveSessions, "afterAttempt">; readonly timing: Pick<Timing, "send"> },
+  jitter: Jitter,
+): { readonly outcome: SendOutcome; readonly ending: Ending } {
+  if (draft.session !== null)
+    return { outcome: given, ending: { change: sessions.afterAttempt(given, draft.trying_for ?? 0) } };
+  const outcome = retriedLater(given, timing.send.shortestRetry);
+  return { outcome, ending: endingOf(outcome, draft, rules, paceOf(traits.platform), jitter) };
 }
 
 /** Returns the outcome with the delay that the provider asks for, at least `shortestMs`. */

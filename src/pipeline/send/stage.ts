@@ -6,7 +6,7 @@
 // reconcile determines it.
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
-import { paceOf, strikeLimit } from "../../domain/retry.ts";
+import { strikeLimit } from "../../domain/retry.ts";
 import { TooLate } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
@@ -22,7 +22,7 @@ import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../ch
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import { type Ending, endingOf, type HeadFacts, isHoldable, type NextStep, nextStep, retriedLater } from "./decide.ts";
+import { concluded, type Ending, type HeadFacts, isHoldable, type NextStep, nextStep } from "./decide.ts";
 import {
   type Gate,
   type HeadRow,
@@ -306,9 +306,7 @@ async function conclude(
 ): Promise<void> {
   const { line, lease, draft, node } = sending;
   const { recorded, tookMs } = attempted;
-  const { shortestRetry } = deps.timing.send;
-  const outcome = draft.session === null ? retriedLater(attempted.outcome, shortestRetry) : attempted.outcome;
-  const ending = endingFor(sending, outcome, deps);
+  const { outcome, ending } = concluded(attempted.outcome, draft, line, deps, jitter);
   const isSent = outcome.kind === "sent";
   const detail = isSent ? (outcome.detail ?? null) : outcome.reason;
   await guardLease(q, lease);
@@ -322,11 +320,6 @@ async function conclude(
   }
   await sending.pauses.apply(q, line, draft, lease.sender, outcome);
   await releaseLane(q, lease, "out");
-}
-
-function endingFor({ line, draft }: Sending, outcome: SendOutcome, { sessions }: SendDeps): Ending {
-  if (draft.session !== null) return { change: sessions.afterAttempt(outcome, draft.trying_for ?? 0) };
-  return endingOf(outcome, draft, line.rules, paceOf(line.traits.platform), jitter);
 }
 
 async function applyEnding(q: Query, { line, lease, draft }: Sending, { change, suppress }: Ending): Promise<void> {

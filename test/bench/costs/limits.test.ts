@@ -172,9 +172,11 @@ describe("the limits of the benchmark's goals", () => {
     const joined = [
       plain("email: files executed, joined", 47),
       plain("email: transitions between joined files", 198.4),
+      plain("email: lines of the executed files", 16_401),
     ];
     const table = limitsOf(run([files, ...joined]));
     expect(table?.rows).toHaveLength(1);
+    expect(table?.rows[0]?.at(-1)).toContain("at least 42 files of 400 lines");
     expect(table?.rows[0]?.at(-1)).toContain("47 files, 198 transitions");
   });
 

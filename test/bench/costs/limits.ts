@@ -15,6 +15,9 @@ export interface Costs {
   readonly waits: Map<SingleMessage, Sides<Waits>>;
 }
 
+/** Lines of a source file, as the architecture test has it. */
+export const mostLines = 400;
+
 export const measuredCosts: Costs = { cpu: new Map(), waits: new Map() };
 
 export interface Run extends Costs {
@@ -269,13 +272,13 @@ function twoNodes(figure: Figure, run: Run): Best | null {
 function ownStructure(_figure: Figure, { cpu, figures }: Run): Best | null {
   const cost = cpu.get("email burst");
   if (cost === undefined) return null;
-  const [files, transitions] = ["files executed, joined", "transitions between joined files"].map((name) =>
-    figures.find((one) => one.name === `email: ${name}`)?.measured.toFixed(0),
-  );
+  const of = (name: string) => figures.find((one) => one.name === `email: ${name}`)?.measured;
+  const [files, lines] = [of("files executed, joined"), of("lines of the executed files")];
+  const transitions = of("transitions between joined files")?.toFixed(0);
   const layout =
-    files === undefined
+    files === undefined || lines === undefined
       ? ""
-      : `. If the files of each folder were joined up to the limit of lines: ${files} files, ${transitions} transitions`;
+      : `. The executed files have ${lines.toFixed(0)} lines: at least ${Math.ceil(lines / mostLines)} files of ${mostLines} lines, the limit of the architecture test. If the files of each folder were joined up to it: ${files.toFixed(0)} files, ${transitions} transitions`;
   return {
     measured: "none",
     because: `No physical limit: the figure counts how own code is divided into files. Own code takes ${us(cost.daemon.own)} of ${us(cost.daemon.total)} CPU time per email${layout}`,
