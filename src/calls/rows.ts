@@ -337,8 +337,8 @@ export async function loseOrphans(q: Query, takeoverMs: number): Promise<number>
   return orphans.length;
 }
 
-/** Shortens the leases of a silent node, because the caller is waiting. They do not end at once: a node
- *  that was only suspended still relies on them. It starts no work that exceeds its lease. */
+/** Shortens the leases of a silent node, because the caller is waiting. Where an attempt is under way they do not end at
+ *  once (`releaseUnattempted`): a node that was only suspended still relies on them. It starts no work that exceeds its lease. */
 async function hasten(q: Query, conversation: string, takeoverMs: number): Promise<void> {
   if (q.leases !== null) return;
   await q.run(

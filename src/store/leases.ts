@@ -1,8 +1,8 @@
-// Named leases with fencing tokens, such as the lease for running a channel's inbound, and leases of lanes that
-// other events than due work begin or end: a poll, a restored store, a start.
+// Named leases with fencing tokens, such as the lease for running a channel's inbound and the heartbeat of a node, and leases
+// of lanes that other events than due work begin or end: a poll, a restored store, a start, the end of a node.
 
-import type { Query } from "./driver.ts";
-import { type Direction, type Lease } from "./lanes.ts";
+import { isListed, listOf, type Query, touch } from "./driver.ts";
+import { type Direction, itemTable, type Lease } from "./lanes.ts";
 
 /** A lease is this many times longer where one process owns the store. Nobody waits for its end, and the next process
  *  ends it at its start, so most renewals need not write. */
@@ -35,6 +35,53 @@ export async function takeLease(q: Query, name: string, holder: string, leaseMs:
 
 export async function dropLease(q: Query, name: string, holder: string): Promise<void> {
   await q.write("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
+}
+
+/** Returns the nodes whose heartbeat has expired since the last call by any node. */
+export async function silentNodes(q: Query): Promise<string[]> {
+  const rows = await q.all<{ holder: string }>(
+    `WITH silent AS (
+       SELECT name, holder FROM leases WHERE name LIKE 'node:%' AND holder IS NOT NULL AND until <= now_ms()
+       FOR UPDATE SKIP LOCKED
+     ), noted AS (UPDATE leases SET holder = NULL WHERE name IN (SELECT name FROM silent))
+     SELECT holder FROM silent`,
+  );
+  return rows.map(({ holder }) => holder);
+}
+
+/** Returns the earlier processes of the node: those with its name before the last "/". */
+export async function earlierNodes(q: Query, node: string): Promise<string[]> {
+  const named = node.slice(0, node.lastIndexOf("/") + 1);
+  if (named === "") return [];
+  const rows = await q.all<{ holder: string }>(
+    "SELECT DISTINCT holder FROM lanes WHERE starts_with(holder, $1) AND holder <> $2",
+    named,
+    node,
+  );
+  return rows.map(({ holder }) => holder);
+}
+
+/** Ends the leases of these nodes on PostgreSQL where no attempt is under way, and returns their number. A node that only
+ *  seemed to have ended sends nothing there: the record of its attempt finds its lease lost. Lanes in which another
+ *  transaction is writing stay leased. Call it last in its transaction, because it locks lanes. */
+export async function releaseUnattempted(q: Query, nodes: readonly string[]): Promise<number> {
+  const held = await q.all<{ id: string }>(
+    `SELECT id FROM lanes WHERE ${isListed("holder")} FOR UPDATE SKIP LOCKED`,
+    listOf(nodes),
+  );
+  if (held.length === 0) return 0;
+  /** A question of a call may have been dropped while it is asked. */
+  const attempted = (direction: Direction) =>
+    `direction = '${direction}' AND EXISTS (SELECT 1 FROM ${itemTable[direction]} item JOIN attempts ON subject = item.id
+       WHERE item.conversation = lanes.conversation AND attempts.token = lanes.token AND outcome IS NULL)`;
+  // A later statement than the one that locks the lanes: it sees an attempt that was recorded before.
+  const released = await q.all<{ direction: Direction; channel: string }>(
+    `UPDATE lanes SET holder = NULL, lease_until = 0 WHERE ${isListed("id")}
+       AND NOT (${attempted("in")}) AND NOT (${attempted("out")}) RETURNING direction, channel`,
+    listOf(held.map(({ id }) => id)),
+  );
+  for (const { direction, channel } of released) touch(q, itemTable[direction], channel);
+  return released.length;
 }
 
 /** Leases one inbound lane when it is free and no question waits or runs in it; else returns null. Call

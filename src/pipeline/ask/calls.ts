@@ -13,6 +13,7 @@ import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/running.ts";
 import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
+import { guardLease } from "../../store/lanes.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillOf, startable } from "../channel-runtime.ts";
@@ -220,7 +221,8 @@ export async function post(
 ): Promise<AskDecision> {
   const { client } = asking.line;
   const before = readSignal(signal, deps);
-  const manual = await client.setMode(platformId, "manual", { signal: before, crossing: () => undefined });
+  const crossing = () => deps.db.tx((q) => guardLease(q, asking.lease)); // it has no record
+  const manual = await client.setMode(platformId, "manual", { signal: before, crossing });
   if (manual.kind !== "ok") return concluded(asking, repeatable(manual), deps, () => handBack);
   const call = effect("ask.cross", asking, signal, deps);
   const result = await client.say(platformId, asking.turn.question, call);

@@ -208,11 +208,16 @@ async function checkSent({ servers, options }: MailSetup, say: Say): Promise<voi
   if (new Set(ids).size < ids.length) say("copied-twice", `${ids.length} copies of ${new Set(ids).size} mails`);
 }
 
-async function checkMarks({ servers, options }: MailSetup, say: Say): Promise<void> {
-  if (options.mark === "none") return;
-  for (const { uid, flags } of await servers.dovecot.list(options.user))
-    if (options.move || !flags.some((flag) => flag.startsWith("$Bridgehead-")))
-      say("unmarked", `message ${uid} in the inbox has the flags ${flags.join(" ")}`);
+async function checkMarks(setup: MailSetup, say: Say): Promise<void> {
+  for (const { uid, flags } of await unmarked(setup))
+    say("unmarked", `message ${uid} in the inbox has the flags ${flags.join(" ")}`);
+}
+
+/** Returns the messages in the inbox that look as if nobody had read them. */
+export async function unmarked({ servers, options }: MailSetup) {
+  if (options.mark === "none") return [];
+  const listed = await servers.dovecot.list(options.user);
+  return listed.filter(({ flags }) => options.move || !flags.some((flag) => flag.startsWith("$Bridgehead-")));
 }
 
 // Reads the store of a daemon under test from outside, on both databases.

@@ -1,0 +1,256 @@
+// A node of several has ended, or seems to have: what it had claimed and not begun is due again at once, what it had begun
+// waits for the end of its leases, and a node that was only suspended sends nothing that another one has taken over.
+
+import { externalId } from "bridgehead/contract";
+import { beforeAll, expect, it, onTestFinished } from "vitest";
+import { nodeLease } from "../../src/calls/rows.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { recordSending } from "../../src/pipeline/send/rows.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { guardLease, type Lease, LeaseLost } from "../../src/store/lanes.ts";
+import { earlierNodes, releaseUnattempted, silentNodes, takeLease } from "../../src/store/leases.ts";
+import { enqueueDraft } from "../../src/store/tables/drafts.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
+import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { mail, openPipeline } from "../support/pipeline/pipeline.ts";
+import { startPlatform } from "../support/pipeline/stage.ts";
+import { conversation, draft, leaseLanes, migrated, postgresDatabase, put, turn } from "../support/store/databases.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
+
+const minute = 60_000;
+/** Longer than the interval of a node's heartbeat. */
+const renewal = 6000;
+
+describeReal("work of an ended node", await needPostgres(), () => {
+  let server: SharedPostgres;
+  beforeAll(async () => {
+    server = await sharedPostgres();
+  });
+
+  /** Two nodes' connections to a store with channel `c`. */
+  async function connections(): Promise<readonly [Database, Database]> {
+    const store = await migrated(() => postgresDatabase(server));
+    const both = [await store.open(), await store.open()] as const;
+    await both[0].tx((q) => ensureChannel(q, "c"));
+    return both;
+  }
+  const leased = (q: Query, direction: "in" | "out", holder: string) =>
+    leaseLanes(q, direction, "c", holder, minute, 10);
+  const of = (leases: readonly Lease[]) => leases.map((lease) => lease.conversation).sort();
+  const leaseOf = (leases: readonly Lease[], id: string): Lease => {
+    const lease = leases.find((one) => one.conversation === id);
+    if (!lease) throw new Error(`the lane of ${id} is not leased`);
+    return lease;
+  };
+  const record = async (q: Query, id: string, lease: Lease) => {
+    await guardLease(q, lease);
+    return recordAsking(q, await readTurn(q, id), "h/a", lease.token);
+  };
+  const forced = (q: Query, id: string, of: string) =>
+    enqueueDraft(q, {
+      id,
+      conversation: of,
+      channel: "c",
+      reply: "rd",
+      recipient: "a@example.org",
+      body: "{}",
+      dueAt: 0,
+      forced: true,
+    });
+
+  it("is due again, but for what has an attempt under way", async () => {
+    const [db] = await connections();
+    await db.tx(async (q) => {
+      for (const id of ["asked", "waiting"]) await turn(q, `t-${id}`, await conversation(q, id));
+      await draft(q, "d", await conversation(q, "sending"));
+      await draft(q, "e", await conversation(q, "queued"));
+    });
+    const [questions, drafts] = await db.tx(async (q) => [await leased(q, "in", "h/a"), await leased(q, "out", "h/a")]);
+    expect([of(questions), of(drafts)]).toEqual([
+      ["asked", "waiting"],
+      ["queued", "sending"],
+    ]);
+    await db.tx((q) => record(q, "t-asked", leaseOf(questions, "asked")));
+    await db.tx(async (q) => {
+      const lease = leaseOf(drafts, "sending");
+      await guardLease(q, lease);
+      expect(await recordSending(q, { id: "d", attempts: 0 }, "h/a", lease.token)).toBe(true);
+      // It comes before the draft that is being sent.
+      await forced(q, "urgent", "sending");
+    });
+    expect(await db.tx((q) => releaseUnattempted(q, ["h/b"]))).toBe(0);
+    expect(await db.tx((q) => releaseUnattempted(q, ["h/b", "h/a"]))).toBe(2);
+    expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["waiting"]);
+    expect(of(await db.tx((q) => leased(q, "out", "h/b")))).toEqual(["queued"]);
+  });
+
+  it("waits for a question of a call that was dropped while it is asked", async () => {
+    const [db] = await connections();
+    await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
+    const [lease] = await db.tx((q) => leased(q, "in", "h/a"));
+    if (!lease) throw new Error("no lane is due");
+    await db.tx((q) => record(q, "t", lease));
+    await db.tx(async (q) => {
+      await put(q, "turns", "t", "state = 'dropped', open = 0");
+      await turn(q, "newer", "k");
+    });
+    expect(await db.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(0);
+    await db.tx((q) => endAttempt(q, "t", "unknown", null));
+    expect(await db.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
+  });
+
+  it("is due again where the node only looks up an attempt of an earlier one", async () => {
+    const [db] = await connections();
+    await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
+    const [first] = await db.tx((q) => leased(q, "in", "h/a"));
+    await db.tx((q) => record(q, "t", first as Lease));
+    await db.tx((q) => q.run("UPDATE lanes SET lease_until = 0"));
+    expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["k"]);
+    expect(await db.tx((q) => releaseUnattempted(q, ["h/b"]))).toBe(1);
+  });
+
+  it("is not begun by a node that was only suspended", async () => {
+    const [db, other] = await connections();
+    await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
+    const [lease] = await db.tx((q) => leased(q, "in", "h/a"));
+    if (!lease) throw new Error("no lane is due");
+    expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
+    await expect(db.tx((q) => record(q, "t", lease))).rejects.toThrow(LeaseLost);
+    const [again] = await other.tx((q) => leased(q, "in", "h/b"));
+    expect(again?.token).not.toBe(lease.token);
+    await expect(db.tx((q) => record(q, "t", lease))).rejects.toThrow(LeaseLost);
+    expect(await other.tx((q) => record(q, "t", again as Lease))).toBe(true);
+  });
+
+  it("is left to the node that records its attempt at that moment", async () => {
+    const [db, other] = await connections();
+    await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
+    const [lease] = await db.tx((q) => leased(q, "in", "h/a"));
+    const during = await db.tx(async (q) => {
+      await record(q, "t", lease as Lease);
+      return other.tx((q2) => releaseUnattempted(q2, ["h/a"]));
+    });
+    expect(during).toBe(0);
+    expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(0);
+  });
+
+  it("is found by the heartbeat that expired, once, and by the name of a restarted node", async () => {
+    const [db] = await connections();
+    const beats = (node: string) => db.tx((q) => takeLease(q, nodeLease(node), node, minute));
+    const ends = (node: string) => db.tx((q) => q.run("UPDATE leases SET until = 0 WHERE name = $1", nodeLease(node)));
+    for (const node of ["h/a", "h/b"]) await beats(node);
+    expect(await db.tx(silentNodes)).toEqual([]);
+    await ends("h/a");
+    expect(await db.tx(silentNodes)).toEqual(["h/a"]);
+    expect(await db.tx(silentNodes)).toEqual([]);
+    await beats("h/a");
+    expect(await db.tx(silentNodes)).toEqual([]);
+    await ends("h/a");
+    expect(await db.tx(silentNodes)).toEqual(["h/a"]);
+
+    await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
+    await db.tx((q) => leased(q, "in", "h%/a"));
+    const earlier = (node: string) => db.tx((q) => earlierNodes(q, node));
+    expect([await earlier("h%/b"), await earlier("h%/a"), await earlier("h1/b"), await earlier("n")]).toEqual([
+      ["h%/a"],
+      [],
+      [],
+      [],
+    ]);
+  });
+
+  it("leaves the mode of the platform's conversation to the node that has taken a responder's text over", async () => {
+    const [db, other] = await connections();
+    const platform = await startPlatform();
+    const gate = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    const line = (own: ChannelRuntime): ChannelRuntime => {
+      const setMode: typeof own.client.setMode = async (...given) => {
+        reached.resolve();
+        await gate.promise;
+        return own.client.setMode(...given);
+      };
+      return { ...own, client: { ...own.client, setMode } };
+    };
+    const a = await openPipeline({ platform, db, node: "h/a", line });
+    await a.arrives({ text: "hello" });
+    const [row] = await db.read((q) =>
+      q.all<{ conversation: string; person: string; address: string }>(
+        "SELECT conversation, person, address FROM turns",
+      ),
+    );
+    if (!row) throw new Error("there is no turn");
+    const words = { event: null, question: "I take over.", context: null, receivedAt: Date.now() };
+    const text = { ...row, ...words, id: "words", channel: "c", kind: "relayed" as const };
+    await a.scheduler.commit((q) => enqueueTurn(q, text));
+    await reached.promise;
+    expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
+    expect(of(await other.tx((q) => leased(q, "in", "h/b")))).toEqual([row.conversation]);
+    const before = platform.calls.length;
+    gate.resolve();
+    await expect.poll(() => a.heard).toContain("lease lost");
+    expect(platform.calls.slice(before)).toEqual([]);
+  });
+
+  /** Nodes that answer one mail; the first has claimed the reply, and has not begun to send it. */
+  async function claimed(nodes: readonly [string, ...string[]]) {
+    const [db] = await connections();
+    const platform = await startPlatform();
+    const gate = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    const refused: unknown[] = [];
+    const [first, ...others] = nodes;
+    const a = await openPipeline({
+      platform,
+      db,
+      node: first,
+      outbound: {
+        async send(_body, attempt) {
+          reached.resolve();
+          await gate.promise;
+          await attempt.crossing().catch((error: unknown) => {
+            refused.push(error);
+            throw error;
+          });
+          return { kind: "sent", id: externalId("by-a") };
+        },
+      },
+    });
+    // Before the end of the pipeline, which waits for this work.
+    onTestFinished(() => gate.resolve());
+    await a.scheduler.sweep();
+    await a.accepts("c", mail({ text: "hello" }));
+    await reached.promise;
+    const rest = await Promise.all(others.map((node) => openPipeline({ platform, db, node })));
+    return { a, rest, db, platform, gate, refused };
+  }
+
+  it("is sent by another node when the heartbeat has expired, and not again by the first", async () => {
+    const { a, rest, db, platform, gate, refused } = await claimed(["h/a", "i/b"]);
+    const [b] = rest;
+    if (!b) throw new Error("no second node");
+    await b.settles();
+    expect(b.sent).toEqual([]);
+    await db.tx((q) => q.run("UPDATE leases SET until = 0 WHERE name = $1", nodeLease("h/a")));
+    b.clock.forward(renewal);
+    await b.settles();
+    expect(b.sent).toEqual(["answer to hello"]);
+    expect(b.heard).toContain("work of an ended node is due again");
+    gate.resolve();
+    await expect.poll(() => refused.length).toBe(1);
+    await a.settles();
+    expect([await a.drafts(), b.sent, platform.count("ask")]).toEqual([["sent"], ["answer to hello"], 1]);
+  });
+
+  it("is sent at once by the node that starts again", async () => {
+    const { rest, gate, refused } = await claimed(["h/a", "i/b", "h/c"]);
+    const [other, again] = rest;
+    await other?.settles();
+    expect(other?.sent).toEqual([]);
+    await again?.settles();
+    expect(again?.sent).toEqual(["answer to hello"]);
+    gate.resolve();
+    await expect.poll(() => refused.length).toBe(1);
+  });
+});
