@@ -3,7 +3,7 @@
 
 import type { Clock, Log, Route } from "bridgehead/contract";
 import { dropAfterPowerFailure } from "./calls/power-failure-rows.ts";
-import { loseSessions, nodeLease } from "./calls/rows.ts";
+import { loseSessions } from "./calls/rows.ts";
 import { CallSessions, heartbeatStage } from "./calls/sessions.ts";
 import { AgentSet } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
@@ -35,7 +35,7 @@ import { copyBeforeMigration } from "./store/backup.ts";
 import type { Core, Database } from "./store/driver.ts";
 import { aheadOfClock, hastenDue } from "./store/due.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
-import { dropLease, endLeases } from "./store/leases.ts";
+import { dropLease, endLeases, nodeLease } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
 import { RateReserve, rateOf } from "./store/rates.ts";
 import { StoreCheck } from "./store/sqlite/check.ts";

@@ -315,9 +315,6 @@ export async function loseSessions(q: Query): Promise<void> {
   );
 }
 
-/** Name of the lease that serves as the heartbeat of a node. */
-export const nodeLease = (node: string): string => `node:${node}`;
-
 const silent = "the node that held it is silent";
 
 /** Marks open sessions of nodes without a valid lease as lost; returns their number. Work on them is taken over
@@ -348,11 +345,6 @@ async function hasten(q: Query, conversation: string, takeoverMs: number): Promi
     `${conversation}/out`,
     takeoverMs,
   );
-}
-
-/** Deletes the leases of nodes that expired more than `afterMs` ago. */
-export async function forgetNodes(q: Query, afterMs: number): Promise<void> {
-  await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - $1", afterMs);
 }
 
 /** Reopens sessions that other nodes marked as lost while this node could not reach the store, although

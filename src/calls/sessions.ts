@@ -14,7 +14,7 @@ import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
 import type { Admission, LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import { type Core, logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
-import { earlierNodes, releaseUnattempted, silentNodes, takeLease } from "../store/leases.ts";
+import { earlierNodes, forgetNodes, nodeLease, releaseUnattempted, silentNodes, takeLease } from "../store/leases.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
 import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import { type EventRow, recordOutcome } from "../store/tables/events.ts";
@@ -39,7 +39,6 @@ import {
   dropRest,
   dropTurns,
   endLost,
-  forgetNodes,
   freeConversation,
   insertSession,
   lockSession,
@@ -47,7 +46,6 @@ import {
   loseSession,
   markTransferring,
   moveMessages,
-  nodeLease,
   openTurns,
   reclaimSessions,
   recordHeard,

@@ -37,6 +37,9 @@ export async function dropLease(q: Query, name: string, holder: string): Promise
   await q.write("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
 }
 
+/** Name of the lease that serves as the heartbeat of a node. */
+export const nodeLease = (node: string): string => `node:${node}`;
+
 /** Returns the nodes whose heartbeat has expired since the last call by any node. */
 export async function silentNodes(q: Query): Promise<string[]> {
   const rows = await q.all<{ holder: string }>(
@@ -49,21 +52,27 @@ export async function silentNodes(q: Query): Promise<string[]> {
   return rows.map(({ holder }) => holder);
 }
 
-/** Returns the earlier processes of the node: those with its name before the last "/". */
+/** Returns the earlier processes of the node, which have its name before the last "/", without those that ended orderly or
+ *  that `silentNodes` has returned. */
 export async function earlierNodes(q: Query, node: string): Promise<string[]> {
   const named = node.slice(0, node.lastIndexOf("/") + 1);
   if (named === "") return [];
   const rows = await q.all<{ holder: string }>(
-    "SELECT DISTINCT holder FROM lanes WHERE starts_with(holder, $1) AND holder <> $2",
-    named,
+    "SELECT holder FROM leases WHERE starts_with(name, $1) AND holder <> $2",
+    nodeLease(named),
     node,
   );
   return rows.map(({ holder }) => holder);
 }
 
+/** Deletes the heartbeats that expired more than `afterMs` ago. */
+export async function forgetNodes(q: Query, afterMs: number): Promise<void> {
+  await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - $1", afterMs);
+}
+
 /** Ends the leases of these nodes on PostgreSQL where no attempt is under way, and returns their number. A node that only
  *  seemed to have ended sends nothing there: the record of its attempt finds its lease lost. Lanes in which another
- *  transaction is writing stay leased. Call it last in its transaction, because it locks lanes. */
+ *  transaction is writing stay leased. Call it after the locks of sessions, because it locks lanes. */
 export async function releaseUnattempted(q: Query, nodes: readonly string[]): Promise<number> {
   const held = await q.all<{ id: string }>(
     `SELECT id FROM lanes WHERE ${isListed("holder")} FOR UPDATE SKIP LOCKED`,

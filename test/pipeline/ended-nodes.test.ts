@@ -3,19 +3,27 @@
 
 import { externalId } from "bridgehead/contract";
 import { beforeAll, expect, it, onTestFinished } from "vitest";
-import { nodeLease } from "../../src/calls/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { guardLease, type Lease, LeaseLost } from "../../src/store/lanes.ts";
-import { earlierNodes, releaseUnattempted, silentNodes, takeLease } from "../../src/store/leases.ts";
+import { earlierNodes, nodeLease, releaseUnattempted, silentNodes, takeLease } from "../../src/store/leases.ts";
 import { enqueueDraft } from "../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { endAttempt, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { mail, openPipeline } from "../support/pipeline/pipeline.ts";
 import { startPlatform } from "../support/pipeline/stage.ts";
-import { conversation, draft, leaseLanes, migrated, postgresDatabase, put, turn } from "../support/store/databases.ts";
+import {
+  conversation,
+  draft,
+  leaseLanes,
+  migrated,
+  postgresDatabase,
+  put,
+  relayedTurn,
+  turn,
+} from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const minute = 60_000;
@@ -88,8 +96,7 @@ describeReal("work of an ended node", await needPostgres(), () => {
   it("waits for a question of a call that was dropped while it is asked", async () => {
     const [db] = await connections();
     await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
-    const [lease] = await db.tx((q) => leased(q, "in", "h/a"));
-    if (!lease) throw new Error("no lane is due");
+    const lease = leaseOf(await db.tx((q) => leased(q, "in", "h/a")), "k");
     await db.tx((q) => record(q, "t", lease));
     await db.tx(async (q) => {
       await put(q, "turns", "t", "state = 'dropped', open = 0");
@@ -103,8 +110,8 @@ describeReal("work of an ended node", await needPostgres(), () => {
   it("is due again where the node only looks up an attempt of an earlier one", async () => {
     const [db] = await connections();
     await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
-    const [first] = await db.tx((q) => leased(q, "in", "h/a"));
-    await db.tx((q) => record(q, "t", first as Lease));
+    const first = leaseOf(await db.tx((q) => leased(q, "in", "h/a")), "k");
+    await db.tx((q) => record(q, "t", first));
     await db.tx((q) => q.run("UPDATE lanes SET lease_until = 0"));
     expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["k"]);
     expect(await db.tx((q) => releaseUnattempted(q, ["h/b"]))).toBe(1);
@@ -113,22 +120,21 @@ describeReal("work of an ended node", await needPostgres(), () => {
   it("is not begun by a node that was only suspended", async () => {
     const [db, other] = await connections();
     await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
-    const [lease] = await db.tx((q) => leased(q, "in", "h/a"));
-    if (!lease) throw new Error("no lane is due");
+    const lease = leaseOf(await db.tx((q) => leased(q, "in", "h/a")), "k");
     expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
     await expect(db.tx((q) => record(q, "t", lease))).rejects.toThrow(LeaseLost);
-    const [again] = await other.tx((q) => leased(q, "in", "h/b"));
-    expect(again?.token).not.toBe(lease.token);
+    const again = leaseOf(await other.tx((q) => leased(q, "in", "h/b")), "k");
+    expect(again.token).not.toBe(lease.token);
     await expect(db.tx((q) => record(q, "t", lease))).rejects.toThrow(LeaseLost);
-    expect(await other.tx((q) => record(q, "t", again as Lease))).toBe(true);
+    expect(await other.tx((q) => record(q, "t", again))).toBe(true);
   });
 
   it("is left to the node that records its attempt at that moment", async () => {
     const [db, other] = await connections();
     await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
-    const [lease] = await db.tx((q) => leased(q, "in", "h/a"));
+    const lease = leaseOf(await db.tx((q) => leased(q, "in", "h/a")), "k");
     const during = await db.tx(async (q) => {
-      await record(q, "t", lease as Lease);
+      await record(q, "t", lease);
       return other.tx((q2) => releaseUnattempted(q2, ["h/a"]));
     });
     expect(during).toBe(0);
@@ -149,8 +155,7 @@ describeReal("work of an ended node", await needPostgres(), () => {
     await ends("h/a");
     expect(await db.tx(silentNodes)).toEqual(["h/a"]);
 
-    await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
-    await db.tx((q) => leased(q, "in", "h%/a"));
+    await beats("h%/a");
     const earlier = (node: string) => db.tx((q) => earlierNodes(q, node));
     expect([await earlier("h%/b"), await earlier("h%/a"), await earlier("h1/b"), await earlier("n")]).toEqual([
       ["h%/a"],
@@ -175,18 +180,10 @@ describeReal("work of an ended node", await needPostgres(), () => {
     };
     const a = await openPipeline({ platform, db, node: "h/a", line });
     await a.arrives({ text: "hello" });
-    const [row] = await db.read((q) =>
-      q.all<{ conversation: string; person: string; address: string }>(
-        "SELECT conversation, person, address FROM turns",
-      ),
-    );
-    if (!row) throw new Error("there is no turn");
-    const words = { event: null, question: "I take over.", context: null, receivedAt: Date.now() };
-    const text = { ...row, ...words, id: "words", channel: "c", kind: "relayed" as const };
-    await a.scheduler.commit((q) => enqueueTurn(q, text));
+    const answered = await a.scheduler.commit((q) => relayedTurn(q, "words", Date.now()));
     await reached.promise;
     expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
-    expect(of(await other.tx((q) => leased(q, "in", "h/b")))).toEqual([row.conversation]);
+    expect(of(await other.tx((q) => leased(q, "in", "h/b")))).toEqual([answered]);
     const before = platform.calls.length;
     gate.resolve();
     await expect.poll(() => a.heard).toContain("lease lost");

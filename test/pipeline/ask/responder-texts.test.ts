@@ -1,19 +1,14 @@
 // A responder's text for a platform that fails: it holds the lane of the conversation for a limited time only.
 
 import { expect, it } from "vitest";
-import { enqueueTurn } from "../../../src/store/tables/turns.ts";
 import { openPipeline } from "../../support/pipeline/pipeline.ts";
+import { relayedTurn } from "../../support/store/databases.ts";
 
 it("a text of unknown outcome does not block the customer when the platform has lost the conversation", async () => {
   const pipeline = await openPipeline({ absentAfter: 10_000 });
   await pipeline.arrives({ text: "hello" });
   await pipeline.db.tx(async (q) => {
-    const [row] = await q.all<{ conversation: string; person: string; address: string }>(
-      "SELECT conversation, person, address FROM turns",
-    );
-    if (!row) throw new Error("there is no turn");
-    const more = { event: null, question: "I take over.", context: null, receivedAt: pipeline.clock.now() };
-    await enqueueTurn(q, { ...row, ...more, id: "words", channel: "c", kind: "relayed" });
+    await relayedTurn(q, "words", pipeline.clock.now());
     await q.run("UPDATE turns SET state = 'asking' WHERE id = 'words'");
     await q.run("UPDATE turns SET state = 'unknown', attempts = 1, tried_at = now_ms() WHERE id = 'words'");
     await q.run(

@@ -1,7 +1,7 @@
 // Calls on two nodes that share a PostgreSQL store: the one that holds the socket speaks, until it is silent.
 
 import { beforeAll, expect, it } from "vitest";
-import { nodeLease } from "../../../src/calls/rows.ts";
+import { nodeLease } from "../../../src/store/leases.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { callOf, openCallPipeline } from "../../support/pipeline/pipeline.ts";
 import { startPlatform } from "../../support/pipeline/stage.ts";

@@ -6,21 +6,19 @@ import {
   dropDrafts,
   dropRest,
   endLost,
-  forgetNodes,
   freeConversation,
   insertSession,
   loseOrphans,
   loseSession,
   loseSessions,
   markTransferring,
-  nodeLease,
   reclaimSessions,
   recordHeard,
   resumeSession,
   speakingState,
 } from "../../../src/calls/rows.ts";
 import type { Database } from "../../../src/store/driver.ts";
-import { endLeases, takeLease } from "../../../src/store/leases.ts";
+import { endLeases, forgetNodes, nodeLease, takeLease } from "../../../src/store/leases.ts";
 import { overview } from "../../../src/store/operators/overview.ts";
 import { forget } from "../../../src/store/retention.ts";
 import { readSession, type SessionRow } from "../../../src/store/tables/sessions.ts";

@@ -182,6 +182,17 @@ export async function turn(
   });
 }
 
+/** A responder's text in the conversation of the only turn. Returns the conversation. */
+export async function relayedTurn(q: Query, id: string, receivedAt: number): Promise<string> {
+  const [row] = await q.all<{ conversation: string; person: string; address: string }>(
+    "SELECT conversation, person, address FROM turns",
+  );
+  if (!row) throw new Error("there is no turn");
+  const words = { event: null, question: "I take over.", context: null, receivedAt };
+  await enqueueTurn(q, { ...row, ...words, id, channel: "c", kind: "relayed" });
+  return row.conversation;
+}
+
 /** A reply with one draft, due in `dueInMs`. */
 export async function draft(q: Query, id: string, of: string, dueInMs = 0, channel = "c"): Promise<void> {
   await insertReply(q, {
