@@ -223,6 +223,8 @@ const plants: readonly Plant[] = [
       ["UPDATE platform_webhooks SET due_at = NULL, state = 'lost'", "due_at = NULL, state = 'lost'"],
       ["UPDATE turns SET a = (SELECT b FROM c WHERE d), state = 'failed'", "a = (SELECT b FROM c"],
       ["UPDATE drafts SET (open, state) = (0, 'sent') WHERE id = $1", "(open, state) = (0, 'sent')"],
+      [say("UPDATE drafts SET open = 0, $", "{part} WHERE id = $1"), "open = 0, ?"],
+      [`moves("drafts", "sent", { set: "open = 0, state = 'held'", where })`, "open = 0, state = 'held'"],
     ] as const
   ).map(
     ([sql, set]): Plant => [
@@ -234,6 +236,7 @@ const plants: readonly Plant[] = [
   ),
   ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 FROM given WHERE turns.state = given.state", null],
   ["stateWrites", "src/store/a.ts", "UPDATE channels SET state = 'ready'", null],
+  ["stateWrites", "src/store/a.ts", say("UPDATE turns SET open = 0, $", '{stateWhere("turns", "asking")}'), null],
   ...(
     [
       ["INSERT INTO replies (id, state, text) VALUES ($1, 'failed', 'ready')", "replies", "failed", "ready, composed"],

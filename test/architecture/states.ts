@@ -15,6 +15,9 @@ const inserts = new RegExp(
   "g",
 );
 
+/** The further assignments of a move. */
+const furtherAssignments = /\bset: ?["`]([^"`]*)/g;
+
 /** Removes what is in parentheses: subqueries and arguments have conditions and commas of their own. */
 function withoutParentheses(sql: string): string {
   const outer = sql.replace(/\([^()]*\)/g, "");
@@ -49,11 +52,16 @@ export const stateWrites: Rule = (files) =>
     .filter(({ path }) => path.startsWith("src/") && !/^src\/(platform|sandbox)\//.test(path))
     .filter(({ path }) => path !== "src/store/transitions.ts")
     .flatMap(({ path, text }) => {
-      const sql = text.replace(/\$\{[^`}]*\}/g, "?").replace(/^.*-- only: postgres.*$/gm, "");
-      const changed = [...sql.matchAll(updates)]
+      const sql = text
+        .replace(/\$\{stateWhere\([^`}]*\}/g, "checked = 1")
+        .replace(/\$\{[^`}]*\}/g, "?")
+        .replace(/^.*-- only: postgres.*$/gm, "");
+      const changed = [...sql.matchAll(updates), ...sql.matchAll(furtherAssignments)]
         .filter(([, set = ""]) => {
           const own = withoutParentheses(set).split(/\b(?:WHERE|RETURNING|FROM)\b/)[0] ?? "";
-          return /(?:^|[\s,])state\s*=/.test(own) || /\([^()]*\bstate\b[^()]*\)\s*=/.test(set);
+          // Text from elsewhere could assign anything.
+          const isOpen = own.split(",").some((assignment) => /^\s*\?\s*$/.test(assignment));
+          return isOpen || /(?:^|[\s,])state\s*=/.test(own) || /\([^()]*\bstate\b[^()]*\)\s*=/.test(set);
         })
         .map(([, set = ""]) => (set.split(/\b(?:WHERE|RETURNING)\b/)[0] ?? "").trim().slice(0, 40))
         .map((set) => `${path}: writes a state unchecked: SET ${set}`);
