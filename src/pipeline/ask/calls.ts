@@ -74,9 +74,9 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
   };
 }
 
-/** Returns true for the first attempt to ask a question of a call whose conversation is bound. The claim records it, and
- *  the question is asked at the commit of the claim, before that is on disk: what a power failure takes is explained in
- *  calls/power-failure-rows.ts. Every other attempt waits for the disk, and with it for everything that was committed before. */
+/** Returns true for the first attempt to ask a question of a call whose conversation is bound. The question is asked at the
+ *  commit of its record, before that is on disk: what a power failure takes is explained in calls/power-failure-rows.ts.
+ *  Every other attempt waits for the disk, and with it for everything that was committed before. */
 export const isAskedAtCommit = (
   { turn, conversation }: Pick<Asking, "turn" | "conversation">,
   { db }: Pick<AskDeps, "db">,
@@ -90,9 +90,10 @@ export const isAskedAtCommit = (
 
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
-async function record(asking: Asking, { db }: AskDeps): Promise<void> {
+async function record(asking: Asking, deps: AskDeps): Promise<void> {
   const { attempt, lease } = asking;
-  const recorded = await db.tx((q) => recordAttempt(q, asking), { joint: lease.lane });
+  const options = { joint: lease.lane, durable: !isAskedAtCommit(asking, deps) };
+  const recorded = await deps.db.tx((q) => recordAttempt(q, asking), options);
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");

@@ -254,6 +254,8 @@ export interface AskPlan {
   readonly outcome: AskOutcome;
   /** Nothing was sent and no attempt is recorded. One is added, because backoff and lifetime depend on the count. */
   readonly isUnsent: boolean;
+  /** The claim has recorded an attempt that was not made. It is deleted and does not count. */
+  readonly isWithdrawn?: true;
   readonly isRetried: boolean;
   readonly change: TurnChange;
   /** An obsolete question certainly did not reach the platform: its text is added to the newer question. */
@@ -293,8 +295,8 @@ export function planWrites(
   const { turn, attempt, timing } = asking;
   switch (decision.kind) {
     case "hand-back":
-      // The claim has recorded an attempt that was not made.
-      return attempt.recorded ? end(asking, "deferred", { state: "waiting", open: 1, reason: noRoom }) : null;
+      if (!attempt.recorded) return null;
+      return { ...end(asking, "deferred", { state: "waiting", open: 1, reason: noRoom }), isWithdrawn: true };
     case "bound": {
       if (now === null)
         return planWrites(asking, unknown("the conversation found is another's", timing.ask.adoptedRetry));

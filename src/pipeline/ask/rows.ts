@@ -29,6 +29,7 @@ import {
   readTurn,
   recordAsking,
   type TurnRow,
+  withdrawAttempt,
 } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { composeAnswer } from "../compose/stage.ts";
@@ -245,11 +246,12 @@ export async function write(q: Query, asking: Asking, plan: AskPlan): Promise<vo
 /** Ends the attempt, changes the turn and releases the lane. Returns false when the question became obsolete during the
  *  attempt. The turn then stays `dropped`, with any outcome of the attempt. */
 async function leave(q: Query, { node, lease, turn }: Asking, plan: AskPlan): Promise<boolean> {
-  const { outcome, change, isUnsent, isRetried } = plan;
+  const { outcome, change, isUnsent, isWithdrawn, isRetried } = plan;
   const detail = change.reason ?? null;
-  if (isUnsent) await countUnsent(q, turn, { node, token: lease.token, outcome, detail });
+  if (isWithdrawn) await withdrawAttempt(q, turn);
+  else if (isUnsent) await countUnsent(q, turn, { node, token: lease.token, outcome, detail });
   else await endAttempt(q, turn.id, outcome, detail);
-  q.hop({ name: "askAttempt", channel: turn.channel, trace: turn.trace, outcome, isRetried });
+  if (!isWithdrawn) q.hop({ name: "askAttempt", channel: turn.channel, trace: turn.trace, outcome, isRetried });
   let isWanted = true;
   if (turn.session === null) await changeTurn(q, turn.id, change);
   else isWanted = await changeUndropped(q, turn.id, change);

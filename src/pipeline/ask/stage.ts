@@ -81,7 +81,7 @@ export interface AttemptState {
 
 /** The record of an attempt in the transaction of its claim. */
 interface EarlyRecord {
-  /** Resolves when the record is on disk. */
+  /** Resolves when the record is on disk; at once for a question that is asked at the commit (`isAskedAtCommit`). */
   durable(): Promise<void>;
   /** Ends the reservation of the connection. */
   release(): void;
@@ -137,8 +137,7 @@ export function askStage(deps: AskDeps): Stage {
         const requests = callsOf(asking);
         // Without room the call waits, and the attempt is recorded after that.
         const hasRoom = atOnce - waiting.calls >= requests;
-        if (hasRoom && calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking);
-        else if (hasRoom) await recordEarly(q, asking, deps);
+        if (hasRoom) await recordEarly(q, asking, deps);
         const free = count(q, waiting, requests);
         const begin = () => {
           free();
@@ -173,8 +172,9 @@ export async function endOldTurns(
 
 /** Records the attempt of a claimed turn whose call can begin at once: an idle connection is reserved, and the rate limit
  *  has room. A commit of PostgreSQL whose response is lost starts no work, so the attempt is recorded later there. */
-async function recordEarly(q: Query, asking: Asking, { db }: AskDeps): Promise<void> {
-  if (q.leases === null || !startsWithEffect(asking)) return;
+async function recordEarly(q: Query, asking: Asking, deps: AskDeps): Promise<void> {
+  const isAtCommit = calls.isAskedAtCommit(asking, deps);
+  if (q.leases === null || !(isAtCommit || startsWithEffect(asking))) return;
   const release = asking.line.client.reserve();
   if (release === null) return;
   q.onRollback(release);
@@ -182,9 +182,10 @@ async function recordEarly(q: Query, asking: Asking, { db }: AskDeps): Promise<v
   const { attempt } = asking;
   attempt.recorded = await recordAttempt(q, asking);
   if (!attempt.recorded) return release();
-  q.onDisk(resolve);
+  if (isAtCommit) resolve();
+  else q.onDisk(resolve);
   // A later commit needs another sync, which this record does not wait for.
-  attempt.early = { durable: () => Promise.race([written, db.synced()]), release };
+  attempt.early = { durable: () => Promise.race([written, deps.db.synced()]), release };
 }
 
 /** Adds the calls of a claim. Returns a function that subtracts them; a rollback does so too. */

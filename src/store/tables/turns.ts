@@ -179,6 +179,16 @@ export async function countUnsent(
   );
 }
 
+/** Deletes the newest attempt, which was certainly not made: it does not count. `turn`: as it was before the attempt. */
+export async function withdrawAttempt(q: Query, { id, attempts, trying_for }: TurnRow): Promise<void> {
+  await q.write("DELETE FROM attempts WHERE subject = $1 AND number = $2", id, attempts + 1);
+  await q.write(
+    `UPDATE turns SET attempts = $2, tried_at = ${trying_for === null ? "NULL" : "tried_at"} WHERE id = $1`,
+    id,
+    attempts,
+  );
+}
+
 /** Records the outcome of the newest attempt; a recorded final outcome and its end time stay unchanged. */
 export async function endAttempt(q: Query, subject: string, outcome: string, detail: string | null): Promise<void> {
   await q.write(

@@ -25,6 +25,13 @@ const attempts = (pipeline: TestPipeline) =>
     return rows.map(({ number, outcome }) => `${number} ${outcome}`);
   });
 
+/** Whether an attempt counts for the lifetime of each turn. */
+const tried = (pipeline: TestPipeline) =>
+  pipeline.db.read(async (q) => {
+    const rows = await q.all<{ tried_at: number | null }>("SELECT tried_at FROM turns ORDER BY id");
+    return rows.map(({ tried_at }) => tried_at !== null);
+  });
+
 /** A migrated store in a file. While it is stopped, syncs wait for `go`. */
 async function stoppable() {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-early-"));
@@ -132,10 +139,12 @@ it("hands the turn back without a wait when the rate limit has no room after the
   await pipeline.accepts("c", mail(other("ben")));
   await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBe(0);
   expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
-  expect(await attempts(pipeline)).toEqual(["1 sent", "1 deferred"]);
+  // The attempt was not made: it does not count.
+  expect(await attempts(pipeline)).toEqual(["1 sent"]);
+  expect(await tried(pipeline)).toEqual([true, false]);
   await pipeline.passes(10_000, 500);
   expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
-  expect(await attempts(pipeline)).toEqual(["1 sent", "1 deferred", "2 sent"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent"]);
   expect(pipeline.platform.count("look")).toBe(0);
 });
 
@@ -146,6 +155,26 @@ it("records at the crossing when the rate limit has no room", async () => {
   expect((await pipeline.turns()).map(({ state }) => state)).toEqual(["answered", "waiting"]);
   await pipeline.passes(10_000);
   expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
+});
+
+it("records a question of a call with its claim only where a connection is idle", async () => {
+  const pipeline = await openCallPipeline();
+  const call = callOf(pipeline);
+  await call.opens();
+  await call.says("one");
+  await pipeline.settles();
+  const reserved: (() => void)[] = [];
+  for (let end = pipeline.client.reserve(); end !== null; end = pipeline.client.reserve()) reserved.push(end);
+  const states = async () => (await pipeline.turns()).map(({ state }) => state);
+  await call.says("two");
+  await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBe(1);
+  expect(await states()).toEqual(["answered", "answered", "waiting"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent"]);
+  for (const end of reserved) end();
+  await pipeline.settles();
+  expect(pipeline.said.map(({ text }) => text)).toEqual(["answer to one", "answer to two"]);
+  expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent", "1 sent"]);
+  expect(pipeline.platform.count("look")).toBe(0);
 });
 
 it("records a question of a call when the rate limit has room, not before", async () => {

@@ -61,11 +61,12 @@ describe("the plan of an attempt's end", () => {
 
   it.each<[string, AskDecision, Given, object]>([
     [
-      "ends a recorded attempt that was not made",
+      "withdraws a recorded attempt that was not made",
       handBack,
       {},
       {
         ...repeated,
+        isWithdrawn: true,
         outcome: "deferred",
         change: { state: "waiting", open: 1, reason: "the rate limit of the platform has no room" },
       },
