@@ -1,7 +1,7 @@
 // The pipeline's interface to escalation handling, implemented in src/escalation. It is present with and without an
 // escalation policy: the policy only adds responders. All of it runs inside the caller's transaction.
 
-import type { ChannelStatus, Clock, MessageEvent } from "bridgehead/contract";
+import type { ChannelStatus, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import type { Cause } from "../domain/policy.ts";
 import type { Timing } from "../ops/timing.ts";
@@ -38,14 +38,14 @@ export interface EscalationTrigger {
 }
 
 /** Returns the trigger for messages or replies of a channel that are held for an operator, all for the same reason. One
- *  trigger stands for all of an hour (`timing.route.capEscalation`). */
+ *  trigger stands for all of an hour (`timing.route.capEscalation`). `now` is in epoch milliseconds. Pure. */
 export const heldTrigger = (
   { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
-  code: string,
-  reason: string,
-  { clock, timing }: { readonly clock: Clock; readonly timing: Timing },
+  { code, reason }: { readonly code: string; readonly reason: string },
+  now: number,
+  timing: Timing,
 ): EscalationTrigger => ({
-  key: `held:${channel}:${code}:${Math.floor(clock.now() / timing.route.capEscalation)}`,
+  key: `held:${channel}:${code}:${Math.floor(now / timing.route.capEscalation)}`,
   source: "ours",
   cause: "held",
   channel,

@@ -37,10 +37,14 @@ export function agentProblem(line: Pick<ChannelRuntime, "traits" | "problem" | "
 
 const neverRead = "the agent's settings were never read: the platform has not answered yet";
 
-/** Whether a claimed turn is asked. `drop` and `hold`: its messages are listed with the code (`planRefusal`). */
-export type BeforeAsking =
-  | { readonly kind: "ask" }
-  | { readonly kind: "drop" | "hold"; readonly code: string; readonly reason: string };
+/** Why a turn is not asked. Its messages are listed with the code (`planRefusal`). `readAt`: when the turn was read, in
+ *  epoch milliseconds by the clock of the database. */
+interface NotAsked {
+  readonly kind: "drop" | "hold";
+  readonly code: string;
+  readonly reason: string;
+  readonly readAt: number;
+}
 
 /** True for a customer's question that was certainly not asked. Only such a turn is dropped or held: messages of a call and
  *  messages written by a human are exempt. */
@@ -49,28 +53,25 @@ export const isUnasked = ({ state, session, kind }: TurnRow): boolean =>
 
 /** Decides about a claimed turn. It is dropped when its recipient is suppressed, for example by a STOP that arrived while
  *  the turn waited. It is held when it waited longer than `maxAge` without an attempt, as after a long pause of the channel. */
-export function beforeAsking({ turn, suppressed, waited }: WaitingTurn, maxAge: number): BeforeAsking {
-  if (!isUnasked(turn)) return { kind: "ask" };
-  if (suppressed !== null) return isSuppressed(suppressed);
+export function beforeAsking(found: WaitingTurn, maxAge: number): { readonly kind: "ask" } | NotAsked {
+  const { turn, suppressed } = found;
   // A turn that an operator released starts anew (it has a reason).
   const isNew = turn.attempts === 0 && turn.reason === null && turn.event !== null;
-  // A message that joined an old turn makes it as young as itself.
-  const age = Math.min(waited, turn.age);
-  if (!isNew || age <= maxAge) return { kind: "ask" };
-  return tooOld(age, maxAge);
+  const isRefused = suppressed !== null || (isNew && ageOf(found) > maxAge);
+  return isUnasked(turn) && isRefused ? afterWaiting(found, maxAge) : { kind: "ask" };
 }
 
-const isSuppressed = (reason: string) =>
-  ({ kind: "drop", code: suppressedCode, reason: `suppressed: ${reason}` }) as const;
-const tooOld = (age: number, maxAge: number) =>
-  ({ kind: "hold", code: tooOldCode, reason: waitedTooLong(age, maxAge) }) as const;
+/** A message that joined an old turn makes it as young as itself. */
+const ageOf = ({ turn, waited }: WaitingTurn): number => Math.min(waited, turn.age);
 
-/** Decides about a turn that has waited longer than `maxAge` while its agent is not asked (`oldTurns`). */
-export const afterWaiting = (
-  { turn, suppressed, waited }: WaitingTurn,
-  maxAge: number,
-): Exclude<BeforeAsking, { kind: "ask" }> =>
-  suppressed === null ? tooOld(Math.min(waited, turn.age), maxAge) : isSuppressed(suppressed);
+/** Decides about a turn that is not asked, or has waited longer than `maxAge` while its agent is not asked (`oldTurns`). */
+export function afterWaiting(found: WaitingTurn, maxAge: number): NotAsked {
+  const { turn, suppressed } = found;
+  const readAt = turn.received_at + turn.age;
+  return suppressed === null
+    ? { kind: "hold", code: tooOldCode, reason: waitedTooLong(ageOf(found), maxAge), readAt }
+    : { kind: "drop", code: suppressedCode, reason: `suppressed: ${suppressed}`, readAt };
+}
 
 /** The writes about a turn that is not asked. */
 export type RefusalPlan = Pick<AskPlan, "change" | "triggers"> & Required<Pick<AskPlan, "lists">>;
@@ -78,15 +79,15 @@ export type RefusalPlan = Pick<AskPlan, "change" | "triggers"> & Required<Pick<A
 /** Plans the end of a claimed turn that is not asked. Messages that are held open an escalation. */
 export function planRefusal(
   line: ChannelRuntime,
-  { kind, code, reason }: Exclude<BeforeAsking, { kind: "ask" }>,
-  deps: Pick<Asking, "clock" | "timing">,
+  { kind, code, reason, readAt }: NotAsked,
+  { timing }: Pick<Asking, "timing">,
 ): RefusalPlan {
   const closes = { open: 0, reason } as const;
   if (kind === "drop") return { change: { ...closes, state: "dropped" }, lists: { state: "ignored", code, reason } };
   return {
     change: { ...closes, state: "failed" },
     lists: { state: "held", code, reason },
-    triggers: heldTrigger(line, code, reason, deps),
+    triggers: heldTrigger(line, { code, reason }, readAt, timing),
   };
 }
 

@@ -3,7 +3,6 @@
 import {
   fileRef,
   type Json,
-  type Log,
   type Outbound,
   type Party,
   partKey,
@@ -40,17 +39,24 @@ export function shadowChange({ kind, internal }: Pick<ReplyRow, "kind" | "intern
   return { state, open: 0, code: shadowCode, reason: shadowReason } as const;
 }
 
-/** Returns the drafts of a reply. Throws when no form of it can be composed. */
-export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): readonly NewDraft[] {
+/** The drafts of a reply; null when no form of it could be composed. `errors` are those of the adapter, one for each form
+ *  that was tried before. */
+export interface ComposedDrafts {
+  readonly drafts: readonly NewDraft[] | null;
+  readonly errors: readonly unknown[];
+}
+
+/** Composes the drafts of a reply. Throws when the channel cannot send, or the reply has no recipient. */
+export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts): ComposedDrafts {
   const { turn, conversation, skill } = loaded;
   if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
   const written = row.address ?? turn?.address;
   if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
-  const bodies = composed(line.outbound, dress(row, loaded, address), { log, channel: line.channel });
+  const { bodies, errors } = composed(line.outbound, dress(row, loaded, address));
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
   const delay = row.kind === "answer" && !address.session ? (skill?.responseDelaySeconds ?? 0) * 1000 : 0;
-  return bodies.map((body, part) => ({
+  const drafts = bodies?.map((body, part) => ({
     id: partKey(sendKey(row.id), part),
     conversation: row.conversation,
     channel: row.channel,
@@ -65,35 +71,36 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
     internal: row.internal === 1,
     session: address.session,
   }));
+  return { drafts: drafts ?? null, errors };
 }
 
 /** A text of this length, in characters, is within the limits of every channel that splits or carries long texts. */
 const fallbackLength = 10_000;
 const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
 
+interface ComposedBodies {
+  readonly bodies: ReturnType<Outbound["compose"]> | null;
+  readonly errors: readonly unknown[];
+}
+
 /** Returns the adapter's drafts. When `compose` throws, a plain and shortened text is composed. This
  *  keeps answers and notifications deliverable when quoted content breaks the formatting. For a
- *  notification a fixed text is the last fallback. Throws when every form fails. */
-function composed(
-  outbound: Outbound,
-  reply: Reply,
-  { log, channel }: { readonly log: Log; readonly channel: string },
-): ReturnType<Outbound["compose"]> {
+ *  notification a fixed text is the last fallback. `bodies` is null when every form fails. */
+function composed(outbound: Outbound, reply: Reply): ComposedBodies {
   const { rendered: _rendered, ...words } = reply;
   const bare = { ...words, plain: true, signature: null, introduction: null } as const;
   const subject = () => reply.subject && shortened(reply.subject, 200);
   const forms: (() => Reply)[] = [() => reply, () => ({ ...bare, text: shortened(reply.text), subject: subject() })];
   if (reply.kind === "notice") forms.push(() => ({ ...bare, text: notComposed, subject: null }));
-  let last: unknown;
+  const errors: unknown[] = [];
   for (const form of forms) {
     try {
-      return outbound.compose(form());
+      return { bodies: outbound.compose(form()), errors };
     } catch (error) {
-      last = error;
-      log.error({ channel, err: error }, "composing a reply failed, trying a plain text");
+      errors.push(error);
     }
   }
-  throw last;
+  return { bodies: null, errors };
 }
 
 /** Removes control characters and truncates the text; `[...]` marks the truncation. */

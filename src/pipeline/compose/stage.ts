@@ -62,9 +62,17 @@ async function fail(q: Query, line: ChannelRuntime, row: ReplyRow, turn: TurnRow
 
 async function compose(q: Query, line: ChannelRuntime, row: ReplyRow, turn: TurnRow | null, log: Log): Promise<void> {
   const conversation = await readConversation(q, row.conversation);
-  const drafts = draftsOf(line, row, await load(q, line, row, turn, conversation), log);
+  const drafts = composed(line, row, await load(q, line, row, turn, conversation), log);
   await enqueue(q, line, row, drafts);
   await changeReply(q, row.id, "composed", null);
+}
+
+/** Returns the drafts of a reply, and logs the forms of it that could not be composed. Throws when there is no other. */
+function composed(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): readonly NewDraft[] {
+  const { drafts, errors } = draftsOf(line, row, loaded);
+  for (const err of errors) log.error({ channel: line.channel, err }, "composing a reply failed, trying a plain text");
+  if (drafts === null) throw errors.at(-1);
+  return drafts;
 }
 
 /** Enqueues the drafts of a reply. The author of a human's reply is notified when shadow mode holds it. A call that is
@@ -121,7 +129,7 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
   const loaded = await load(q, line, row, turn, conversation);
   let drafts: readonly NewDraft[] | null = null;
   try {
-    drafts = draftsOf(line, row, loaded, log);
+    drafts = composed(line, row, loaded, log);
   } catch (error) {
     log.warn({ channel, reply: own.id, err: error }, "composing an answer failed, stage compose retries it");
   }

@@ -168,13 +168,14 @@ async function refuse(
   line: ChannelRuntime,
   draft: HeadRow,
   { kind, code, reason, notifies }: Extract<NextStep, { kind: "hold" | "drop" }>,
-  deps: SendDeps,
+  { clock, timing }: SendDeps,
 ): Promise<void> {
   const state = kind === "hold" ? "held" : "dropped";
   reportEnd(q, draft, { state, code });
   await changeDraft(q, draft.id, { state, open: 0, code, reason });
   if (kind === "hold") await endRest(q, draft, "held");
-  if (notifies === "channel") await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+  if (notifies === "channel")
+    await line.escalation()?.open(q, heldTrigger(line, { code, reason }, clock.now(), timing));
   if (notifies === "draft") await line.escalation()?.undeliverable(q, line, draft, { state, reason });
 }
 

@@ -22,13 +22,13 @@ describe("before a question", () => {
     beforeAsking({ turn: turn({ age: waited, ...over }), suppressed, waited }, 1000);
 
   it("drops it when its recipient is suppressed, also when it was tried before", () => {
-    const dropped = { kind: "drop", code: "suppressed", reason: "suppressed: STOP" };
+    const dropped = { kind: "drop", code: "suppressed", reason: "suppressed: STOP", readAt: 2000 };
     expect(before({}, "STOP")).toEqual(dropped);
     expect(before({ attempts: 1, reason: "released" }, "STOP")).toEqual(dropped);
   });
 
   it("holds it when it waited too long for its first attempt", () => {
-    expect(before({})).toMatchObject({ kind: "hold", code: "too-old" });
+    expect(before({ received_at: 500 })).toMatchObject({ kind: "hold", code: "too-old", readAt: 2500 });
     expect(before({ age: 500 })).toEqual({ kind: "ask" });
     for (const tried of [{ attempts: 1 }, { reason: "released by an operator" }, { event: null }])
       expect(before(tried)).toEqual({ kind: "ask" });

@@ -277,9 +277,8 @@ describe("the plan of a failed question", () => {
 });
 
 describe("the plan of a turn that is not asked", () => {
-  const clock = { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() };
-  const refusal = (kind: "drop" | "hold") =>
-    planRefusal(lineOf(), { kind, code: "x", reason: "why" }, { clock, timing: standardTiming });
+  const refusal = (kind: "drop" | "hold", readAt = 0) =>
+    planRefusal(lineOf(), { kind, code: "x", reason: "why", readAt }, { timing: standardTiming });
 
   it("drops it without an escalation", () =>
     expect(refusal("drop")).toEqual({
@@ -293,4 +292,10 @@ describe("the plan of a turn that is not asked", () => {
       lists: { state: "held", code: "x", reason: "why" },
       triggers: { cause: "held", channel: "c", conversation: null },
     }));
+
+  it("notifies once an hour of those that the channel holds for the same reason", () => {
+    const hour = standardTiming.route.capEscalation;
+    const keyAt = (readAt: number) => refusal("hold", readAt).triggers?.key;
+    expect([hour, 2 * hour - 1, 2 * hour].map(keyAt)).toEqual(["held:c:x:1", "held:c:x:1", "held:c:x:2"]);
+  });
 });
