@@ -5,14 +5,14 @@
 // again when the claim's lease expires.
 
 import { createHash } from "node:crypto";
-import { finalError, isFinal, type Json } from "bridgehead/contract";
-import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
+import type { Json } from "bridgehead/contract";
 import { overdue } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, whenever, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Core } from "../../store/driver.ts";
 import { type LeaseDeadline, leaseDeadline } from "../../store/lanes.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import { afterFailure, beforeFetch, sizeError } from "./decide.ts";
 import { abandonFetch, claimFetches, endFetch, type Fetch, keepFetched, postponeFetch } from "./rows.ts";
 
 /** Each fetch may hold a whole attachment in memory. */
@@ -44,8 +44,8 @@ export function fetchStage(deps: FetchDeps): Stage {
       const leaseMs = attempt + leaseMargin;
       const deadline = leaseDeadline(deps.clock, leaseMs);
       for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
-        // Ends the fetch of an attachment that crashes the process on each attempt.
-        if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
+        const reason = beforeFetch(row);
+        if (reason !== null) await endFetch(q, row, reason);
         else claimed.push(piece({ channel, open, row, leaseDeadline: deadline }, deps));
       }
       return { claimed, room };
@@ -66,30 +66,23 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
 }
 
 async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): Promise<Transition> {
-  const { open, row } = fetching;
+  const { open, row, channel } = fetching;
   const most = deps.mostBytes;
   const signal = limited(ending, deps.timing.fetch.attempt);
   try {
-    if ((row.size ?? 0) > most) throw tooLarge(most);
+    const tooLarge = sizeError(row.size, most);
+    if (tooLarge !== null) throw tooLarge;
     const bytes = await collect(open(JSON.parse(row.ref) as Json, signal), most, signal);
     const id = createHash("sha256").update(bytes).digest("hex");
     return (q) => keepFetched(q, row, { id, bytes });
   } catch (error) {
-    return afterFailure(fetching, error, ending.aborted && ending.reason !== overdue, deps);
+    const failure = afterFailure(row, error, ending.aborted && ending.reason !== overdue, jitter);
+    const { kind, reason } = failure;
+    const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
+    if (kind === "end") deps.log.warn(fields, "attachment download failed for good");
+    if (kind === "retry") deps.log.warn(fields, "attachment download failed, retrying");
+    return (q) => (failure.kind === "end" ? endFetch(q, row, reason) : postponeFetch(q, row, failure.delayMs, reason));
   }
-}
-
-function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps: FetchDeps): Transition {
-  const { row, channel } = fetching;
-  const reason = (error instanceof Error ? error.message : String(error)).slice(0, 300);
-  // The process is shutting down: another process, or the restarted one, retries immediately.
-  if (ending) return (q) => postponeFetch(q, row, 0, "interrupted");
-  const over = isFinal(error) || row.attempts >= fetchLimit;
-  const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
-  deps.log.warn(fields, over ? "attachment download failed for good" : "attachment download failed, retrying");
-  if (over) return (q) => endFetch(q, row, reason);
-  const delayMs = jitter(fetchDelay(row.attempts));
-  return (q) => postponeFetch(q, row, delayMs, reason);
 }
 
 /** Reads all bytes within the time and size limits. An adapter that ignores its signal does not block the caller. */
@@ -107,7 +100,8 @@ async function collect(source: AsyncIterable<Uint8Array>, most: number, signal: 
       const next = await Promise.race([iterator.next(), ended]);
       if (next.done) return Buffer.concat(chunks, size);
       size += next.value.byteLength;
-      if (size > most) throw tooLarge(most);
+      const tooLarge = sizeError(size, most);
+      if (tooLarge !== null) throw tooLarge;
       chunks.push(next.value);
     }
   } catch (error) {
@@ -117,5 +111,3 @@ async function collect(source: AsyncIterable<Uint8Array>, most: number, signal: 
     signal.removeEventListener("abort", end);
   }
 }
-
-const tooLarge = (most: number) => finalError(`it is larger than ${most} bytes`);
