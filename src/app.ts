@@ -2,9 +2,10 @@
 // reload changed.
 
 import type { Clock, Log, Route } from "bridgehead/contract";
+import { heartbeatStage } from "./calls/heartbeat/stage.ts";
 import { dropAfterPowerFailure } from "./calls/power-failure-rows.ts";
 import { loseSessions } from "./calls/rows.ts";
-import { CallSessions, heartbeatStage } from "./calls/sessions.ts";
+import { CallSessions } from "./calls/sessions.ts";
 import { AgentSet } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";

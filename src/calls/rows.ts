@@ -115,7 +115,7 @@ export async function closeSession(
 
 /** Pins the lanes of the conversation to the node of its open session, because that node holds the
  *  socket and can cancel a superseded question. Call after every change of a session's state. */
-async function pinLanes(q: Query, conversation: string): Promise<void> {
+export async function pinLanes(q: Query, conversation: string): Promise<void> {
   await q.write(
     `UPDATE lanes SET node = (
        SELECT node FROM sessions WHERE conversation = $1 AND state = 'open' ORDER BY opened_at DESC LIMIT 1
@@ -315,28 +315,9 @@ export async function loseSessions(q: Query): Promise<void> {
   );
 }
 
-const silent = "the node that held it is silent";
-
-/** Marks open sessions of nodes without a valid lease as lost; returns their number. Work on them is taken over
- *  after at most `takeoverMs`. */
-export async function loseOrphans(q: Query, takeoverMs: number): Promise<number> {
-  const orphans = await q.all<{ conversation: string }>(
-    `${moves("sessions", "lost", {
-      set: "lost_at = now_ms(), reason = $1",
-      where: "NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())",
-    })} RETURNING conversation`,
-    silent,
-  );
-  for (const { conversation } of orphans) {
-    await pinLanes(q, conversation);
-    await hasten(q, conversation, takeoverMs);
-  }
-  return orphans.length;
-}
-
 /** Shortens the leases of a silent node, because the caller is waiting. Where an attempt is under way they do not end at
  *  once (`releaseUnattempted`): a node that was only suspended still relies on them. It starts no work that exceeds its lease. */
-async function hasten(q: Query, conversation: string, takeoverMs: number): Promise<void> {
+export async function hasten(q: Query, conversation: string, takeoverMs: number): Promise<void> {
   if (q.leases !== null) return;
   await q.run(
     `UPDATE lanes SET lease_until = CASE WHEN lease_until > now_ms() + $3 THEN now_ms() + $3 ELSE lease_until END
@@ -344,32 +325,5 @@ async function hasten(q: Query, conversation: string, takeoverMs: number): Promi
     `${conversation}/in`,
     `${conversation}/out`,
     takeoverMs,
-  );
-}
-
-/** Reopens sessions that other nodes marked as lost while this node could not reach the store, although
- *  it still holds them. */
-export async function reclaimSessions(q: Query, node: string): Promise<void> {
-  const own = await q.all<{ conversation: string }>(
-    `${moves("sessions", "open", {
-      set: "lost_at = NULL, reason = NULL",
-      where: "state <> 'closed' AND node = $1 AND reason = $2",
-      from: ["lost"],
-    })} RETURNING conversation`,
-    node,
-    silent,
-  );
-  for (const { conversation } of own) await pinLanes(q, conversation);
-}
-
-/** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected any more. */
-export async function endLost(q: Query, afterMs: number): Promise<void> {
-  await q.write(
-    moves("sessions", "closed", {
-      set: "closed_at = now_ms()",
-      where: "state <> 'closed' AND lost_at < now_ms() - $1",
-      from: ["lost"],
-    }),
-    afterMs,
   );
 }

@@ -1,10 +1,9 @@
-// Live sessions (calls): part of the stages route and send, and stage node heartbeat. A session is one row that outlives
-// its sockets. While it is open, the lanes of its conversation belong to the node that holds the socket. The caller's
-// latest message has priority over older questions (`decide.ts`). A draft is spoken immediately or dropped.
+// Live sessions (calls): part of the stages route and send. A session is one row that outlives its sockets. While it is
+// open, the lanes of its conversation belong to the node that holds the socket. The caller's latest message has priority
+// over older questions (`decide.ts`). A draft is spoken immediately or dropped.
 
 import type { MessageEvent, SendOutcome } from "bridgehead/contract";
 import { answerTo, questionContext, questionText } from "../domain/turn.ts";
-import type { TransactionalStage } from "../engine/stage.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { failpoints } from "../ops/failpoints.ts";
 import { joinTraces, traceOf } from "../ops/hops.ts";
@@ -12,9 +11,8 @@ import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
 import type { Admission, LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
-import { type Core, logOnDisk, type Query } from "../store/driver.ts";
+import { logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
-import { earlierNodes, forgetNodes, nodeLease, releaseUnattempted, silentNodes, takeLease } from "../store/leases.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
 import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import { type EventRow, recordOutcome } from "../store/tables/events.ts";
@@ -38,16 +36,13 @@ import {
   dropDrafts,
   dropRest,
   dropTurns,
-  endLost,
   freeConversation,
   insertSession,
   lockSession,
-  loseOrphans,
   loseSession,
   markTransferring,
   moveMessages,
   openTurns,
-  reclaimSessions,
   recordHeard,
   resumeSession,
   reviveSession,
@@ -216,41 +211,3 @@ const about = ({ channel, agent }: ChannelRuntime, { id }: EventRow, conversatio
   conversation,
   topic: null,
 });
-
-/** Stage node heartbeat. Input: sessions and leased lanes of nodes that share the store, at every sweep. Effect: renews this
- *  node's heartbeat lease; marks open sessions of nodes with an expired lease as lost; ends the leases of such nodes, and at
- *  the start those of this node's earlier processes, where no attempt is under way. Output: sessions `lost`, for another
- *  node to resume; those that no node resumes are finally `closed`; lanes that are due again. Failure: retried at the next
- *  sweep; lanes are due again when their leases end. Crash: the other nodes detect it when the node's lease expires. */
-export function heartbeatStage(deps: Core): TransactionalStage {
-  const timing = deps.timing.calls;
-  let nextAt = Number.NEGATIVE_INFINITY;
-  return {
-    takes: "sessions",
-    async run(q) {
-      const now = deps.clock.monotonic();
-      if (now < nextAt) return [];
-      const committed = [() => void (nextAt = now + timing.nodeRenewal)];
-      await endLost(q, timing.lostCall);
-      // An SQLite store has one node: the sessions that were open at its start are already lost.
-      if (deps.db.kind === "sqlite") return committed;
-      if ((await takeLease(q, nodeLease(deps.node), deps.node, timing.nodeLease)) !== null)
-        await reclaimSessions(q, deps.node);
-      const lost = await loseOrphans(q, timing.laneTakeover);
-      if (lost > 0) deps.log.warn({ sessions: lost }, "node heartbeat expired: its calls are lost");
-      const isFirst = nextAt === Number.NEGATIVE_INFINITY;
-      await q
-        .savepoint(() => releaseEnded(q, isFirst, deps))
-        .catch((error: unknown) => deps.log.error({ err: error }, "releasing the work of ended nodes failed"));
-      await forgetNodes(q, timing.nodeRecord);
-      return committed;
-    },
-  };
-}
-
-/** After the sessions: these are locked before lanes. */
-async function releaseEnded(q: Query, isFirst: boolean, { node, log }: Core): Promise<void> {
-  const ended = [...(isFirst ? await earlierNodes(q, node) : []), ...(await silentNodes(q))];
-  const lanes = ended.length > 0 ? await releaseUnattempted(q, ended) : 0;
-  if (lanes > 0) logOnDisk(q, log).info({ lanes }, "work of an ended node is due again");
-}

@@ -1,18 +1,16 @@
 // Sessions and what hangs on them: pins, nodes that fall silent, what is not wanted any more.
 
 import { describe, expect, it } from "vitest";
+import { endLost, loseOrphans, reclaimSessions } from "../../../src/calls/heartbeat/rows.ts";
 import {
   closeSession,
   dropDrafts,
   dropRest,
-  endLost,
   freeConversation,
   insertSession,
-  loseOrphans,
   loseSession,
   loseSessions,
   markTransferring,
-  reclaimSessions,
   recordHeard,
   resumeSession,
   speakingState,

@@ -17,8 +17,9 @@ import {
 import { expect, onTestFinished } from "vitest";
 import type { AgentSettings, ChannelSettings } from "../../../src/agent/calls.ts";
 import { createAgentClient } from "../../../src/agent/index.ts";
+import { heartbeatStage } from "../../../src/calls/heartbeat/stage.ts";
 import { loseSessions } from "../../../src/calls/rows.ts";
-import { CallSessions, heartbeatStage } from "../../../src/calls/sessions.ts";
+import { CallSessions } from "../../../src/calls/sessions.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { steadyNow } from "../../../src/ops/clock.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
