@@ -65,9 +65,10 @@ export function packageOf(specifier: string): string {
     .join("/");
 }
 
+/** Returns the code without comments. */
+export const uncommented = ({ text }: SourceFile): string =>
+  text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "$1");
+
 /** Returns the code without comments, and with empty texts. */
-export const codeOf = ({ text }: SourceFile): string =>
-  text
-    .replace(/\/\*[\s\S]*?\*\//g, "")
-    .replace(/(^|\s)\/\/.*$/gm, "$1")
-    .replace(/`(?:[^`\\]|\\.)*`|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g, "''");
+export const codeOf = (file: SourceFile): string =>
+  uncommented(file).replace(/`(?:[^`\\]|\\.)*`|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g, "''");

@@ -1,29 +1,64 @@
-// The rules for the folders of stages: decide.ts is pure and tested without a database, stage.ts begins with what it does.
+// The rules for the folders of stages: decide.ts is pure and tested without a database, a stage begins with what it does.
 
-import { codeOf, importsOf, type Rule, type SourceFile } from "./source.ts";
+import { codeOf, importsOf, type Rule, type SourceFile, uncommented } from "./source.ts";
 
 const isDecision = ({ path }: SourceFile): boolean => /^src\/.*\/decide\.ts$/.test(path);
 
-/** Decisions get loaded rows: they wait for nothing and run no statement. */
+/** The sources of time, chance and effects. Templates contain code, so texts are searched too. */
+const effects: readonly RegExp[] = [
+  /\b(?:Promise|fetch\(|queueMicrotask\()|\.then\(/g,
+  /\bDate\.now\b|\bnew Date\b(?!\([^)])|(?<!new )\bDate\(|\bperformance\.\w+/g,
+  /\b(?:Math\.random\b|random[A-Z]\w+|getRandomValues\b)/g,
+  /\b(?:setTimeout|setInterval|setImmediate)\b|\b(?:process|console|globalThis)\.\w+/g,
+  // State of the module.
+  /^(?:export )?(?:let|var)\b/gm,
+  // A member or a parameter. A function of the log that is returned gets it from the stage: `(log) => log.info(...)`.
+  /(?<!Math)\.(?:clock|log)\b|(?:\bPick<[^>]*|\[)"(?:clock|log)"|[{,(]\s*(?:readonly )?(?:clock|log)\s*(?:\?\s*)?[,:}]/g,
+];
+
+/** Types of objects with effects. */
+const objects = /\b(?:Query|Database|Core|Clock|Log)\b/g;
+/** Modules with effects. */
+const effectful = /\/(?:ops\/(?:clock|failpoints|log|tasks)|(?:[\w-]+-)?rows|stage)\.ts$|^node:(?!crypto$)/;
+
+/** Receives the clock until judgeHealth gets the time as a value. */
+const clocked = "src/escalation/trigger/decide.ts";
+
+/** Decisions get loaded rows and values: they wait for nothing, run no statement, and read neither clock nor chance. What is
+ *  to be logged is returned. */
 export const pureDecisions: Rule = (files) =>
   files.filter(isDecision).flatMap((file) => {
-    const waits = [...codeOf(file).matchAll(/\b(?:await|async)\b/g)].map(([word]) => `${word}: decisions are pure`);
-    const queries = [...file.text.matchAll(/^import\b[^;]*?\bQuery\b[^;]*?\bfrom\b/gm)].map(
-      () => "imports Query: decisions get loaded rows",
+    const { path } = file;
+    const code = uncommented(file);
+    const waits = [...codeOf(file).matchAll(/\b(?:await|async)\b/g)].map(([word]) => word);
+    const uses = effects.flatMap((pattern) =>
+      [...code.matchAll(pattern)].map(([found]) => found.replace(/^[{,(]\s*/, "")),
     );
-    return [...waits, ...queries].map((found) => `${file.path}: ${found}`);
+    const types = [...code.matchAll(/^import\b([^;]*?)\bfrom\b/gm)].flatMap(
+      ([, clause = ""]) => clause.match(objects) ?? [],
+    );
+    const modules = importsOf(file).filter(({ to, typeOnly }) => !typeOnly && effectful.test(to));
+    return [
+      ...[...waits, ...uses].map((found) => `${path}: ${found}: decisions are pure`),
+      ...[...types, ...modules.map(({ to }) => to)].map(
+        (name) => `${path}: imports ${name}: decisions get loaded rows`,
+      ),
+    ].filter((found) => !(path === clocked && /\bclock\b/i.test(found)));
   });
 
 const items = ["Input:", "Effect:", "Output:", "Failure:", "Crash:"];
 
+/** True for a file in the place of a stage, and for one that makes a stage for the scheduler (`takes`). */
+const isStage = (file: SourceFile): boolean =>
+  /^src\/(?!engine\/).*\.ts$/.test(file.path) &&
+  (file.path.endsWith("/stage.ts") || /^\s*takes[:,]/m.test(codeOf(file)));
+
 /** The comment at the head of a stage names all items, so that a reader knows what a crash leaves. */
 export const stageHeaders: Rule = (files) =>
-  files
-    .filter(({ path }) => /^src\/(?:pipeline|escalation)\/.*\/stage\.ts$/.test(path))
-    .flatMap(({ path, text }) => {
-      const [header = ""] = /^(?:\/\/.*\n)*/.exec(text) ?? [];
-      return items.filter((item) => !header.includes(item)).map((item) => `${path}: its header has no "${item}"`);
-    });
+  files.filter(isStage).flatMap(({ path, text }) => {
+    const [header = ""] = /^(?:\/\/.*\n)*/.exec(text) ?? [];
+    return items.filter((item) => !header.includes(item)).map((item) => `${path}: its header has no "${item}"`);
+  });
 
 const opensStore = /^test\/support\/(?:store|pipeline)\//;
 
