@@ -135,7 +135,7 @@ export async function openStore(
         log.warn({ step_ms: ahead }, "clock went back: due times were moved with it");
       });
     }
-    const installation = await identifyInstallation(db, file);
+    const installation = await identifyInstallation(db, file, timing.commands.copying);
     const warning = installation.changed ? installationWarning(installation) : null;
     const { cause } = installation;
     if (warning !== null) log.warn({ cause, store: store.kind, reason: warning }, "store replaced: open work is held");
@@ -327,8 +327,7 @@ export class App {
 
   /** Builds all changed components before it modifies running ones. A failure leaves the running state unchanged. */
   async #apply(next: Config): Promise<void> {
-    const answerMs = this.#core.timing.escalation.webhookAnswer;
-    const channels = [...next.channels, ...webhookChannels(next, { ...this.#escalating, answerMs })];
+    const channels = [...next.channels, ...webhookChannels(next, this.#escalating)];
     const agents = await this.#agents.prepare(next);
     let exchange: () => Promise<void>;
     try {

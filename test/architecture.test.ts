@@ -13,8 +13,8 @@ const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { c
   text: readFileSync(root + path, "utf8"),
 }));
 
-const timingOf = (found: string): string =>
-  `src/${found.startsWith("now") ? "store/" : ""}a.ts: ${found}: durations of the daemon are in src/ops/timing.ts`;
+const timingOf = (found: string, file = "a.ts"): string =>
+  `src/${file}: ${found}: durations of the daemon are in src/ops/timing.ts`;
 const short = (ms: string): string => `test/a.test.ts: timeout ${ms}: waits at least 60_000 ms`;
 const lines = (count: number): string => "x\n".repeat(count);
 const say = (...words: string[]): string => words.join("");
@@ -343,10 +343,30 @@ const plants: readonly Plant[] = [
   ["durations", "src/a.ts", "await clock.sleep(20, signal);", timingOf("sleep(20")],
   ["durations", "src/a.ts", "const kept = 86_400_000;", timingOf("86_400_000")],
   ["durations", "src/a.ts", "const kept = 7 * day;", timingOf("7 * day")],
-  ["durations", "src/store/a.ts", "`until < now_ms() - 5000`", timingOf("now_ms() - 5000")],
+  ["durations", "src/store/a.ts", "`until < now_ms() - 5000`", timingOf("now_ms() - 5000", "store/a.ts")],
   ["durations", "src/a.ts", "const hours = Math.round(age / 3_600_000);", null],
   ["durations", "src/a.ts", "let waitMs = 0; // at most 60_000\nconst longest = 20_000;", null],
   ["durations", "src/ops/timing.ts", "sweep: 60_000,", null],
+  ["durations", "src/ops/timing/messages.ts", "sweep: 60_000,", null],
+  ...[
+    ["hold = 5000", "const hold = 5000;\nawait clock.sleep(hold, signal);"],
+    ["hold: number = 5000", "f(hold: number = 5000) {\n  after(hold, () => end());\n}"],
+    ["hold = 5 * 1000", "AbortSignal.timeout(2 * hold);\nconst hold = 5 * 1000, least = 2;"],
+    ["connectMs = 5000", "const connectMs = 5000;\nabortAfter(connectMs, reason);"],
+  ].map(([found = "", code = ""]): Plant => ["durations", "src/a.ts", code, timingOf(found)]),
+  [
+    "durations",
+    "src/a.ts",
+    "const hold = 5000;\nlist.every((one) => one < hold);\nsleep(timing.hold, withhold);",
+    null,
+  ],
+  ["durations", "src/domain/retry.ts", "const kept = 7 * day;", timingOf("7 * day", "domain/retry.ts")],
+  [
+    "durations",
+    "src/escalation/webhook/a.ts",
+    "const connectMs = 5000;",
+    timingOf("connectMs = 5000", "escalation/webhook/a.ts"),
+  ],
   ["patience", "test/a.test.ts", say("poll(f, { time", "out: 20_000 }).toBe(1)"), short("20_000")],
   ["patience", "test/a.test.ts", say('it.concurrent("a", { time', "out: 30_000 }, f)"), short("30_000")],
   ["patience", "test/a.test.ts", "poll(f, { timeout: 90_000 }).toBe(1); it('a', { timeout: 600_000 }, f)", null],

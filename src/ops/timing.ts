@@ -1,14 +1,14 @@
-// All durations of the daemon, in milliseconds, by area. The composition roots (commands/run.ts and app.ts) pass them
-// down; a test overrides a duration instead of waiting for it. Not in this table: schedules of retries (domain/retry.ts),
-// durations that the configuration defines, constants of a protocol (adapters/, escalation/webhook/), defaults of the
-// client library (client/), and the programs for trying out (platform/, sandbox/). test/architecture enforces this.
+// All durations of the daemon, in milliseconds, by area. A list of durations is a schedule: the first delay follows the first
+// failure, the second the next one, and the last one repeats. The composition roots (commands/run.ts and app.ts) pass the
+// table down; a test overrides a duration instead of waiting for it. Not in this table: durations that the configuration
+// defines, constants of a protocol (adapters/), defaults of the client library (client/), which the daemon overrides, and the
+// programs for trying out (platform/, sandbox/). test/architecture enforces this.
 
-const second = 1000;
-const minute = 60 * second;
-const hour = 60 * minute;
-const day = 24 * hour;
+import { messages } from "./timing/messages.ts";
+import { day, hour, minute, second } from "./timing/units.ts";
 
 const table = {
+  ...messages,
   scheduler: {
     /** Interval of the sweeps that find due work without a hint. */
     sweep: second,
@@ -23,17 +23,6 @@ const table = {
     /** Backoff of a transition that cannot be written: the first pause, doubled up to the longest. */
     writeRetry: 50,
     writeRetryLongest: 2 * second,
-  },
-  rate: {
-    /** A process keeps drawn requests at most this long; pause after a failed draw. */
-    drawValid: 500,
-    drawRetry: second,
-    /** Longest Retry-After of the platform that is obeyed. */
-    longestPenalty: 15 * minute,
-    /** Longest wait of any caller, plus a margin; bounds stored times after a backward clock step. */
-    longestWait: 61 * second,
-    /** Longest wait of requests that no customer waits for: settings, webhook registrations. */
-    backgroundWait: minute,
   },
   sqlite: {
     /** Longest wait for the lock of another process, such as a command. */
@@ -124,14 +113,6 @@ const table = {
     /** Interval at which an open page is checked for changes. */
     refresh: 2 * second,
   },
-  agents: {
-    /** Timeout of a call that reads the agent's settings or changes its webhooks. */
-    call: 30 * second,
-    /** Settings that were never read are read again after this time. */
-    settingsRetry: 5 * second,
-    /** Shortest time between two reads of the settings, however often calls are refused. */
-    settingsPause: second,
-  },
   channels: {
     /** Lease under which one node reads a channel. */
     lease: 30 * second,
@@ -169,123 +150,6 @@ const table = {
     /** Shortest such interval that an adapter may request. */
     replyRetryShortest: 100,
   },
-  accept: {
-    /** A sender counts as known this long after the first message, so that a flood stays unknown. */
-    knownSender: day,
-  },
-  route: {
-    /** Precision of the times at which the channel's own addresses were last used. */
-    ownAddress: hour,
-    /** A customer is notified of held messages at most once in this time, or once per window of the cap. */
-    heldNotice: hour,
-    /** Window in which held messages are counted to detect a flood. */
-    heldFlood: hour,
-    /** A channel at its cap raises an escalation at most once in this time. */
-    capEscalation: hour,
-    /** A message older than this on arrival was found by a backfill. */
-    lateArrival: 10 * second,
-    /** Consent keywords closer together than this may have arrived in either order; STOP takes precedence. */
-    consentOrder: minute,
-  },
-  ask: {
-    /** Longest wait for the platform's rate limit that a claim includes. */
-    rateWait: 2 * second,
-    /** Nothing is claimed for at most this long after the rate limit had no room. */
-    rateRetry: second,
-    /** Longest lookup after a call. A lookup that takes longer is retried later. */
-    read: 20 * second,
-    /** Part of the lease beyond a wait for the rate, a lookup and a call. */
-    leaseMargin: 15 * second,
-    /** Delay of the lookup after a search found a conversation that belongs to another one. */
-    adoptedRetry: second,
-    /** Delay of the first poll after a human's message was passed to the platform. */
-    relayedPoll: minute,
-  },
-  compose: {
-    /** Longest time an adapter may take to render an answer before it is stored. */
-    prepare: 8 * second,
-  },
-  send: {
-    /** Timeout of one attempt. */
-    attempt: 2 * minute,
-    /** Part of the lease beyond an attempt. */
-    leaseMargin: 15 * second,
-    /** Smallest rest of the lease with which an attempt may begin. */
-    crossing: 10 * second,
-    /** Shortest delay of a retry or a pause when the provider asks for one, also for an immediate retry. */
-    shortestRetry: second,
-    /** A pause that ends later than this was written with a wrong clock and is ignored. */
-    longestPause: hour + 100 * second,
-  },
-  fetch: {
-    /** Timeout of one download. */
-    attempt: 2 * minute,
-    /** Part of the lease beyond a download. */
-    leaseMargin: 15 * second,
-  },
-  reconcile: {
-    /** Longest reconcile period of a notification before it is sent again. */
-    noticeWindow: 45 * second,
-    /** A delivery receipt that names no known draft is matched again at this interval, and given up after that time. */
-    receiptRetry: second,
-    receiptWait: minute,
-    /** A bounce that names only the recipient matches a draft sent within this time. */
-    bounce: 7 * day,
-  },
-  escalation: {
-    /** Longest wait for the response of a notification webhook. */
-    webhookAnswer: 20 * second,
-    /** Interval at which the alarm is logged while it lasts. */
-    alarm: 5 * minute,
-    /** Retry of a policy step or of a notification that could not be written. */
-    notifyRetry: minute,
-    /** Retry of a notification whose escalation is locked by another transaction. */
-    notifyBusy: 100,
-    /** A notification dated this far in the future was written before a backward clock step, and is due. */
-    clockStep: minute,
-    /** The last step of a policy is repeated after this time when its notification failed. */
-    repeatFailed: 5 * minute,
-    /** An escalation that has ended for this long is not meant by a text message any more. */
-    replyAfterEnd: day,
-    /** Window of the limit of our answers to one responder, against mail loops. */
-    answerLoop: hour,
-    /** A responder is notified at most once in this time that a reply was held. */
-    heldReply: hour,
-    /** Pause between two polls of a conversation, without a policy: normally, and while a human is needed. */
-    poll: 5 * minute,
-    pollOpen: 20 * second,
-    /** Delay of the poll after an answer: the platform may change the mode shortly after it. */
-    pollAfterAnswer: 500,
-    /** Retry of a poll while the lane is busy or the rate limit used up. */
-    pollBusy: second,
-    /** Timeout of one poll. */
-    pollCall: 20 * second,
-    /** Part of the lease beyond a poll and a lookup. */
-    pollLeaseMargin: 15 * second,
-    /** Longest pause between two polls. */
-    pollLongest: hour,
-    /** A conversation without messages for this long is not polled any more. */
-    pollIdle: day,
-  },
-  platformWebhook: {
-    /** Tolerance for clock skew and for the age of a delivery. */
-    skew: 5 * minute,
-    /** Identical deliveries without an id within this time are one delivery. */
-    sameDelivery: hour,
-    /** The request that opens the named conversation may be in progress for this long. */
-    strangerEscalation: 10 * minute,
-    strangerMessage: minute,
-    /** Backoff of a delivery that names no known conversation: the first pause, doubled up to the longest. */
-    retry: second,
-    retryLongest: 15 * second,
-    /** Retry of a registration while the agent's settings were not read. */
-    registerUnread: second,
-    /** Backoff of a failed registration; the longest pause is also the interval of its check. */
-    registerRetry: 5 * second,
-    registerLongest: hour,
-    /** A registration of unknown outcome may take effect, or be made by another node, for this long. */
-    registerTimeout: minute,
-  },
   commands: {
     /** An identical text to the same recipient within this time is the same command run twice. */
     sameText: 10 * minute,
@@ -312,6 +176,9 @@ const table = {
     /** `erase` waits this long for work of the person that the daemon does now, and looks at this interval. */
     inFlight: 30 * second,
     inFlightCheck: 250,
+    /** `erase --platform` pauses between two attempts of a request: the first time, doubled up to the longest; and the longest
+     *  Retry-After that it waits for. */
+    platformPauses: { first: 250, longest: 10 * second, longestRetryAfter: minute },
     /** A progress bar is drawn at this interval, after the operation has run for `progressAfter`. */
     progress: 100,
     progressAfter: second,
@@ -383,18 +250,37 @@ const table = {
   },
 };
 
-export type Timing = {
-  readonly [Area in keyof typeof table]: { readonly [Name in keyof (typeof table)[Area]]: number };
-};
+type Durations<T> = T extends number
+  ? number
+  : T extends readonly number[]
+    ? readonly number[]
+    : { readonly [Name in keyof T]: Durations<T[Name]> };
+
+export type Timing = Durations<typeof table>;
 
 /** The durations of the daemon in production. */
 export const standardTiming: Timing = table;
 
-/** Durations that differ from the standard ones, by area. */
-export type TimingOverrides = { readonly [Area in keyof Timing]?: Partial<Timing[Area]> };
+type Overrides<T> = T extends number | readonly number[] ? T : { readonly [Name in keyof T]?: Overrides<T[Name]> };
+
+/** Durations that differ from the standard ones, by area. A schedule is replaced as a whole. */
+export type TimingOverrides = Overrides<Timing>;
 
 /** Returns `base` with the overrides. */
-export function timingWith(overrides: TimingOverrides = {}, base: Timing = standardTiming): Timing {
-  const areas = Object.keys(base) as (keyof Timing)[];
-  return Object.fromEntries(areas.map((area) => [area, { ...base[area], ...overrides[area] }])) as Timing;
+export const timingWith = (overrides: TimingOverrides = {}, base: Timing = standardTiming): Timing =>
+  merged(base, overrides) as Timing;
+
+interface DurationTree {
+  readonly [name: string]: number | readonly number[] | DurationTree;
 }
+
+function merged(base: DurationTree, overrides: DurationTree): DurationTree {
+  const changed = Object.entries(overrides).map(([name, own]) => {
+    const standard = base[name];
+    return [name, isTree(own) && isTree(standard) ? merged(standard, own) : own];
+  });
+  return { ...base, ...Object.fromEntries(changed) };
+}
+
+const isTree = (value: DurationTree[string] | undefined): value is DurationTree =>
+  typeof value === "object" && !Array.isArray(value);

@@ -2,7 +2,6 @@
 // every `refresh`, and cached in the store. The daemon starts with the cached settings while the platform is down.
 
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
-import { rateWindow } from "../domain/retry.ts";
 import { jitter } from "../ops/clock.ts";
 import { failpoints } from "../ops/failpoints.ts";
 import type { Core } from "../store/driver.ts";
@@ -71,7 +70,7 @@ export class RunningAgent {
     else if (!signal.aborted)
       log.warn({ agent: this.name, reason: result.reason }, "reading the agent's settings failed");
     if (result.kind === "deferred" && result.limited) {
-      await db.tx((q) => rate.penalise(q, result.retryAfterMs ?? rateWindow));
+      await db.tx((q) => rate.penalise(q, result.retryAfterMs ?? timing.rate.window));
     }
   }
 

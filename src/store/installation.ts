@@ -31,9 +31,6 @@ interface Beside {
   readonly generation: number;
 }
 
-/** A batch of a copy takes much less time. */
-const { copying: copyingMs } = standardTiming.commands;
-
 interface InstallationRow {
   readonly id: string;
   readonly number: number;
@@ -43,8 +40,13 @@ interface InstallationRow {
 }
 
 /** Determines at every start which state of the store this is, and holds open work when it may be outdated. `file`: the
- *  SQLite file; null for PostgreSQL and for an in-memory store. Call with the store locked and migrated. */
-export async function identifyInstallation(db: Database, file: string | null): Promise<Installation> {
+ *  SQLite file; null for PostgreSQL and for an in-memory store. Call with the store locked and migrated. A store of which a
+ *  batch was read within `copyingMs` is being copied, and is refused. */
+export async function identifyInstallation(
+  db: Database,
+  file: string | null,
+  copyingMs: number = standardTiming.commands.copying,
+): Promise<Installation> {
   const beside = file === null ? null : readBeside(file);
   const { installation, generation } = await db.tx(async (q) => {
     await q.all("SELECT pg_advisory_xact_lock(7262) -- only: postgres\n SELECT 1 -- only: sqlite");
@@ -54,7 +56,7 @@ export async function identifyInstallation(db: Database, file: string | null): P
     const tableId = await tableIdentity(db, q);
     const stored = await readMeta(q, "generation");
     const isBackup = (await readMeta(q, "backup")) === 1;
-    await refuseCopying(q);
+    await refuseCopying(q, copyingMs);
     const isMoved = (await readMeta(q, "moved")) === 1;
     const known = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });
     const cause = known ?? (isMoved ? "copied" : null);
@@ -71,7 +73,7 @@ export async function identifyInstallation(db: Database, file: string | null): P
 }
 
 /** Throws when the store is the target of an unfinished copy, or is being copied. */
-async function refuseCopying(q: Query): Promise<void> {
+async function refuseCopying(q: Query, copyingMs: number): Promise<void> {
   if ((await readMeta(q, "copy_incomplete")) === 1)
     throw new Error(
       "the store is an incomplete copy: run bridgehead store copy again, or use the store that it was copied from",

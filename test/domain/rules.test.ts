@@ -4,7 +4,7 @@ import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehea
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts";
-import { askDelay, hopLimit, lookDelay, routeDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
+import { delayAfter, hopLimit } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
 import { answerTo, questionContext, questionText, referenceLimit, references } from "../../src/domain/turn.ts";
 import { workedMs } from "../support/clock.ts";
@@ -215,28 +215,14 @@ describe("address", () => {
   });
 });
 
-const mailDelay = (attempts: number) => sendDelay("mail", attempts);
-const phoneDelay = (attempts: number) => sendDelay("phone", attempts);
-
 describe("retry", () => {
-  it.each([
-    ["mail", mailDelay, [30_000, 300_000, 900_000, hour, 2 * hour, 4 * hour, 4 * hour]],
-    ["phone", phoneDelay, [2000, 5000, 15_000, 30_000, 60_000, 120_000, 300_000, 300_000]],
-    ["route", (attempts: number) => routeDelay(attempts - 1), [1000, 2000, 4000, 8000, 16_000, 16_000]],
-    ["ask", askDelay, [1000, 5000, 15_000, 60_000, 300_000, 300_000]],
-  ] as const)("%s waits longer each time, and then as long as the longest", (_, delay, expected) => {
-    expect(expected.map((__, i) => delay(i + 1))).toEqual(expected);
-    expect(delay(0)).toBe(expected[0]);
-  });
-
-  it("looks soon, then less often", () => {
-    expect([0, 1, 2, 3, 4, 9].map(lookDelay)).toEqual([500, 2000, 5000, 15_000, 60_000, 60_000]);
-  });
-
-  it("retries mail over days, as often as RFC 5321 4.5.4.1 wants", () => {
-    let tries = 0;
-    for (let at = 0; at < sendLifetime; at += mailDelay(tries)) tries++;
-    expect(tries).toBeGreaterThan(15);
+  it("waits longer after each failure, and then as long as the last time", () => {
+    const schedule = [1000, 5000, 15_000];
+    expect([0, 1, 2, 3, 4, 9].map((failures) => delayAfter(failures, schedule))).toEqual([
+      1000, 1000, 5000, 15_000, 15_000, 15_000,
+    ]);
+    expect(delayAfter(3, [7])).toBe(7);
+    expect(delayAfter(1, [])).toBe(0);
   });
 });
 

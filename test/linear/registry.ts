@@ -10,6 +10,7 @@ import { VoiceChannel } from "../../adapters/voice/engine/record.ts";
 import voice from "../../adapters/voice/index.ts";
 import { phrases } from "../../adapters/voice/speech/phrases.ts";
 import type { ListSplitter } from "../../src/client/reading.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { message } from "../../src/wire/conversation.ts";
 import {
   bytes,
@@ -367,7 +368,8 @@ export const cases: Cases = {
     escalatingTopic: (f, text) => f([{ topic: text, response: text }], text),
   },
   "src/escalation/webhook/answer.ts": {
-    failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) } }, 1, 0),
+    failureIn: (f, text) =>
+      f({ status: 503, headers: { "retry-after": text.slice(0, 1000) } }, 1, 0, standardTiming.webhook),
     replyIn: (f, text) =>
       f(
         {

@@ -2,9 +2,12 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { delayAfter } from "../../src/domain/retry.ts";
 import { standardTiming, timingWith } from "../../src/ops/timing.ts";
 
-const { scheduler, postgres, channels, calls, ask, send, fetch, http, shutdown, startup, commands } = standardTiming;
+const { scheduler, postgres, channels, calls, route, ask, send, fetch, reconcile } = standardTiming;
+const { http, shutdown, startup, commands } = standardTiming;
+const hour = 3_600_000;
 
 const unit = readFileSync(new URL("../../systemd/bridgehead.service", import.meta.url), "utf8");
 const unitSeconds = (key: string): number => Number(new RegExp(`^${key}=(\\d+)$`, "m").exec(unit)?.[1]) * 1000;
@@ -29,12 +32,31 @@ describe("the standard durations", () => {
     expect(shorter).toBeLessThan(longer);
   });
 
+  const flat = (value: unknown): readonly unknown[] =>
+    typeof value === "object" && value !== null ? Object.values(value).flatMap(flat) : [value];
+
   it("are positive, and no longer than a timer can be", () => {
-    for (const durations of Object.values(standardTiming))
-      for (const ms of Object.values(durations)) {
-        expect(ms).toBeGreaterThan(0);
-        expect(ms).toBeLessThan(2 ** 31);
-      }
+    const all = flat(standardTiming);
+    expect(all).toContain(send.retry.mail[0]);
+    for (const ms of all) {
+      expect(ms).toBeGreaterThan(0);
+      expect(ms).toBeLessThan(2 ** 31);
+    }
+  });
+
+  it.each([
+    ["mail", send.retry.mail, [30_000, 300_000, 900_000, hour, 2 * hour, 4 * hour]],
+    ["text messages and calls", send.retry.phone, [2000, 5000, 15_000, 30_000, 60_000, 120_000, 300_000]],
+    ["route", route.retry, [1000, 2000, 4000, 8000, 16_000]],
+    ["ask", ask.retry, [1000, 5000, 15_000, 60_000, 300_000]],
+    ["lookups of questions", ask.lookup, [500, 2000, 5000, 15_000, 60_000]],
+    ["lookups of drafts", reconcile.lookup, [500, 2000, 5000, 15_000, 60_000]],
+  ])("retry sooner at first, and then less often: %s", (_, schedule, expected) => expect(schedule).toEqual(expected));
+
+  it("retry mail over days, as often as RFC 5321 4.5.4.1 wants", () => {
+    let tries = 0;
+    for (let at = 0; at < send.lifetime; at += delayAfter(tries, send.retry.mail)) tries++;
+    expect(tries).toBeGreaterThan(15);
   });
 });
 
@@ -43,4 +65,12 @@ it("are overridden one by one", () => {
   expect([timing.ask.read, timing.ask.rateWait, timing.send.attempt]).toEqual([1, 2, 3]);
   expect(timing.ask.leaseMargin).toBe(ask.leaseMargin);
   expect(standardTiming.send.attempt).not.toBe(3);
+});
+
+it("are overridden in a record of an area; a schedule is replaced as a whole", () => {
+  const timing = timingWith({ send: { retry: { mail: [1] }, pause: { phone: { login: [2, 3] } } } });
+  expect(timing.send.retry).toEqual({ ...send.retry, mail: [1] });
+  expect(timing.send.pause).toEqual({ ...send.pause, phone: { ...send.pause.phone, login: [2, 3] } });
+  expect(timing.send.attempt).toBe(send.attempt);
+  expect(standardTiming.send.retry.mail[0]).toBe(30_000);
 });

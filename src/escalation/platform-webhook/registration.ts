@@ -6,7 +6,6 @@
 import { createHash } from "node:crypto";
 import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
-import { rateWindow } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { EscalationParts } from "../actions.ts";
@@ -185,10 +184,10 @@ export class WebhookRegistrations {
   }
 
   async #failed(agent: AskedAgent, what: string, result: Exclude<CallResult<unknown>, { kind: "ok" }>): Promise<void> {
-    const { db, log, rate } = this.#deps;
+    const { db, log, rate, timing } = this.#deps;
     log.error({ agent: agent.name, result: result.kind, reason: result.reason }, what);
     if (result.kind !== "deferred" || !result.limited) return;
-    await db.tx((q) => rate.penalise(q, result.retryAfterMs ?? rateWindow));
+    await db.tx((q) => rate.penalise(q, result.retryAfterMs ?? timing.rate.window));
   }
 
   #limited(signal: AbortSignal): AbortSignal {

@@ -2,7 +2,7 @@
 
 import type { PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
-import { lookDelay } from "../../domain/retry.ts";
+import { delayAfter } from "../../domain/retry.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
@@ -209,5 +209,7 @@ export function pauseAfter(
 }
 
 /** Returns the milliseconds until a failed poll is retried. */
-export const retryIn = ({ failures }: Pick<PollRow, "failures">, { pollBusy }: Timing["escalation"]): number =>
-  Math.max(lookDelay(failures), pollBusy);
+export const retryIn = (
+  { failures }: Pick<PollRow, "failures">,
+  { pollRetry, pollBusy }: Timing["escalation"],
+): number => Math.max(delayAfter(failures + 1, pollRetry), pollBusy);

@@ -19,7 +19,7 @@ import type { ChannelConfig, Config } from "../../config/index.ts";
 import { webhookChannel } from "../../domain/policy.ts";
 import { type Destination, judge, type Resolve } from "../../ops/address.ts";
 import { after, scopeUnder } from "../../ops/clock.ts";
-import { standardTiming } from "../../ops/timing.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { EscalationParts } from "../actions.ts";
 import { deferred, failureIn, replyIn, type WebhookReply } from "./answer.ts";
 import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients.ts";
@@ -27,8 +27,7 @@ import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients
 export type WebhookDeps = Pick<EscalationParts, "policy" | "lines"> & {
   /** Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Response timeout in milliseconds: `timing.escalation.webhookAnswer`. */
-  readonly answerMs?: number;
+  readonly timing: Pick<Timing, "webhook">;
 };
 
 /** Stored format: a change requires a new version number. Contains no secrets. */
@@ -43,8 +42,6 @@ type WebhookDraft = {
 /** Maximum number of notifications that are delivered at once. Each has its own connection, so the adapter
  *  reports no capacity. */
 const atOnce = 32;
-/** Time limits in milliseconds for the resolution of the name, and for the connection. */
-const connectMs = 5000;
 const mostAddresses = 4;
 const longestAnswer = 64 * 1024;
 
@@ -79,7 +76,8 @@ function outboundOf(core: WebhookCore): Outbound<WebhookDraft> {
     async send(draft, attempt) {
       const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
       if (recipient === "stranger") return refused("not-a-recipient", "no responder has this webhook any more");
-      if (recipient === "unread") return deferred("the agent's recipients were not read yet", attempt.number);
+      if (recipient === "unread")
+        return deferred("the agent's recipients were not read yet", attempt.number, deps.timing.webhook);
       return deliver(draft, recipient, attempt, core);
     },
   };
@@ -101,12 +99,13 @@ async function deliver(
   core: WebhookCore,
 ): Promise<SendOutcome> {
   const { channel, deps } = core;
+  const timing = deps.timing.webhook;
   const { signal, number, key } = attempt;
   const judged = await judge(draft.url, deps.policy()?.allowPrivate ?? [], {
     ...(deps.resolve ? { resolve: deps.resolve } : {}),
-    signal: AbortSignal.any([signal, AbortSignal.timeout(connectMs)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(timing.connect)]),
   });
-  if (!judged.ok && judged.unresolved) return deferred(`its URL: ${judged.reason}`, number);
+  if (!judged.ok && judged.unresolved) return deferred(`its URL: ${judged.reason}`, number, timing);
   if (!judged.ok) return refused("address", `its URL ${judged.reason}`);
   const { destination } = judged;
   const headers = {
@@ -117,7 +116,7 @@ async function deliver(
   };
   const answer = await post(destination, headers, draft.body, attempt, core);
   if ("kind" in answer) return answer;
-  const failure = failureIn(answer, number, channel.clock.now());
+  const failure = failureIn(answer, number, channel.clock.now(), timing);
   if (failure) return failure;
   const said = replyIn(answer, draft.body);
   // Stored before the delivery counts as done. If storing fails, the delivery is retried under the same id.
@@ -134,9 +133,10 @@ async function post(
   attempt: Attempt,
   { connections, deps }: WebhookCore,
 ): Promise<ExchangeAnswer | SendOutcome> {
+  const timing = deps.timing.webhook;
   const time = scopeUnder(attempt.signal);
   const abortAfter = (ms: number, reason: string) => after(ms, () => time.abort(new Error(reason)));
-  let cancel = abortAfter(connectMs, "connecting took too long");
+  let cancel = abortAfter(timing.connect, "connecting took too long");
   let crossed: Promise<void> | undefined;
   try {
     return await connections.exchange({
@@ -151,12 +151,12 @@ async function post(
         cancel();
         crossed = attempt.crossing();
         await crossed;
-        cancel = abortAfter(deps.answerMs ?? standardTiming.escalation.webhookAnswer, "no answer came in time");
+        cancel = abortAfter(timing.answer, "no answer came in time");
       },
     });
   } catch (error) {
     const reason = reasonOf(time.signal.aborted ? time.signal.reason : error);
-    if (crossed === undefined) return deferred(`no connection: ${reason}`, attempt.number);
+    if (crossed === undefined) return deferred(`no connection: ${reason}`, attempt.number, timing);
     await crossed; // Rejects when the attempt must not be sent.
     return { kind: "unknown", reason };
   } finally {

@@ -1,34 +1,14 @@
 // The outcome of a delivery, and a responder's reply in the response.
 
 import { type ExchangeAnswer, parsedJson, retryAfterOf, type SendOutcome } from "bridgehead/contract";
-
-const second = 1000;
-const minute = 60 * second;
-const hour = 60 * minute;
-
-/** Delays before each retry, as Standard Webhooks recommends. */
-const schedule = [
-  5 * second,
-  5 * minute,
-  30 * minute,
-  2 * hour,
-  5 * hour,
-  10 * hour,
-  14 * hour,
-  20 * hour,
-  24 * hour,
-] as const;
-const longestWait = 24 * hour;
-
-/** Delay between attempt number `attempt` (from 1) and the next one, in milliseconds. */
-const waitAfter = (attempt: number): number =>
-  schedule[Math.min(Math.max(attempt, 1), schedule.length) - 1] ?? longestWait;
+import { delayAfter } from "../../domain/retry.ts";
+import type { Timing } from "../../ops/timing.ts";
 
 /** Returns a temporary failure. `atLeast`: minimum delay that the receiver requested. */
-export const deferred = (reason: string, attempt: number, atLeast = 0): SendOutcome => ({
+export const deferred = (reason: string, attempt: number, { retry }: Timing["webhook"], atLeast = 0): SendOutcome => ({
   kind: "deferred",
   reason,
-  retryAfterMs: Math.max(waitAfter(attempt), atLeast),
+  retryAfterMs: Math.max(delayAfter(attempt, retry), atLeast),
 });
 
 /** Returns null for a success. `nowMs` is the current time, for a Retry-After header that is a date. */
@@ -36,13 +16,14 @@ export function failureIn(
   answer: Pick<ExchangeAnswer, "status" | "headers">,
   attempt: number,
   nowMs: number,
+  timing: Timing["webhook"],
 ): SendOutcome | null {
   const { status } = answer;
   const reason = `the receiver answered ${status}`;
   if (status >= 200 && status < 300) return null;
   if (status >= 500 || [408, 425, 429].includes(status)) {
-    const asked = retryAfterOf(answer, { now: nowMs, longest: longestWait });
-    return deferred(reason, attempt, asked ?? 0);
+    const asked = retryAfterOf(answer, { now: nowMs, longest: timing.longestRetryAfter });
+    return deferred(reason, attempt, timing, asked ?? 0);
   }
   if (status === 410)
     return { kind: "refused", code: "gone", reason: `${reason}: it wants no more`, scope: "recipient" };

@@ -233,24 +233,25 @@ export async function post(
 
 /** After a start call of unknown outcome: looks up the conversation that it may have opened. */
 export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<AskDecision> {
-  const { line, conversation, turn } = asking;
+  const { line, conversation } = asking;
   const result = await line.client.findConversations(foreignKey(conversation), readSignal(signal, deps));
   if (result.kind !== "ok") return unreadable(asking, result, deps);
   for (const id of [...result.value].reverse()) {
     if (await deps.db.read((q) => isBound(q, id))) continue;
     return { kind: "bound", platformId: id, adopted: true };
   }
-  return afterAbsence(turn, absentAfterOf(asking, deps), {
+  return afterAbsence(asking, absentAfterOf(asking, deps), {
     early: "not opened yet",
     final: "the conversation was never opened",
   });
 }
 
 /** A lookup failed. */
-function unreadable({ line, turn }: Asking, result: FailedCall, deps: AskDeps): AskDecision {
+function unreadable(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
+  const { line, turn } = asking;
   deps.log.warn({ ...logged(turn), result: result.kind, reason: result.reason }, "platform lookup failed");
   if (result.kind === "unauthorized") line.report(result.reason);
-  return afterFailedLookup(turn, result);
+  return afterFailedLookup(asking, result);
 }
 
 /** What a lookup in the platform's conversation needs: the text, and the messages that belong to other turns. */
@@ -267,7 +268,7 @@ export async function findAnswer(
   signal: AbortSignal,
   deps: AskDeps,
 ): Promise<AskDecision> {
-  const { line, turn } = asking;
+  const { line } = asking;
   const { wanted, call } = await lookup(asking, platformId, signal, deps);
   const result = await line.client.lookUp(platformId, wanted, call);
   if (result.kind !== "ok") return missingOr(asking, result, deps);
@@ -278,13 +279,13 @@ export async function findAnswer(
       return { kind: "answered", answer: found.answer, rendered };
     }
     case "absent":
-      return afterAbsence(turn, absentAfterOf(asking, deps), {
+      return afterAbsence(asking, absentAfterOf(asking, deps), {
         early: "not there yet",
         final: "the question never arrived",
       });
     case "pending": {
       const mode = await line.client.mode(platformId, call.signal);
-      return afterPending(turn, found, mode.kind === "ok" && mode.value === "manual");
+      return afterPending(asking, found, mode.kind === "ok" && mode.value === "manual");
     }
   }
 }
@@ -296,12 +297,12 @@ export async function findPosted(
   signal: AbortSignal,
   deps: AskDeps,
 ): Promise<AskDecision> {
-  const { line, turn } = asking;
+  const { line } = asking;
   const { wanted, call } = await lookup(asking, platformId, signal, deps);
   const result = await line.client.findHumanReply(platformId, wanted, call);
   if (result.kind !== "ok") return missingOr(asking, result, deps);
   if (result.value !== null) return { kind: "relayed", id: result.value };
-  return afterAbsence(turn, absentAfterOf(asking, deps), {
+  return afterAbsence(asking, absentAfterOf(asking, deps), {
     early: "not there yet",
     final: "the words never arrived",
   });

@@ -3,7 +3,7 @@
 
 import type { Answer, CallResult, LookUp } from "../../agent/calls.ts";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
-import { answerLifetime, askDelay, askLifetime, attemptLimit, lookDelay, rateWindow } from "../../domain/retry.ts";
+import { attemptLimit, delayAfter } from "../../domain/retry.ts";
 import { readOpening } from "../../domain/turn.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { TurnChange, TurnRow } from "../../store/tables/turns.ts";
@@ -179,39 +179,41 @@ const failed = (outcome: AskOutcome, reason: string, questionId: string | null =
 });
 
 export type FailedCall = Exclude<CallResult<unknown>, { kind: "ok" }>;
+type TimedTurn = Pick<Asking, "turn" | "timing">;
 
 /** Decides after an API call with an effect that did not succeed. */
-export function afterFailedCall({ turn, attempt }: Pick<Asking, "turn" | "attempt">, result: FailedCall): AskDecision {
-  if (attempt.obsolete) return handBack;
+export function afterFailedCall(asking: Pick<Asking, "turn" | "attempt" | "timing">, result: FailedCall): AskDecision {
+  if (asking.attempt.obsolete) return handBack;
   switch (result.kind) {
     case "unauthorized":
-      return again(turn, result.reason, 0, false);
+      return again(asking, result.reason, 0, false);
     case "missing":
       return { kind: "gone", reason: result.reason };
     case "refused":
       return failed("refused", result.reason);
     case "deferred":
-      return again(turn, result.reason, result.retryAfterMs ?? 0, result.limited === true);
+      return again(asking, result.reason, result.retryAfterMs ?? 0, result.limited === true);
     case "unknown":
-      return unknown(result.reason, lookDelay(0));
+      return unknown(result.reason, delayAfter(1, asking.timing.ask.lookup));
   }
 }
 
 /** The call was certainly not executed: retries it after `least` milliseconds at the earliest, until the
  *  lifetime is exceeded. */
-function again(turn: TurnRow, reason: string, least: number, limited: boolean): AskDecision {
-  if ((turn.trying_for ?? 0) > askLifetime) return failed("deferred", `given up: ${reason}`);
-  const backoff = askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
+function again({ turn, timing }: TimedTurn, reason: string, least: number, limited: boolean): AskDecision {
+  if ((turn.trying_for ?? 0) > timing.ask.lifetime) return failed("deferred", `given up: ${reason}`);
+  const backoff = delayAfter(turn.attempts + (turn.state === "waiting" ? 1 : 0), timing.ask.retry);
   // The rate limit has room again when its window ends, so earlier failures of the turn do not extend the delay.
-  const delay = Math.max(least, limited ? Math.min(backoff, rateWindow) : backoff);
+  const delay = Math.max(least, limited ? Math.min(backoff, timing.rate.window) : backoff);
   return { kind: "retry", outcome: "deferred", reason, delay, penalty: limited ? delay : 0 };
 }
 
 /** Decides after a lookup that failed: it is repeated later with backoff. */
-export function afterFailedLookup(turn: TurnRow, result: FailedCall): AskDecision {
-  if ((turn.trying_for ?? 0) > askLifetime)
+export function afterFailedLookup({ turn, timing }: TimedTurn, result: FailedCall): AskDecision {
+  const { lifetime, lookup } = timing.ask;
+  if ((turn.trying_for ?? 0) > lifetime)
     return failed("unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
-  const delay = Math.max(lookDelay(turn.lookups + 1), ("retryAfterMs" in result && result.retryAfterMs) || 0);
+  const delay = Math.max(delayAfter(turn.lookups + 2, lookup), ("retryAfterMs" in result && result.retryAfterMs) || 0);
   const penalty = result.kind === "deferred" && result.limited ? delay : 0;
   return unknown(result.reason, delay, { penalty });
 }
@@ -219,26 +221,27 @@ export function afterFailedLookup(turn: TurnRow, result: FailedCall): AskDecisio
 /** The lookup found no trace of the attempt. Waits until `absentAfter` milliseconds have passed since the
  *  attempt, then retries it, up to the limit. */
 export function afterAbsence(
-  turn: TurnRow,
+  { turn, timing }: TimedTurn,
   absentAfter: number,
   why: { readonly early: string; readonly final: string },
 ): AskDecision {
   const missing = absentAfter - (turn.over_ago ?? 0);
-  if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.lookups), missing + 10));
+  const { lookup, retry, absentMargin } = timing.ask;
+  if (missing > 0) return unknown(why.early, Math.min(delayAfter(turn.lookups + 1, lookup), missing + absentMargin));
   if (turn.attempts >= attemptLimit) return failed("refused", `tried ${turn.attempts} times, and ${why.final}`);
-  return { kind: "retry", outcome: "refused", reason: why.final, delay: askDelay(turn.attempts), penalty: 0 };
+  return { kind: "retry", outcome: "refused", reason: why.final, delay: delayAfter(turn.attempts, retry), penalty: 0 };
 }
 
 /** The platform has the question and gives no answer yet. `isManual`: a human answers there. */
 export function afterPending(
-  turn: TurnRow,
+  { turn, timing }: TimedTurn,
   { questionId }: Extract<LookUp, { state: "pending" }>,
   isManual: boolean,
 ): AskDecision {
   if (isManual) return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
-  if ((turn.over_ago ?? 0) > answerLifetime)
+  if ((turn.over_ago ?? 0) > timing.ask.answerLifetime)
     return failed("sent", "the platform has the question and gave no answer", questionId);
-  return unknown("asked, not answered yet", lookDelay(turn.lookups), { questionId });
+  return unknown("asked, not answered yet", delayAfter(turn.lookups + 1, timing.ask.lookup), { questionId });
 }
 
 /** Setting the mode is idempotent: a call of unknown outcome is retried like one that was not executed. */

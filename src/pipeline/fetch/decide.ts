@@ -1,7 +1,8 @@
 // Decisions of stage fetch, on a claimed row and the result of its download. Pure: the caller passes the jitter, and logs.
 
 import { finalError, isFinal } from "bridgehead/contract";
-import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
+import { delayAfter, fetchLimit } from "../../domain/retry.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Fetch } from "./rows.ts";
 
 /** Returns why a claimed attachment is not fetched; null when it is. Its attempts, which include this one, end also when
@@ -28,10 +29,10 @@ export function afterFailure(
   { attempts }: Pick<Fetch, "attempts">,
   error: unknown,
   isEnding: boolean,
-  jitter: (ms: number) => number,
+  { jitter, timing }: { readonly jitter: (ms: number) => number; readonly timing: Pick<Timing["fetch"], "retry"> },
 ): FetchFailure {
   if (isEnding) return { kind: "interrupted", reason: "interrupted", delayMs: 0 };
   const reason = (error instanceof Error ? error.message : String(error)).slice(0, longestReason);
   if (isFinal(error) || attempts >= fetchLimit) return { kind: "end", reason };
-  return { kind: "retry", reason, delayMs: jitter(fetchDelay(attempts)) };
+  return { kind: "retry", reason, delayMs: jitter(delayAfter(attempts, timing.retry)) };
 }

@@ -76,7 +76,10 @@ async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): 
     const id = createHash("sha256").update(bytes).digest("hex");
     return (q) => keepFetched(q, row, { id, bytes });
   } catch (error) {
-    const failure = afterFailure(row, error, ending.aborted && ending.reason !== overdue, jitter);
+    const failure = afterFailure(row, error, ending.aborted && ending.reason !== overdue, {
+      jitter,
+      timing: deps.timing.fetch,
+    });
     const { kind, reason } = failure;
     const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
     if (kind === "end") deps.log.warn(fields, "attachment download failed for good");

@@ -3,9 +3,17 @@
 
 import type { DeliveryEvent, Finding, Json, Outbound } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
-import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retry.ts";
+import { delayAfter, type Pace } from "../../domain/retry.ts";
+import type { Timing } from "../../ops/timing.ts";
 import { type DraftChange, type DraftRow, unknownOutcome } from "../../store/tables/drafts.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
+
+/** What the delays of a draft depend on. */
+export interface DraftBackoff {
+  readonly pace: Pace;
+  readonly timing: Pick<Timing, "send" | "reconcile">;
+  readonly jitter: (ms: number) => number;
+}
 
 type ReconcileRules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_permanent_failure">;
 
@@ -27,8 +35,7 @@ export function changeAfter(
   finding: Finding,
   draft: Pick<DraftRow, "lookups" | "reconcile_left" | "attempts" | "trying_for"> & { readonly absences: number },
   rules: ReconcileRules,
-  pace: Pace,
-  jitter: (ms: number) => number,
+  backoff: DraftBackoff,
 ): DraftChange {
   // The window of an attempt in which the process died begins with the first lookup.
   const left = Math.min(draft.reconcile_left ?? rules.unknown_window, rules.unknown_window);
@@ -38,14 +45,15 @@ export function changeAfter(
     case "not-sent":
       return draft.absences === 0
         ? { state: "queued", open: 1, reason: notSent }
-        : byPolicy(draft, rules, pace, jitter, `${notSent}, for the second time`);
+        : byPolicy(draft, rules, backoff, `${notSent}, for the second time`);
     case "unsure": {
-      if (left <= 0) return byPolicy(draft, rules, pace, jitter);
-      const asked = Math.max(finding.lookAgainAfterMs ?? lookDelay(draft.lookups), lookDelay(0));
+      if (left <= 0) return byPolicy(draft, rules, backoff);
+      const { lookup } = backoff.timing.reconcile;
+      const asked = finding.lookAgainAfterMs ?? delayAfter(draft.lookups + 1, lookup);
       return {
         state: "unknown",
         open: 1,
-        dueInMs: Math.min(asked, left),
+        dueInMs: Math.min(Math.max(asked, delayAfter(1, lookup)), left),
         lookups: draft.lookups + 1,
         reconcileForMs: left,
         reason: "reconcile: the outcome is still unknown",
@@ -57,18 +65,18 @@ export function changeAfter(
 function byPolicy(
   draft: Pick<DraftRow, "attempts" | "trying_for">,
   rules: ReconcileRules,
-  pace: Pace,
-  jitter: (ms: number) => number,
+  { pace, timing, jitter }: DraftBackoff,
   reason = "the outcome is unknown: it may have been sent",
 ): DraftChange {
   const blocking = rules.on_permanent_failure === "block" ? 1 : 0;
   switch (rules.on_unknown) {
     case "resend": {
       const resending = `${reason}; sent again by policy, under the same id`;
-      if ((draft.trying_for ?? 0) > sendLifetime)
+      if ((draft.trying_for ?? 0) > timing.send.lifetime)
         return { state: "failed", open: blocking, code: "given-up", reason: `given up: ${resending}` };
       const change = { state: "queued", open: 1, reason: resending } as const;
-      return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(sendDelay(pace, draft.attempts - 1)) };
+      if (draft.attempts < 2) return change;
+      return { ...change, dueInMs: jitter(delayAfter(draft.attempts - 1, timing.send.retry[pace])) };
     }
     case "drop":
       return { state: "dropped", open: 0, code: unknownOutcome, reason: `${reason}; dropped by policy` };

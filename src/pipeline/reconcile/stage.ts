@@ -39,7 +39,8 @@ export async function reconcile(work: DraftWork, signal: AbortSignal, deps: Core
   deps.log.info(fields, "unknown draft reconciled");
   const rules = isNotification ? notificationRules(line.rules, deps.timing.reconcile.noticeWindow) : line.rules;
   const { absences } = attempt ?? { absences: 0 };
-  const change = changeAfter(finding, { ...draft, absences }, rules, paceOf(line.traits.platform), jitter);
+  const backoff = { pace: paceOf(line.traits.platform), timing: deps.timing, jitter };
+  const change = changeAfter(finding, { ...draft, absences }, rules, backoff);
   return async (q) => {
     await guardLease(q, work.lease);
     // A delivery receipt may have changed the draft in the meantime.

@@ -4,7 +4,7 @@
 // lane, or the event `ignored` or `held` with its reason. Failure: retried with backoff; `failed` after five attempts.
 // Crash: the event is still `stored`.
 
-import { routeDelay } from "../../domain/retry.ts";
+import { delayAfter } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
@@ -242,9 +242,10 @@ async function attempt(q: Query, pass: Pass, work: () => Promise<void>): Promise
   }
 }
 
-async function postpone(q: Query, { line, log }: Pass, row: EventRow, error: unknown): Promise<void> {
+async function postpone(q: Query, { line, log, timing }: Pass, row: EventRow, error: unknown): Promise<void> {
   log.error({ channel: line.channel, event: row.id, err: error }, "routing an event failed");
-  await postponeEvent(q, row.id, routeDelay(row.attempts), attemptLimit, String(error));
+  const delayMs = delayAfter(row.attempts + 1, timing.route.retry);
+  await postponeEvent(q, row.id, delayMs, attemptLimit, String(error));
 }
 
 /** Routes a delivery receipt or a session event. */

@@ -2,15 +2,14 @@
 
 import type { DeferralCause, ExternalId, SendOutcome } from "bridgehead/contract";
 import { optedOut, suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
-import { lookDelay, type Pace, paceOf, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
-import type { Timing } from "../../ops/timing.ts";
+import { delayAfter, paceOf } from "../../domain/retry.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import type { Admission, LiveSessions } from "../live-sessions.ts";
+import type { DraftBackoff } from "../reconcile/decide.ts";
 import type { HeadRow } from "./rows.ts";
 
-type Jitter = (ms: number) => number;
 type Deferred = SendOutcome & { readonly kind: "deferred" };
 
 /** `start`: send it, or reconcile it when its outcome is unknown. `wait`: nothing can be done now. */
@@ -84,16 +83,13 @@ export function concluded(
   given: SendOutcome,
   draft: DraftRow,
   { rules, traits }: Pick<ChannelRuntime, "rules" | "traits">,
-  {
-    sessions,
-    timing,
-  }: { readonly sessions: Pick<LiveSessions, "afterAttempt">; readonly timing: Pick<Timing, "send"> },
-  jitter: Jitter,
+  { sessions, timing }: { readonly sessions: Pick<LiveSessions, "afterAttempt"> } & Pick<DraftBackoff, "timing">,
+  jitter: DraftBackoff["jitter"],
 ): { readonly outcome: SendOutcome; readonly ending: Ending } {
   if (draft.session !== null)
     return { outcome: given, ending: { change: sessions.afterAttempt(given, draft.trying_for ?? 0) } };
   const outcome = retriedLater(given, timing.send.shortestRetry);
-  return { outcome, ending: endingOf(outcome, draft, rules, paceOf(traits.platform), jitter) };
+  return { outcome, ending: endingOf(outcome, draft, rules, { pace: paceOf(traits.platform), timing, jitter }) };
 }
 
 /** Returns the outcome with the delay that the provider asks for, at least `shortestMs`. */
@@ -108,8 +104,7 @@ export function endingOf(
   outcome: SendOutcome,
   draft: Pick<DraftRow, "forced" | "attempts" | "trying_for">,
   rules: Pick<ChannelRules, "on_permanent_failure" | "unknown_window">,
-  pace: Pace,
-  jitter: Jitter,
+  { pace, timing, jitter }: DraftBackoff,
 ): Ending {
   const open = rules.on_permanent_failure === "block" ? 1 : 0;
   switch (outcome.kind) {
@@ -131,11 +126,11 @@ export function endingOf(
     }
     case "deferred": {
       const { reason, scope, retryAfterMs } = outcome;
-      if ((draft.trying_for ?? 0) > sendLifetime)
+      if ((draft.trying_for ?? 0) > timing.send.lifetime)
         return { change: { state: "failed", open, code: "given-up", reason: `given up: ${reason}` } };
       // The draft keeps its place in the queue and waits until the pause ends.
       if (scope === "channel" || scope === "sender") return { change: { state: "queued", open: 1, reason } };
-      const dueInMs = retryAfterMs ?? jitter(sendDelay(pace, draft.attempts + 1));
+      const dueInMs = retryAfterMs ?? jitter(delayAfter(draft.attempts + 1, timing.send.retry[pace]));
       return { change: { state: "queued", open: 1, dueInMs, reason } };
     }
     case "unknown":
@@ -143,7 +138,7 @@ export function endingOf(
         change: {
           state: "unknown",
           open: 1,
-          dueInMs: lookDelay(0),
+          dueInMs: delayAfter(1, timing.reconcile.lookup),
           reason: outcome.reason,
           reconcileForMs: rules.unknown_window,
         },
@@ -171,15 +166,14 @@ export function pauseSteps(
   draft: string,
   sender: string,
   outcome: SendOutcome,
-  pace: Pace,
-  jitter: Jitter,
+  backoff: DraftBackoff,
 ): PauseStep[] {
   const known = pauses.filter((one) => one.sender === wholeChannel || one.sender === sender);
   const failing = failingSender(outcome, sender);
   const steps: PauseStep[] = [];
   if (outcome.kind === "deferred" && failing !== null) {
     const running = known.find((one) => one.sender === failing);
-    const begun = pauseFor(outcome, failing, running, draft, pace, jitter);
+    const begun = pauseFor(outcome, failing, running, draft, backoff);
     if (begun !== null) steps.push(begun);
   }
   const answered = outcome.kind === "sent" || outcome.kind === "refused";
@@ -188,13 +182,16 @@ export function pauseSteps(
     // The outcome gives no information about the provider or this sender: the next probe runs after the same backoff.
     if (isProbe && (outcome.kind === "unknown" || failing === wholeChannel)) {
       const { cause, failures, reason } = one;
-      const forMs = jitter(pauseDelay(pace, cause, failures));
+      const forMs = pauseDelay(backoff, cause, failures);
       steps.push({ kind: "begin", sender: one.sender, cause, failures, forMs, by_provider: false, reason });
     } else if (isProbe || (answered && (one.remaining <= 0 || one.by_provider === 0)))
       steps.push({ kind: "end", sender: one.sender });
   }
   return steps;
 }
+
+const pauseDelay = ({ pace, timing, jitter }: DraftBackoff, cause: DeferralCause, failures: number): number =>
+  jitter(delayAfter(failures, timing.send.pause[pace][cause]));
 
 /** Returns the sender whose pause the outcome begins or extends; null for none. */
 function failingSender(outcome: SendOutcome, sender: string): string | null {
@@ -209,14 +206,13 @@ function pauseFor(
   sender: string,
   known: Pause | undefined,
   draft: string,
-  pace: Pace,
-  jitter: Jitter,
+  backoff: DraftBackoff,
 ): PauseStep | null {
   const running = known !== undefined && known.remaining > 0 && known.probe !== draft;
   // Concurrent attempts fail together and count as one failure.
   const failures = running ? known.failures : (known?.failures ?? 0) + 1;
   const asked = retryAfterMs ?? null;
   if (running && (asked === null || asked <= known.remaining)) return null;
-  const forMs = asked ?? jitter(pauseDelay(pace, cause, failures));
+  const forMs = asked ?? pauseDelay(backoff, cause, failures);
   return { kind: "begin", sender, cause, failures, forMs, by_provider: asked !== null, reason };
 }

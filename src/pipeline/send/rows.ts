@@ -199,8 +199,8 @@ export class Pauses {
     const begins = outcome.kind === "deferred" && (outcome.scope === "channel" || outcome.scope === "sender");
     if (!begins && this.#unpaused.has(channel)) return;
     const known = await pausesOf(q, channel, this.#timing.send.longestPause);
-    const pace = paceOf(line.traits.platform);
-    for (const step of pauseSteps(known, draft.id, sender, outcome, pace, jitter)) {
+    const backoff = { pace: paceOf(line.traits.platform), timing: this.#timing, jitter };
+    for (const step of pauseSteps(known, draft.id, sender, outcome, backoff)) {
       if (step.kind === "end") await endPause(q, channel, step.sender);
       else {
         this.#unpaused.delete(channel);

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { webhookChannels } from "../../../src/escalation/webhook/adapter.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { load, problems } from "../../support/commands/configuration.ts";
 
 const file = (more: string, channel = "office") => `platform: { url: https://platform.example.com }
@@ -16,7 +17,7 @@ const person = (webhook: string, more = "") => `escalation:
   responders: { dora: { webhook: { url: "https://hooks.example/x", ${webhook} } } }
   fallback: { notify: [dora] }
 ${more}`;
-const deps = { policy: () => null, lines: () => new Map() };
+const deps = { policy: () => null, lines: () => new Map(), timing: standardTiming };
 
 it("a channel must not have the name of the one that carries webhooks", async () => {
   expect(await problems(file("", "escalations"), env)).toEqual([

@@ -4,6 +4,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead/contract/testing";
 import { afterAll, beforeAll } from "vitest";
 import { webhookAdapter } from "../../../src/escalation/webhook/adapter.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { type Answering, personAt, policyWith, startReceiver, status } from "../../support/escalation/policy.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { certificate, startTcpProxy } from "../../support/machine/network.ts";
@@ -81,5 +82,5 @@ describeReal("the contract", missing, () => {
   const authorities = getCACertificates("default");
   beforeAll(() => setDefaultCACertificates([...authorities, certificate().cert]));
   afterAll(() => setDefaultCACertificates(authorities));
-  describeAdapter(webhookAdapter({ policy, lines: () => new Map() }), harness);
+  describeAdapter(webhookAdapter({ policy, lines: () => new Map(), timing: standardTiming }), harness);
 });

@@ -93,7 +93,7 @@ describe("an answer", () => {
       response.writeHead(200, { "content-type": "application/json" });
       response.write('{"acknowledge":true');
     });
-    const bench = openBench(hook.url, { answerMs: 2000 });
+    const bench = openBench(hook.url, { timing: { answer: 2000 } });
     const { outcome } = await bench.send(opened);
     // A machine that stalled for all of that time has seen no status, either.
     expect(["sent", "unknown"]).toContain("kind" in outcome ? outcome.kind : outcome);

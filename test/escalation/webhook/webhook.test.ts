@@ -212,7 +212,7 @@ describe("without an answer", () => {
   it("no response after the request: unknown", async () => {
     const hook = await receiver();
     hook.answer(() => undefined);
-    const sent = await openBench(hook.url, { answerMs: 50 }).send(opened);
+    const sent = await openBench(hook.url, { timing: { answer: 50 } }).send(opened);
     expect(sent).toMatchObject({ outcome: { kind: "unknown" }, crossed: true });
   });
 

@@ -1,7 +1,8 @@
 // The decisions of stage ask: pure functions, tested without a store.
 
 import { describe, expect, it } from "vitest";
-import { answerLifetime, askLifetime, attemptLimit, rateWindow } from "../../../src/domain/retry.ts";
+import { attemptLimit } from "../../../src/domain/retry.ts";
+import { standardTiming as timing, timingWith } from "../../../src/ops/timing.ts";
 import {
   afterAbsence,
   afterFailedCall,
@@ -14,8 +15,9 @@ import type { TurnRow } from "../../../src/store/tables/turns.ts";
 import { turnRow as turn } from "../../support/rows.ts";
 
 const sent = { recorded: true, obsolete: false, unbound: null, askedAt: null, early: null };
+const asked = (over: Partial<TurnRow> = {}) => ({ turn: turn(over), timing });
 const failed = (result: Parameters<typeof afterFailedCall>[1], over: Partial<TurnRow> = {}, attempt = sent) =>
-  afterFailedCall({ turn: turn(over), attempt }, result);
+  afterFailedCall({ ...asked(over), attempt }, result);
 
 describe("before a question", () => {
   const before = (over: Partial<TurnRow>, suppressed: string | null = null, waited = 2000) =>
@@ -58,11 +60,11 @@ describe("after a failed call", () => {
 
   it("delays the calls of all nodes after 429, by the window of the limit at most", () => {
     const decision = failed({ kind: "deferred", reason: "429", limited: true }, { attempts: 9 });
-    expect(decision).toMatchObject({ kind: "retry", delay: rateWindow, penalty: rateWindow });
+    expect(decision).toMatchObject({ kind: "retry", delay: timing.rate.window, penalty: timing.rate.window });
   });
 
   it("gives up a question that was deferred for its whole lifetime", () => {
-    const decision = failed({ kind: "deferred", reason: "503" }, { trying_for: askLifetime + 1 });
+    const decision = failed({ kind: "deferred", reason: "503" }, { trying_for: timing.ask.lifetime + 1 });
     expect(decision).toEqual({
       kind: "failed",
       outcome: "deferred",
@@ -87,43 +89,54 @@ describe("after a failed call", () => {
   });
 });
 
+it("takes every delay from the timing table", () => {
+  const quick = timingWith({ ask: { retry: [7], lookup: [8], lifetime: 9 }, rate: { window: 5 } });
+  const asking = { turn: turn({ attempts: 3 }), attempt: sent, timing: quick };
+  const deferred = { kind: "deferred", reason: "503" } as const;
+  expect(afterFailedCall(asking, deferred)).toMatchObject({ kind: "retry", delay: 7 });
+  expect(afterFailedCall(asking, { ...deferred, limited: true })).toMatchObject({ delay: 5, penalty: 5 });
+  expect(afterFailedCall(asking, { kind: "unknown", reason: "cut" })).toMatchObject({ kind: "unknown", delay: 8 });
+  expect(afterFailedLookup(asking, deferred)).toMatchObject({ kind: "unknown", delay: 8 });
+  expect(afterFailedCall({ ...asking, turn: turn({ trying_for: 10 }) }, deferred)).toMatchObject({ kind: "failed" });
+});
+
 describe("after a lookup", () => {
   const why = { early: "not there yet", final: "the question never arrived" };
 
   it("waits for the settle time before it believes that nothing was stored", () => {
-    const early = afterAbsence(turn({ over_ago: 4000, lookups: 9 }), 10_000, why);
+    const early = afterAbsence(asked({ over_ago: 4000, lookups: 9 }), 10_000, why);
     expect(early).toMatchObject({ kind: "unknown", reason: "not there yet", delay: 6010 });
-    const late = afterAbsence(turn({ over_ago: 10_000, attempts: 1 }), 10_000, why);
+    const late = afterAbsence(asked({ over_ago: 10_000, attempts: 1 }), 10_000, why);
     expect(late).toMatchObject({ kind: "retry", outcome: "refused", delay: 1000 });
-    expect(afterAbsence(turn({ over_ago: null }), 10_000, why).kind).toBe("unknown");
+    expect(afterAbsence(asked({ over_ago: null }), 10_000, why).kind).toBe("unknown");
   });
 
   it("asks no more often than the limit", () => {
-    const last = afterAbsence(turn({ over_ago: 10_000, attempts: attemptLimit }), 10_000, why);
+    const last = afterAbsence(asked({ over_ago: 10_000, attempts: attemptLimit }), 10_000, why);
     expect(last).toMatchObject({ kind: "failed", reason: `tried ${attemptLimit} times, and ${why.final}` });
   });
 
   it("repeats a failed lookup until the lifetime is over", () => {
-    const retried = afterFailedLookup(turn({ lookups: 1 }), { kind: "deferred", reason: "503" });
+    const retried = afterFailedLookup(asked({ lookups: 1 }), { kind: "deferred", reason: "503" });
     expect(retried).toMatchObject({ kind: "unknown", delay: 5000, penalty: 0 });
     const limited = { kind: "deferred", reason: "429", limited: true, retryAfterMs: 30_000 } as const;
-    expect(afterFailedLookup(turn(), limited)).toMatchObject({ delay: 30_000, penalty: 30_000 });
-    const over = afterFailedLookup(turn({ trying_for: askLifetime + 1 }), { kind: "unknown", reason: "x" });
+    expect(afterFailedLookup(asked(), limited)).toMatchObject({ delay: 30_000, penalty: 30_000 });
+    const over = afterFailedLookup(asked({ trying_for: timing.ask.lifetime + 1 }), { kind: "unknown", reason: "x" });
     expect(over).toMatchObject({ kind: "failed", outcome: "unknown" });
   });
 
   it("treats a question that the platform has as silent in manual mode, and as failed after half an hour", () => {
     const found = { state: "pending", questionId: "q" } as const;
-    expect(afterPending(turn(), found, true)).toEqual({
+    expect(afterPending(asked(), found, true)).toEqual({
       kind: "answered",
       answer: { questionId: "q", replyId: null, text: null },
       rendered: null,
     });
-    expect(afterPending(turn({ over_ago: 1000 }), found, false)).toMatchObject({
+    expect(afterPending(asked({ over_ago: 1000 }), found, false)).toMatchObject({
       kind: "unknown",
       questionId: "q",
     });
-    expect(afterPending(turn({ over_ago: answerLifetime + 1 }), found, false)).toMatchObject({
+    expect(afterPending(asked({ over_ago: timing.ask.answerLifetime + 1 }), found, false)).toMatchObject({
       kind: "failed",
       questionId: "q",
     });

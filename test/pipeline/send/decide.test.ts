@@ -2,6 +2,7 @@
 
 import { type DeliveryEvent, externalId, type Finding, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRules } from "../../../src/pipeline/channel-runtime.ts";
 import {
   changeAfter,
@@ -21,7 +22,7 @@ import {
 import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { lineOf, receipt } from "../../support/rows.ts";
 
-const exactly = (ms: number) => ms;
+const backoff = { pace: "mail", timing: standardTiming, jitter: (ms: number) => ms } as const;
 const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;
 const sent = { kind: "sent", id: externalId("x") } as const;
 const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
@@ -142,7 +143,7 @@ describe("the outcome of an attempt", () => {
     [later, { trying_for: 4 * days }, {}, { change: { state: "failed", reason: "given up: later" } }],
     [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, reconcileForMs: 60_000 } }],
   ])("%o of %o under %o", (outcome, over, policy, ending) => {
-    expect(endingOf(outcome, { ...draft, ...over }, rules(policy), "mail", exactly)).toMatchObject(ending);
+    expect(endingOf(outcome, { ...draft, ...over }, rules(policy), backoff)).toMatchObject(ending);
   });
 });
 
@@ -198,7 +199,7 @@ describe("pauses", () => {
     ["of another sender is not concerned", [pause({ sender: "+1" })], sent, []],
     ["is not begun by a failure of the draft alone", [], { kind: "deferred", reason: "greylisted" }, []],
   ])("%s", (_, pauses, outcome, steps) => {
-    const found = pauseSteps(pauses, "d", "", outcome, "mail", exactly);
+    const found = pauseSteps(pauses, "d", "", outcome, backoff);
     expect(found).toMatchObject(steps);
     expect(found).toHaveLength(steps.length);
   });
@@ -221,7 +222,7 @@ describe("a finding about an unknown draft", () => {
     [{ kind: "unsure" }, 3, -1, { on_unknown: "drop" }, { state: "dropped", open: 0 }],
   ])("%o after %i lookups with %s ms left under %o", (finding, looks, left, policy, change) => {
     const draft = { lookups: looks, reconcile_left: left, attempts: 1, trying_for: 0, absences: 0 };
-    expect(changeAfter(finding, draft, rules(policy), "mail", exactly)).toMatchObject(change);
+    expect(changeAfter(finding, draft, rules(policy), backoff)).toMatchObject(change);
   });
 
   it.each<[ChannelRules["on_unknown"], object]>([
@@ -230,7 +231,7 @@ describe("a finding about an unknown draft", () => {
     ["resend", { state: "queued", open: 1, dueInMs: 30_000 }],
   ])("that is missing at the provider for the second time is treated by policy: %s", (on_unknown, change) => {
     const draft = { lookups: 0, reconcile_left: 1000, attempts: 2, trying_for: 0, absences: 1 };
-    expect(changeAfter({ kind: "not-sent" }, draft, rules({ on_unknown }), "mail", exactly)).toMatchObject(change);
+    expect(changeAfter({ kind: "not-sent" }, draft, rules({ on_unknown }), backoff)).toMatchObject(change);
   });
 
   it("is retried by policy with a growing backoff, until the lifetime is over", () => {
@@ -239,8 +240,7 @@ describe("a finding about an unknown draft", () => {
         { kind: "unsure" },
         { lookups: 3, reconcile_left: 0, attempts, trying_for: tried, absences: 0 },
         rules({ on_unknown: "resend" }),
-        "mail",
-        exactly,
+        backoff,
       );
     expect([1, 2, 3].map((attempts) => after(attempts, 0).dueInMs)).toEqual([undefined, 30_000, 300_000]);
     expect(after(2, 4 * days)).toMatchObject({ state: "failed", open: 0 });

@@ -28,7 +28,7 @@ import { EscalationHandler } from "../../../src/escalation/trigger/stage.ts";
 import { type WebhookDeps, webhookAdapter } from "../../../src/escalation/webhook/adapter.ts";
 import { startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
-import { standardTiming } from "../../../src/ops/timing.ts";
+import { standardTiming, type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../../../src/pipeline/escalation.ts";
 import type { Database } from "../../../src/store/driver.ts";
@@ -386,7 +386,8 @@ export interface Sent {
   readonly crossed: boolean;
 }
 
-export interface BenchOptions extends Pick<WebhookDeps, "resolve" | "answerMs"> {
+export interface BenchOptions extends Pick<WebhookDeps, "resolve"> {
+  readonly timing?: TimingOverrides["webhook"];
   readonly people?: readonly Person[];
   readonly lines?: readonly ChannelRuntime[];
   /** Default: this machine. */
@@ -398,12 +399,12 @@ export interface BenchOptions extends Pick<WebhookDeps, "resolve" | "answerMs"> 
 
 export function openBench(url: string, options: BenchOptions = {}): Bench {
   const { people = [personAt(url)], allow = ["127.0.0.1"], lines = [], clock } = options;
-  const { resolve, answerMs } = options;
+  const { resolve, timing: webhook } = options;
   const deps: WebhookDeps = {
     policy: options.policy ?? (() => policyWith(people, allow)),
     lines: () => new Map(lines.map((line, index) => [`line-${index}`, line])),
     ...(resolve && { resolve }),
-    ...(answerMs !== undefined && { answerMs }),
+    timing: timingWith(webhook && { webhook }),
   };
   const channel = recordingChannel({ id: "escalations", ...(clock && { clock }) });
   const adapter: Adapter = webhookAdapter(deps).create(channel, {});

@@ -85,7 +85,7 @@ const circumstances: { readonly [name: string]: Plant } = {
     },
   }),
   /** Calls to providers that give up on a silent one soon. */
-  "short-calls": all(timed({ escalation: { webhookAnswer: 6000 } }), (altered) => ({
+  "short-calls": all(timed({ webhook: { answer: 6000 } }), (altered) => ({
     "adapters/sms/twilio/client.ts": {
       TwilioClient: (real) =>
         class extends real {
@@ -115,14 +115,7 @@ const circumstances: { readonly [name: string]: Plant } = {
   /** Shortens the 45 seconds after which a notification of unknown outcome is repeated. */
   "short-doubt": timed({ reconcile: { noticeWindow: 300 } }),
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
-  "no-patience": (altered) => ({
-    "src/domain/retry.ts": {
-      sendDelay: () => () => {
-        altered();
-        return 0;
-      },
-    },
-  }),
+  "no-patience": timed({ send: { retry: { phone: [0], mail: [0] } } }),
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
   "shared-store": (altered) => ({
     "src/store/sqlite/lock.ts": {

@@ -15,7 +15,6 @@ export interface Modules {
   "adapters/sms/twilio/send.ts": typeof import("../../../adapters/sms/twilio/send.ts");
   "src/agent/client.ts": typeof import("../../../src/agent/client.ts");
   "src/commands/run.ts": typeof import("../../../src/commands/run.ts");
-  "src/domain/retry.ts": typeof import("../../../src/domain/retry.ts");
   "src/escalation/notify/rows.ts": typeof import("../../../src/escalation/notify/rows.ts");
   "src/escalation/actions.ts": typeof import("../../../src/escalation/actions.ts");
   "src/pipeline/ask/rows.ts": typeof import("../../../src/pipeline/ask/rows.ts");
