@@ -8,6 +8,7 @@ import * as z from "zod";
 import { type Agent, type Client, type ClientOptions, createClient, type Message } from "../client/index.ts";
 import type { RetentionSkill } from "../domain/retention.ts";
 import { limited } from "../ops/clock.ts";
+import type { Timing } from "../ops/timing.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
 import { type Dropped, once, plainText, read, textOrObject } from "../wire/record.ts";
 import { emailSkill, escalationSkill, retentionSkill, smsSkill } from "../wire/skill.ts";
@@ -34,21 +35,27 @@ import {
   spoken,
 } from "./messages.ts";
 
-export interface AgentClientOptions
-  extends Pick<ClientOptions, "organizationKey" | "timeoutMs" | "connectionWaitMs" | "connections"> {
+export interface AgentClientOptions extends Pick<ClientOptions, "organizationKey" | "timeoutMs" | "connections"> {
   /** The platform's base address, with or without a path; operations live under its `/external/`. */
   readonly url: string;
   readonly agentKey: string;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Pick<Timing, "agents" | "rate">;
 }
 
 /** Creates the client. Opens no connection before the first call. Throws when `url` is not an address. */
-export function createAgentClient({ log, ...options }: AgentClientOptions): AgentClient {
+export function createAgentClient({ log, timing, ...options }: AgentClientOptions): AgentClient {
   const dropped: Dropped = (record, field) =>
     log.warn({ record, field }, "platform response field ignored: wrong type");
   const skillDropped = once(dropped);
-  const client = createClient({ ...options, dropped, tries: 1 });
+  const client = createClient({
+    ...options,
+    connectionWaitMs: timing.agents.connection,
+    longestRetryAfterMs: timing.rate.longestPenalty,
+    dropped,
+    tries: 1,
+  });
   const { agents, conversations } = client;
   return {
     async describe(signal) {

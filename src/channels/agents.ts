@@ -107,7 +107,7 @@ export class AgentSet {
   }
 
   async #build(name: string, config: Config): Promise<AgentEntry> {
-    const { platformUrl, clock, log } = this.#parts;
+    const { platformUrl, clock, log, timing } = this.#parts;
     const block = config.agents[name];
     if (!block) throw new Error(`starting agent ${name}: it is not configured`);
     const organizationKey = config.platform.organization_key;
@@ -119,6 +119,7 @@ export class AgentSet {
       connections: connectionsOf(name, config),
       clock,
       log,
+      timing,
     });
     const changed = () => {
       entry.isConfirmed = true;

@@ -61,12 +61,12 @@ export function createCaller(
 ): OperationCaller {
   const base = new URL(options.url);
   const prefix = base.pathname.replace(/\/+$/, "");
-  const { clock, connectionWaitMs = 10_000, tries: most = 3 } = options;
+  const { clock, connectionWaitMs = 10_000, longestRetryAfterMs = 15 * 60_000, tries: most = 3, pauses } = options;
   const size = options.connections ?? defaultConnections;
   const connections = new OriginConnections(base.origin, size, connectionWaitMs);
   const dropped = once(options.dropped ?? (() => {}));
   const headersOf = headersUnder(options);
-  const sender = { ...options, connections, connectionWaitMs };
+  const sender = { ...options, connections, connectionWaitMs, longestRetryAfterMs };
   return {
     json: (reader) => ({ form: "json", read: (body) => reader(body, dropped) }),
     list: (names, reader) => ({ form: "list", names, read: (list) => reader(list, dropped) }),
@@ -86,7 +86,7 @@ export function createCaller(
       const watched = { ...given, crossing: () => void (crossed = true) };
       const attempt = () => send(sender, sent, about, watched);
       const isRead = method === "GET";
-      return tryUpTo(most, attempt, { reads: isRead, crossed: () => crossed }, clock, given.signal ?? never);
+      return tryUpTo(most, attempt, { reads: isRead, crossed: () => crossed, pauses }, clock, given.signal ?? never);
     },
     setConnections: (count) => connections.resize(count),
     reserve: () => connections.reserve(),
@@ -95,11 +95,14 @@ export function createCaller(
 }
 
 type SendSettings = Pick<ClientOptions, "rate" | "timeoutMs"> &
-  Pick<Outgoing, "connectionWaitMs"> & { readonly clock: Clock; readonly connections: OriginConnections };
+  Required<Pick<ClientOptions, "connectionWaitMs" | "longestRetryAfterMs">> & {
+    readonly clock: Clock;
+    readonly connections: OriginConnections;
+  };
 
 /** Makes one attempt of a call: waits for the rate limit, sends the request, and interprets the response. */
 async function send<T>(
-  { rate, clock, connections, connectionWaitMs, ...sender }: SendSettings,
+  { rate, clock, connections, connectionWaitMs, longestRetryAfterMs, ...sender }: SendSettings,
   sent: Pick<Outgoing, "method" | "path" | "headers" | "body">,
   { mayBeMissing, answer }: { readonly mayBeMissing: boolean; readonly answer: BodyContent<T> },
   { signal = never, crossing, reserved = false, timeoutMs = sender.timeoutMs }: CallOptions,
@@ -119,7 +122,7 @@ async function send<T>(
   if (result.kind === "answered" && result.status >= 200 && result.status < 300)
     return successOf(result, answer, splitter);
   const body = result.kind === "answered" ? parseJson(result.body) : undefined;
-  const failure = failureOf(result, { now: clock.now(), mayBeMissing, body });
+  const failure = failureOf(result, { now: clock.now(), mayBeMissing, body, longestRetryAfterMs });
   if (rate && failure.kind === "deferred" && failure.limited) rate.pause(failure.retryAfterMs ?? 1000);
   return failure;
 }

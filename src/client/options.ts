@@ -37,12 +37,17 @@ export interface ClientOptions {
   readonly timeoutMs: number;
   /** Timeout in milliseconds until a connection is open or available, before the request is sent. Default 10 s. */
   readonly connectionWaitMs?: number;
+  /** Maximum delay in milliseconds that a Retry-After header can impose; a longer one is reported as this one. Default
+   *  15 minutes. */
+  readonly longestRetryAfterMs?: number;
   /** Maximum number of concurrent requests; further requests are queued. Each has its own connection,
    *  opened on demand. A question occupies one until its answer has arrived. Default 128. */
   readonly connections?: number;
   /** Maximum number of attempts of a request, where a retry is safe: reads, and requests that certainly
    *  had no effect. Default 3; 1 disables retries. A call with `crossing` is attempted once. */
   readonly tries?: number;
+  /** Between the attempts. */
+  readonly pauses?: RetryPauses;
   /** Rate limiter: requests wait for their turn. Without it they are sent at once, and a 429 response
    *  reports an excess. */
   readonly rate?: RateLimiter;
@@ -50,6 +55,17 @@ export interface ClientOptions {
   readonly dropped?: Dropped;
   /** Default: the system clock. */
   readonly clock?: Clock;
+}
+
+/** Milliseconds between two attempts of a request. */
+export interface RetryPauses {
+  /** Pause after the first attempt. It doubles with each further one. Default 250. */
+  readonly first?: number;
+  /** Maximum pause. Default 10,000. */
+  readonly longest?: number;
+  /** Maximum Retry-After that is waited for. For a longer one the result is returned, and the caller decides. Default
+   *  60,000. */
+  readonly longestRetryAfter?: number;
 }
 
 export interface CallOptions {

@@ -5,6 +5,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { jitter, systemClock } from "../ops/clock.ts";
+import type { RetryPauses } from "./options.ts";
 import type { CallResult } from "./result.ts";
 
 export interface RateOptions {
@@ -102,28 +103,24 @@ export class RateLimiter {
   }
 }
 
-const firstPauseMs = 250;
-const longestPauseMs = 10_000;
-/** Maximum delay in milliseconds before a retry. For a longer Retry-After the result is returned, and
- *  the caller decides. */
-const longestWaitMs = 60_000;
-
 interface Try {
   /** A GET request: it can be repeated after any outcome. */
   readonly reads: boolean;
   /** Whether the first byte was sent. */
   readonly crossed: () => boolean;
+  readonly pauses?: RetryPauses | undefined;
 }
 
 /** Returns the milliseconds until the next attempt, or null after the last one. `tried` is the number of
  *  attempts so far. */
-function pauseBefore(result: CallResult<unknown>, { reads, crossed }: Try, tried: number): number | null {
+function pauseBefore(result: CallResult<unknown>, { reads, crossed, pauses = {} }: Try, tried: number): number | null {
+  const { first = 250, longest = 10_000, longestRetryAfter = 60_000 } = pauses;
   const again =
     result.kind === "deferred" ? reads || result.limited === true || !crossed() : result.kind === "unknown" && reads;
   if (!again) return null;
   const retryAfterMs = result.kind === "deferred" ? result.retryAfterMs : undefined;
-  if (retryAfterMs !== undefined) return retryAfterMs <= longestWaitMs ? retryAfterMs : null;
-  return jitter(Math.min(longestPauseMs, firstPauseMs * 2 ** (tried - 1)));
+  if (retryAfterMs !== undefined) return retryAfterMs <= longestRetryAfter ? retryAfterMs : null;
+  return jitter(Math.min(longest, first * 2 ** (tried - 1)));
 }
 
 /** Calls `once` up to `most` times, with pauses. When the signal aborts, it returns the last result. */

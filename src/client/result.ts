@@ -70,6 +70,8 @@ interface Expectation {
   readonly mayBeMissing: boolean;
   /** The parsed body of the response; undefined when there is none. */
   readonly body: unknown;
+  /** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
+  readonly longestRetryAfterMs: number;
 }
 
 /** Interprets an exchange that is no success. The reason is one short line without addresses or telephone numbers. */
@@ -87,14 +89,12 @@ export function unreadable({ status, tooLarge }: Answered, why: string): Failed 
   return { kind: "unknown", reason: brief(`HTTP ${status}, answer ${why}`), ...(tooLarge && { tooLarge }) };
 }
 
-/** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
-const maxRetryAfterMs = 15 * 60_000;
-
 /** Status codes of a proxy, or of a platform during a deployment. They are temporary, and do not concern
  *  the request. */
 const passing = new Set([405, 407, 408, 421, 425]);
 
-function failedAnswer(result: Answered, { now, mayBeMissing, body }: Expectation): Failed {
+function failedAnswer(result: Answered, expected: Expectation): Failed {
+  const { mayBeMissing, body } = expected;
   const { status } = result;
   const said = failureReason(discreetly(body));
   const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
@@ -104,9 +104,9 @@ function failedAnswer(result: Answered, { now, mayBeMissing, body }: Expectation
     const kind = mayBeMissing && isNamed(body, notFound) ? "missing" : "deferred";
     return { kind, reason };
   }
-  if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, now) };
+  if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected) };
   if (status === 503 && isNamed(body, modelUnavailable))
-    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, now) };
+    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected) };
   if (status >= 500) return { kind: "unknown", reason };
   if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
   const details = failureDetails(body);
@@ -129,8 +129,11 @@ function isNamed(failure: unknown, known: Failure): boolean {
 }
 
 /** A time that is missing, invalid or over gives no property. */
-function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
-  const ms = retryAfterOf({ headers: { "retry-after": header } }, { now, longest: maxRetryAfterMs });
+function retryAfter(
+  header: string | undefined,
+  { now, longestRetryAfterMs: longest }: Expectation,
+): { retryAfterMs?: number } {
+  const ms = retryAfterOf({ headers: { "retry-after": header } }, { now, longest });
   return ms ? { retryAfterMs: ms } : {};
 }
 

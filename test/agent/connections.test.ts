@@ -21,7 +21,7 @@ test("waiting too long for a connection is deferred, unsent, and does not affect
   const { server, effect } = await startAgentClient();
   const { client, signal } = startClient(server.url, 60_000, "key", {
     connections: 2,
-    connectionWaitMs: 2000,
+    timing: { agents: { connection: 2000 } },
   });
   const held: (() => void)[] = [];
   const hold: Fault = (...request) => void held.push(() => answer(...request));
@@ -95,7 +95,7 @@ test("a line that never gets through is deferred before any crossing", async () 
   });
   await new Promise((resolve) => mute.once("listening", resolve));
   const url = `https://127.0.0.1:${(mute.address() as AddressInfo).port}`;
-  const { client, effect } = startClient(url, 10_000, "key", { connectionWaitMs: 100 });
+  const { client, effect } = startClient(url, 10_000, "key", { timing: { agents: { connection: 100 } } });
   const call = effect();
   expect(await client.ask("c-1", question, call)).toEqual({
     kind: "deferred",

@@ -87,6 +87,14 @@ describe("429", () => {
   });
 });
 
+test("429: the longest Retry-After is the daemon's own", async () => {
+  const { server } = await startAgentClient();
+  const timing = { rate: { longestPenalty: 30_000 } };
+  const { client, effect } = startClient(server.url, 60_000, "agent-key", { timing });
+  server.script(status(429, { "retry-after": "300" }));
+  expect(await client.ask("c-1", { text: "hi" }, effect())).toMatchObject({ limited: true, retryAfterMs: 30_000 });
+});
+
 describe("no answer", () => {
   test("a hang is unknown after the time-out", async () => {
     const { client, server, effect } = await startAgentClient(2000);

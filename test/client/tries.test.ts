@@ -70,6 +70,21 @@ describe("429", () => {
     expect([server.received.length, pauses]).toEqual([1, []]);
   });
 
+  test("is repeated after the pauses that the client was given", async () => {
+    const { client, server, pauses } = await startPacedClient({
+      pauses: { first: 4000, longest: 6000, longestRetryAfter: 400_000 },
+      tries: 5,
+    });
+    server.script(status(429), status(429), status(429), status(429, { "retry-after": "300" }), reply);
+    expect(await client.conversations.send("c-1", { message: "hi" })).toMatchObject({ kind: "ok" });
+    expect(pauses).toHaveLength(4);
+    for (const [at, pause] of [4000, 6000, 6000].entries()) {
+      expect(pauses[at]).toBeGreaterThan(pause * 0.7);
+      expect(pauses[at]).toBeLessThan(pause * 1.3);
+    }
+    expect(pauses[3]).toBe(300_000);
+  });
+
   test("is not repeated where the caller writes crossings down", async () => {
     const { client, server } = await startPacedClient();
     server.script(status(429), reply);

@@ -104,6 +104,7 @@ async function agentProblems(config: Config, name: string, signal: AbortSignal):
     timeoutMs: Math.min(platform.timeout, patience),
     clock: systemClock,
     log: quiet,
+    timing: standardTiming,
   });
   const result = await client.describe(signal); // never rejects
   await client.close();

@@ -185,6 +185,7 @@ export async function verifyPlatform(url: string, key: string, signal: AbortSign
     timeoutMs: probeTime,
     clock: systemClock,
     log: silent,
+    timing: standardTiming,
   });
   try {
     const result = await client.describe(signal);

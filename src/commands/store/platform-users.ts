@@ -3,6 +3,7 @@
 import { type CallResult, createClient } from "../../client/index.ts";
 import { loadConfig } from "../../config/index.ts";
 import { counted } from "../../ops/duration-text.ts";
+import { standardTiming } from "../../ops/timing.ts";
 import type { PersonRecords } from "../../store/person/find.ts";
 import { CommandFailure, type CommandOptions, fail, type Io } from "../io.ts";
 import { load } from "./open.ts";
@@ -33,7 +34,14 @@ export async function platformUsers(options: CommandOptions, io: Io): Promise<De
     const clients = new Map(
       Object.entries(agents).map(([name, { key }]) => [
         name,
-        createClient({ url: platform.url, agentKey: key, timeoutMs: platform.timeout }),
+        createClient({
+          url: platform.url,
+          agentKey: key,
+          timeoutMs: platform.timeout,
+          connectionWaitMs: standardTiming.agents.connection,
+          longestRetryAfterMs: standardTiming.rate.longestPenalty,
+          pauses: standardTiming.commands.platformPauses,
+        }),
       ]),
     );
     try {

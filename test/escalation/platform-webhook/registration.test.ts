@@ -85,7 +85,14 @@ async function bridge(platform: Platform, given: Given = {}) {
   const clock = testClock();
   const { lines, log } = listen();
   const db = given.db ?? (await fresh(() => sqliteDatabase(() => clock.now())));
-  const client = createAgentClient({ url: platform.url, agentKey: "k", timeoutMs: 60_000, clock, log });
+  const client = createAgentClient({
+    url: platform.url,
+    agentKey: "k",
+    timeoutMs: 60_000,
+    clock,
+    log,
+    timing: standardTiming,
+  });
   onTestFinished(() => client.close());
   const now = {
     policy: chiefPolicy() as Policy | null,

@@ -3,6 +3,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import voice from "../../../adapters/voice/index.ts";
 import { createAgentClient } from "../../../src/agent/index.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { endLeases } from "../../../src/store/leases.ts";
 import {
   ann,
@@ -128,7 +129,14 @@ describe("a question that has not been sent", () => {
   it("counts its failed tries: the backoff grows while no connection can be opened", async () => {
     const clock = testClock();
     const url = "http://127.0.0.1:1"; // nothing listens there
-    const client = createAgentClient({ url, agentKey: "key", timeoutMs: 5000, clock, log: listen().log });
+    const client = createAgentClient({
+      url,
+      agentKey: "key",
+      timeoutMs: 5000,
+      clock,
+      log: listen().log,
+      timing: standardTiming,
+    });
     onTestFinished(() => client.close());
     const next = await openTexts({ clock, line: (line) => ({ ...line, client }) });
     await next.says("two");

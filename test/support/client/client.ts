@@ -10,6 +10,7 @@ import {
 } from "../../../src/agent/index.ts";
 import { type Client, type ClientOptions, createClient } from "../../../src/client/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import { type FaultServer, startFaultServer } from "../machine/network.ts";
 
 export interface AgentClientFixture {
@@ -33,7 +34,7 @@ export function startClient(
   url: string,
   timeoutMs = 60_000,
   agentKey = "agent-key",
-  limits: Pick<AgentClientOptions, "connections" | "connectionWaitMs"> = {},
+  { timing, ...limits }: Pick<AgentClientOptions, "connections"> & { readonly timing?: TimingOverrides } = {},
 ): Omit<AgentClientFixture, "server"> {
   const warnings: { readonly [name: string]: unknown }[] = [];
   const quiet = () => {};
@@ -43,7 +44,15 @@ export function startClient(
     error: quiet,
     warn: (fields: object) => void warnings.push({ ...fields }),
   };
-  const client = createAgentClient({ url, agentKey, timeoutMs, ...limits, clock: systemClock, log });
+  const client = createAgentClient({
+    url,
+    agentKey,
+    timeoutMs,
+    ...limits,
+    clock: systemClock,
+    log,
+    timing: timingWith(timing),
+  });
   onTestFinished(() => client.close());
   const signal = new AbortController().signal;
   return {

@@ -133,8 +133,9 @@ export async function openPipeline(options: TestPipelineOptions = {}): Promise<T
     });
   const { log, lines: heard } = listen();
   const timeout = options.timeout ?? 60_000;
+  const timing = timingWith(options.timing, timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } }));
   const rate = reserveOf(options.faulty?.(db) ?? db, clock, options.rate);
-  const client = createAgentClient({ url: platform.url, agentKey: "key", timeoutMs: timeout, clock, log });
+  const client = createAgentClient({ url: platform.url, agentKey: "key", timeoutMs: timeout, clock, log, timing });
   const sent: string[] = [];
   const outbound: Outbound = {
     compose: (reply) => [{ text: reply.text }],
@@ -157,7 +158,6 @@ export async function openPipeline(options: TestPipelineOptions = {}): Promise<T
       }),
     ]),
   );
-  const timing = timingWith(options.timing, timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } }));
   const deps = {
     lines: () => lines,
     sessions: new CallSessions(timing.calls),
