@@ -7,6 +7,7 @@ import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, LogOutput } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
+import { standardTiming } from "../ops/timing.ts";
 import type { Administration, AgentFields } from "../platform/index.ts";
 import { startLocked } from "../store/sqlite/lock.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
@@ -47,7 +48,7 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   const log = createLog({
     level: "info",
     format: "auto",
-    out: new LogOutput(),
+    out: new LogOutput(standardTiming.upkeep),
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });

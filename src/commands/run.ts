@@ -50,7 +50,7 @@ export async function runDaemon(
   const log = createLog({
     level: config.log.level,
     format: config.log.format,
-    out: new LogOutput(),
+    out: new LogOutput(timing.upkeep),
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });

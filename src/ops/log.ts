@@ -5,7 +5,7 @@ import { writeSync } from "node:fs";
 import type { Clock, Log, LogFields } from "bridgehead/contract";
 import { pino, stdSerializers } from "pino";
 import { after, pause } from "./clock.ts";
-import { standardTiming } from "./timing.ts";
+import type { Timing } from "./timing.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";
 
@@ -77,6 +77,8 @@ export function createLog(options: LogOptions): RunningLog {
 
 type OutputStream = Pick<NodeJS.WriteStream, "emit"> & { readonly fd: number; readonly isTTY?: boolean };
 
+type LogTiming = Pick<Timing["upkeep"], "logFlush" | "logReader">;
+
 /** Standard error of a daemon. Lines wait up to `Timing.upkeep.logFlush` and are written together: a message logs one line
  *  per hop, and a system call costs more than the line. Warnings and errors are written at once, with what waits. A reader
  *  that stalls does not block the process: the rest waits in memory, up to a limit; lines above it are dropped and counted.
@@ -84,8 +86,8 @@ type OutputStream = Pick<NodeJS.WriteStream, "emit"> & { readonly fd: number; re
 export class LogOutput {
   readonly isTTY: boolean;
   readonly #stream: OutputStream;
-  /** Longest wait for the reader at the exit, and the interval at which it is tried again, in milliseconds. */
-  readonly #patience: number;
+  readonly #timing: LogTiming;
+  /** Interval at which a stalled reader is tried again, in milliseconds. */
   readonly #interval: number;
   /** Lines that wait for the next flush. */
   #lines = "";
@@ -96,21 +98,17 @@ export class LogOutput {
   readonly #mostBytes: number;
   #dropped = 0;
 
-  constructor(
-    stream: OutputStream = process.stderr,
-    patience = standardTiming.upkeep.logReader,
-    mostBytes = 16_000_000,
-  ) {
+  constructor(timing: LogTiming, stream: OutputStream = process.stderr, mostBytes = 16_000_000) {
     this.#stream = stream;
     this.#mostBytes = mostBytes;
-    this.#patience = patience;
-    this.#interval = patience / 100;
+    this.#timing = timing;
+    this.#interval = timing.logReader / 100;
     this.isTTY = stream.isTTY === true;
     process.on("exit", () => this.#end());
   }
 
   write(lines: string): void {
-    if (this.#lines === "") this.#cancelFlush = after(standardTiming.upkeep.logFlush, () => this.flush());
+    if (this.#lines === "") this.#cancelFlush = after(this.#timing.logFlush, () => this.flush());
     this.#lines += lines;
   }
 
@@ -167,7 +165,8 @@ export class LogOutput {
   /** Waits for the reader, which blocks the thread: the event loop has ended. */
   #end(): void {
     this.flush();
-    for (let left = this.#patience; left > 0 && !this.#writeRest(); left -= this.#interval) pause(this.#interval);
+    for (let left = this.#timing.logReader; left > 0 && !this.#writeRest(); left -= this.#interval)
+      pause(this.#interval);
   }
 }
 

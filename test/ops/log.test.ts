@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { createLog, type LogOptions, LogOutput, type RunningLog } from "../../src/ops/log.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { workedMs } from "../support/clock.ts";
 import { childEnv, root } from "../support/machine/command.ts";
 
@@ -22,6 +23,8 @@ function record(options: Partial<LogOptions> & { terminal?: boolean } = {}): {
     written: () => written,
   };
 }
+
+const { upkeep } = standardTiming;
 
 describe("the log", () => {
   it("writes one JSON line an entry, fields as columns", () => {
@@ -48,7 +51,7 @@ describe("the log", () => {
       rmSync(dirname(file), { recursive: true });
     });
     const before = process.listeners("exit");
-    const out = new LogOutput({ fd, emit: () => false });
+    const out = new LogOutput(upkeep, { fd, emit: () => false });
     const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));
     onTestFinished(() => void process.removeListener("exit", atExit));
     const log = createLog({ level: "info", format: "text", clock, out });
@@ -77,7 +80,7 @@ describe("the log", () => {
       rmSync(folder, { recursive: true });
     });
     const before = process.listeners("exit");
-    const out = new LogOutput({ fd, emit: () => false }, 2000, 10_000);
+    const out = new LogOutput({ ...upkeep, logReader: 2000 }, { fd, emit: () => false }, 10_000);
     const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));
     onTestFinished(() => void process.removeListener("exit", atExit));
     const log = createLog({ level: "info", format: "text", clock, out });
@@ -116,7 +119,9 @@ describe("the log", () => {
     const lines = what === "SIGKILL" ? 100 : 3000;
     const script = `
       const { createLog, LogOutput } = await import("${root}src/ops/log.ts");
-      const log = createLog({ level: "info", format: "text", clock: Date, out: new LogOutput() });
+      const { standardTiming } = await import("${root}src/ops/timing.ts");
+      const out = new LogOutput(standardTiming.upkeep);
+      const log = createLog({ level: "info", format: "text", clock: Date, out });
       const crash = (error) => {
         log.error({ err: error }, "uncaught exception");
         process.exit(${exitCodes.crashed});

@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { acknowledgeEscalation, targetsIn, targetsNotifiedBy } from "../../src/escalation/reply/rows.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { lockLane, refreshLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -296,10 +297,11 @@ onEachDatabase((newDatabase) => {
         if (isErasing) between += 1;
       };
       let part = 0;
-      const erased = await erasePerson(db, records, () => {
+      const done = () => {
         part += 1;
         written.push(write(part), write(19 - part));
-      });
+      };
+      const erased = await erasePerson(db, records, done, standardTiming);
       isErasing = false;
       await Promise.all(written);
       expect([erased.rows.conversations, between > 0]).toEqual([10, true]);

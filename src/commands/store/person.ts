@@ -119,7 +119,7 @@ async function eraseEverywhere(
   progress: ProgressBar,
 ) {
   const { addresses } = records;
-  const { rows, kept } = await erasePerson(db, records, () => progress.add(1), order);
+  const { rows, kept } = await erasePerson(db, records, () => progress.add(1), standardTiming, order);
   const late = (await db.read((q) => findPerson(q, addresses))).events.length;
   progress.part("searching the files");
   const file = store.kind === "sqlite" ? store.file : null;

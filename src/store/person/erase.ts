@@ -2,7 +2,7 @@
 // them, and wherever else an address of the person is written. The rows stay for counts and deduplication: a mail that
 // arrives again is still recognized. Opt-outs stay as keyed hashes (tables/suppressions.ts).
 
-import { standardTiming } from "../../ops/timing.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { someOperator } from "../tables/actions.ts";
@@ -52,12 +52,13 @@ export async function erasePerson(
   db: Database,
   records: PersonRecords,
   done: () => void,
+  timing: Pick<Timing, "escalation">,
   order: ErasureOrder = { actor: someOperator, deleted: [] },
 ): Promise<Erased> {
   await db.tx((q) => recordErasure(q, records, order));
   let [messages, replies, escalations, notifications] = [0, 0, 0, 0];
   for (const conversation of records.conversations) {
-    const erased = await db.tx((q) => eraseConversation(q, conversation));
+    const erased = await db.tx((q) => eraseConversation(q, conversation, timing.escalation));
     messages += erased.messages;
     replies += erased.replies;
     escalations += erased.escalations;
@@ -89,7 +90,7 @@ export const erasureParts = ({ conversations }: PersonRecords): number => conver
 
 const erased = "erased at the request of the person";
 
-async function eraseConversation(q: Query, conversation: string) {
+async function eraseConversation(q: Query, conversation: string, timing: Timing["escalation"]) {
   await lockLane(q, conversation, "in");
   await lockLane(q, conversation, "out");
   await q.run(
@@ -110,7 +111,7 @@ async function eraseConversation(q: Query, conversation: string) {
   const rows = await q.all<{ id: number }>("SELECT id FROM events WHERE conversation = $1", conversation);
   const ids = rows.map(({ id }) => id);
   const messages = await eraseEvents(q, ids);
-  const notified = await eraseEscalations(q, conversation);
+  const notified = await eraseEscalations(q, conversation, timing);
   const replies = await eraseTexts(q, "conversation = $1", conversation);
   await q.run(
     `DELETE FROM attempts WHERE subject IN (SELECT id FROM turns WHERE conversation = $1)
@@ -178,7 +179,7 @@ async function eraseEvents(q: Query, ids: readonly number[]): Promise<number> {
 }
 
 /** Closes the escalations about the conversation, and erases what their notifications and the answers to them quote. */
-async function eraseEscalations(q: Query, conversation: string) {
+async function eraseEscalations(q: Query, conversation: string, { replyAfterEnd }: Timing["escalation"]) {
   const rows = await q.all<{ id: string; opened_at: number; closed_at: number | null }>(
     "SELECT id, opened_at, closed_at FROM escalations WHERE conversation = $1",
     conversation,
@@ -208,7 +209,7 @@ async function eraseEscalations(q: Query, conversation: string) {
          AND conversation IN (SELECT conversation FROM notification_targets WHERE escalation = $1)`,
       id,
       from,
-      (to ?? Number.MAX_SAFE_INTEGER / 2) + answersMs,
+      (to ?? Number.MAX_SAFE_INTEGER / 2) + replyAfterEnd,
     );
     await eraseEvents(
       q,
@@ -218,9 +219,6 @@ async function eraseEscalations(q: Query, conversation: string) {
   }
   return { escalations: rows.length, notifications };
 }
-
-/** Responders answer until then after an escalation has ended. */
-const answersMs = standardTiming.escalation.replyAfterEnd;
 
 async function eraseNotification(q: Query, reply: string): Promise<void> {
   const lanes = await q.all<{ conversation: string }>(

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { copyStore } from "../../../src/store/backup.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -188,7 +189,7 @@ zebra-file
       await suppress(q, "c", ashlee, "opted out");
     });
     const records = await db.read((q) => findPerson(q, [lee]));
-    const { rows, kept } = await erasePerson(db, records, () => undefined);
+    const { rows, kept } = await erasePerson(db, records, () => undefined, standardTiming);
     expect(rows).toMatchObject({ conversations: 0, messages: 0, mentions: 2, suppressions: 0 });
     const found = await db.read(async (q) => ({
       people: await q.all("SELECT turns.person FROM turns JOIN conversations ON conversations.person = turns.person"),
@@ -272,7 +273,7 @@ zebra-file
     });
     const records = await db.read((q) => findPerson(q, ["+15550111"]));
     expect(records).toMatchObject({ addresses: ["+15550111", address], conversations: ["c1"] });
-    await erasePerson(db, records, () => undefined);
+    await erasePerson(db, records, () => undefined, standardTiming);
     const found = await db.read(async (q) => ({
       turns: await q.all("SELECT id, state, question, person FROM turns ORDER BY id"),
       events: await q.all("SELECT external_id, state, body, sender FROM events ORDER BY id"),
