@@ -24,8 +24,7 @@ export function whyNotAsk(line: ChannelRuntime): string | null {
   if (settings && settings.status !== "active") return `the agent is ${settings.status}`;
   const skill = skillNamed(settings, platform);
   if (!skill) return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
-  if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
-  return null;
+  return skill.status === "active" ? null : `the agent's ${platform} skill is inactive`;
 }
 
 /** Returns why the agent cannot be asked although no operator has deactivated it: the platform rejects its key, or its
@@ -214,8 +213,7 @@ export function afterFailedLookup({ turn, timing }: TimedTurn, result: FailedCal
   if ((turn.trying_for ?? 0) > lifetime)
     return failed("unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
   const delay = Math.max(delayAfter(turn.lookups + 2, lookup), ("retryAfterMs" in result && result.retryAfterMs) || 0);
-  const penalty = result.kind === "deferred" && result.limited ? delay : 0;
-  return unknown(result.reason, delay, { penalty });
+  return unknown(result.reason, delay, { penalty: result.kind === "deferred" && result.limited ? delay : 0 });
 }
 
 /** The lookup found no trace of the attempt. Waits until `absentAfter` milliseconds have passed since the
