@@ -11,8 +11,8 @@ import { parallel, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
 
-/** Long enough for everything that an idle daemon does periodically. */
-const idleMs = 60_000;
+/** Long enough for everything that an idle daemon does periodically: it reads the settings about once a minute. */
+const idleMs = 120_000;
 const goalNames = {
   single: { statements: "singleStatements", commits: "singleCommits" },
   burst: { statements: "burstStatements", commits: "burstCommits" },
