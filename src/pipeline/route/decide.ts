@@ -20,6 +20,7 @@ export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
 
 export const newRun = (): Run => ({
   room: { none: false, noneForOthers: false },
+  capped: false,
   uses: null,
   held: 0,
   loop: null,
@@ -150,9 +151,9 @@ export const hasRoom = ({ room }: Run, row: EventRow): boolean =>
 export const guard = (message: Incoming, facts: Facts, line: ChannelRuntime): RouteDecision | null =>
   decideFirst(message, facts, line.rules) ?? decideGuards(message, facts, line);
 
-/** Returns whether the decision about a message depends on facts that only `loadUnasked` loads. */
-export const needsUnasked = (decision: RouteDecision | null, { counts }: Facts): boolean =>
-  decision === null ? capped(counts) !== null : decision.kind === "consent" || decision.kind === "hold";
+/** Returns whether the decision depends on facts that only `loadUnasked` loads. */
+export const needsUnasked = (decision: RouteDecision | null): boolean =>
+  decision?.kind === "consent" || decision?.kind === "hold";
 
 /** Decides about messages that do not depend on each other. `guarded`: the results of `guard`. Returns what is to be
  *  written. */
@@ -344,7 +345,7 @@ export const noWrites = (): Writes => ({
   escalations: [],
   hops: [],
   lines: [],
-  waits: [],
+  postponed: [],
   spoken: [],
   forHumans: [],
 });

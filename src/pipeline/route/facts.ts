@@ -7,7 +7,7 @@ import type { References } from "../../domain/turn.ts";
 import type { Hop } from "../../ops/hops.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Citation, NewConversation } from "../../store/tables/conversations.ts";
-import type { Notice } from "../../store/tables/drafts.ts";
+import type { NewNotice } from "../../store/tables/drafts.ts";
 import type { EventOutcome, EventRow } from "../../store/tables/events.ts";
 import type { AttachmentRow } from "../../store/tables/files.ts";
 import type { ErasedSuppression } from "../../store/tables/suppressions.ts";
@@ -63,14 +63,14 @@ export interface Facts {
   /** For a keyword of consent: whether a later one has replaced it, and the number of the conversation's notices in the
    *  window of each sender cap. */
   readonly keyword: { readonly outdated: boolean; readonly notices: readonly number[] } | null;
-  /** For a message over a cap: the person has been notified of it. */
-  readonly notified: boolean;
 }
 
 /** What the decisions of one run of the stage for one channel count. */
 export interface Run {
   /** The senders for which the channel's cap has no room. */
   readonly room: { none: boolean; noneForOthers: boolean };
+  /** Whether messages wait for room. */
+  capped: boolean;
   /** Use of the channel's caps; null before the first look, and after turns that are not counted here. */
   uses: readonly CapUse[] | null;
   /** Number of the channel's held messages, as loaded for a message that only a human can read. */
@@ -132,6 +132,39 @@ export type EffectDecision =
 /** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its window. */
 export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { readonly ms: number });
 
+/** The messages of a channel at its cap are queued: for `ms` milliseconds, and until there is room under each of `rooms`,
+ *  which depends on the turns of this transaction too. */
+export interface Postponement {
+  /** Those of preferred senders are queued as well. */
+  readonly preferred: boolean;
+  readonly ms: number;
+  /** Fewer than `below` turns within `per` milliseconds. */
+  readonly rooms: readonly { readonly below: number; readonly per: number }[];
+  /** No message waited before. */
+  readonly isNew: boolean;
+}
+
+/** What the decisions about messages that are not asked look up. */
+export interface UnaskedLookUps {
+  /** Whether the channel's held messages are counted. */
+  readonly held: boolean;
+  readonly keywords: readonly KeywordLookUp[];
+}
+
+/** A keyword of consent whose `Facts.keyword` are looked up. */
+export interface KeywordLookUp {
+  readonly message: Incoming;
+  /** The keyword that would replace it if the person sent it after `since` (epoch milliseconds), `to` that address of ours
+   *  (null: the default one; undefined: any). Null: no keyword would. */
+  readonly opposite: {
+    readonly code: "opt-out" | "opt-in";
+    readonly since: number;
+    readonly to: string | null | undefined;
+  } | null;
+  /** The conversation whose notices are counted; null for a new one. */
+  readonly conversation: string | null;
+}
+
 /** A later message that is added to a waiting turn. */
 export interface Extension
   extends Pick<NewTurn, "conversation" | "question" | "context" | "address" | "receivedAt">,
@@ -163,12 +196,12 @@ export interface Writes {
   readonly suppressed: { readonly address: string; readonly own: string; readonly reason: string }[];
   /** Addresses whose suppression ends. */
   readonly lifted: { readonly address: string; readonly own: string }[];
-  readonly notices: (Notice & { readonly id: string })[];
+  readonly notices: NewNotice[];
   readonly escalations: EscalationTrigger[];
   readonly hops: Hop[];
   /** Lines of the log, written when the transaction is on disk. */
   readonly lines: ((log: Log) => void)[];
-  readonly waits: { readonly preferred: boolean; readonly waits: readonly Wait[] }[];
+  readonly postponed: Postponement[];
   /** For the live sessions, which write these messages themselves. */
   readonly spoken: { readonly message: Incoming; readonly facts: Facts; readonly session: string }[];
   readonly forHumans: { readonly message: HumansMessage; readonly conversation: string }[];

@@ -296,7 +296,6 @@ function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: rea
     ],
     last: null,
     keyword: null,
-    notified: false,
   };
 }
 

@@ -41,7 +41,7 @@ import {
 } from "./decide.ts";
 import type { Context, Facts, Incoming, Run } from "./facts.ts";
 import { loadConversations, loadFacts, loadReferenced, write } from "./rows.ts";
-import { addWaits, pauseAt } from "./unasked/decide.ts";
+import { addWaits, lookUpsOf, pauseAt } from "./unasked/decide.ts";
 import { loadLimits, loadUnasked, loadUses, writeLimitPause } from "./unasked/rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
@@ -122,7 +122,8 @@ async function fairOrder(q: Query, pass: Pass, rows: readonly DueEvent[]): Promi
   const { line, run } = pass;
   const caps = line.rules.caps.channel;
   const [first] = rows;
-  if (first ? first.capped === 1 : await isCapped(q, line.channel)) {
+  run.capped = first ? first.capped === 1 : await isCapped(q, line.channel);
+  if (run.capped) {
     run.uses = await loadUses(q, line);
     const writes = noWrites();
     addWaits(writes, pass, run);
@@ -299,8 +300,7 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const asked = group.filter((message) => guarded.get(message) === null);
   if (asked.length > 0) await loadConversations(q, line, facts, asked);
   if (asked.length > 0 && line.rules.caps.channel.length > 0) run.uses ??= await loadUses(q, line);
-  if ([...guarded].some(([message, decision]) => needsUnasked(decision, facts.get(message) as Facts)))
-    await loadUnasked(q, pass, run, facts, guarded);
+  if ([...guarded.values()].some(needsUnasked)) await loadUnasked(q, pass, run, facts, lookUpsOf(pass, facts, guarded));
   const writes = decideAll(pass, run, facts, guarded);
   await write(q, pass, writes);
   // The live sessions route these messages themselves.

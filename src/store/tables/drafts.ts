@@ -71,8 +71,16 @@ export interface Notice {
   readonly internal: boolean;
 }
 
+/** A notice to be stored. */
+export interface NewNotice extends Notice {
+  readonly id: string;
+  /** It is stored unless the person (lower case) got the same text within the last `withinMs`, in this conversation or
+   *  in another one on the channel: each email can start a new one. Default: it is stored. */
+  readonly once?: { readonly person: string; readonly withinMs: number };
+}
+
 /** Inserts notices to be composed and sent. Those of one conversation are sent in the order of their ids. */
-export async function insertNotices(q: Query, notices: readonly (Notice & { readonly id: string })[]): Promise<void> {
+export async function insertNotices(q: Query, notices: readonly NewNotice[]): Promise<void> {
   const rows = notices.map(({ address, forced, internal, ...one }) => ({
     ...one,
     state: "ready",
@@ -81,9 +89,21 @@ export async function insertNotices(q: Query, notices: readonly (Notice & { read
     transfer: 0,
     internal: internal ? 1 : 0,
   }));
-  await replyRows.write(q, rows);
+  await replyRows.write(
+    q,
+    rows.filter(({ once }) => once === undefined),
+  );
+  for (const { once, id, conversation, channel, text, address, internal } of rows)
+    if (once) await q.write(noticeOnce, id, conversation, channel, text, address, internal, once.person, once.withinMs);
   for (const { channel } of notices) touch(q, "replies", channel);
 }
+const noticeOnce = `INSERT INTO replies (id, conversation, channel, state, kind, text, address, transfer, internal, created_at)
+  SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), 'ready', 'notice', CAST($4 AS TEXT), CAST($5 AS TEXT), 0,
+    CAST($6 AS BIGINT), now_ms()
+  WHERE NOT EXISTS (
+    SELECT 1 FROM replies
+    WHERE conversation IN (SELECT CAST($2 AS TEXT) UNION ALL SELECT id FROM conversations WHERE channel = $3 AND person = $7)
+      AND kind = 'notice' AND text = $4 AND created_at > now_ms() - $8)`;
 
 /** Counts the channel's own notices in the conversation within the last `withinMs`. */
 export async function countNotices(q: Query, conversation: string, withinMs: number): Promise<number> {
@@ -93,27 +113,6 @@ export async function countNotices(q: Query, conversation: string, withinMs: num
     withinMs,
   );
   return row?.count ?? 0;
-}
-
-/** Returns whether the same notice was written within the last `withinMs`. Covers this conversation and
- *  all others of the person (lower case) on the channel, because each email can start a new one. */
-export async function hasNotice(
-  q: Query,
-  to: { readonly channel: string; readonly conversation: string; readonly person: string },
-  text: string,
-  withinMs: number,
-): Promise<boolean> {
-  const row = await q.one(
-    `SELECT 1 FROM replies
-     WHERE conversation IN (SELECT $1 UNION ALL SELECT id FROM conversations WHERE channel = $2 AND person = $3)
-       AND kind = 'notice' AND text = $4 AND created_at > now_ms() - $5 LIMIT 1`,
-    to.conversation,
-    to.channel,
-    to.person,
-    text,
-    withinMs,
-  );
-  return row !== undefined;
 }
 
 /** Returns a channel's replies to compose, oldest first. Locked for this transaction. */

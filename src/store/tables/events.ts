@@ -223,15 +223,17 @@ export async function awaitDraft(q: Query, event: number, delayMs: number, withi
   return changed === 1;
 }
 
-/** Returns whether the person sent the keyword (an event with that code) on the channel after `sentAt`. `via`: to that
- *  address of ours, null for the default; undefined: to any. */
+/** Returns whether the person sent the keyword (an event with that code) on the channel after `since`, epoch milliseconds.
+ *  `to`: to that address of ours, null for the default; undefined: to any. */
 export async function hasKeywordSince(
   q: Query,
   channel: string,
   person: string,
-  code: "opt-out" | "opt-in",
-  sentAt: number,
-  via?: string | null,
+  {
+    code,
+    since,
+    to,
+  }: { readonly code: "opt-out" | "opt-in"; readonly since: number; readonly to: string | null | undefined },
 ): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM events WHERE channel = $1 AND sender = $2 AND code IN ('opt-out', 'opt-in') AND code = $3
@@ -242,8 +244,8 @@ export async function hasKeywordSince(
     channel,
     person,
     code,
-    sentAt,
-    via === undefined ? allOwn : (via ?? ""),
+    since,
+    to === undefined ? allOwn : (to ?? ""),
   );
   return row !== undefined;
 }

@@ -18,11 +18,12 @@ import {
   mayBeResponders,
   messageOf,
   newRun,
+  noWrites,
   partiesOf,
   strangers,
 } from "../../../src/pipeline/route/decide.ts";
 import type { CapUse, Context, Facts, Incoming, Writes } from "../../../src/pipeline/route/facts.ts";
-import { contradiction, isLoop, pauseAt } from "../../../src/pipeline/route/unasked/decide.ts";
+import { addWaits, contradiction, isLoop, lookUpsOf, pauseAt } from "../../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
 import { eventRow, lineOf, mail } from "../../support/rows.ts";
 
@@ -45,8 +46,8 @@ const unknown: Facts = {
   counts: [],
   last: null,
   keyword: null,
-  notified: false,
 };
+const week = 7 * 86_400_000;
 const rules = { debounce: 1000 };
 const cap = { max: 10, per: 60_000 };
 const use = (over: Partial<CapUse> = {}): CapUse => ({ cap, total: 0, others: 0, sinceOther: null, ...over });
@@ -189,9 +190,32 @@ describe("the turn", () => {
       run,
     );
     expect(writes.outcomes.map(({ id }) => id)).toEqual([1, 4]);
-    expect(writes.waits).toEqual([{ preferred: false, waits: [{ cap, below: 9 }] }]);
+    const rooms = [{ below: 9, per: cap.per }];
+    expect(writes.postponed).toEqual([{ preferred: false, ms: 0, rooms, isNew: true }]);
     expect(writes.escalations).toMatchObject([{ cause: "cap", conversation: null }]);
     expect(run.turns).toBe(2);
+  });
+
+  it("waits for the longest time and for all room that its caps ask for, and is reported when none waited before", () => {
+    const shared = { max: 100, per: 3_600_000 };
+    const run = newRun();
+    run.uses = [use({ total: 10 }), use({ cap: shared, total: 60, others: 60, sinceOther: 0 })];
+    const writes = noWrites();
+    addWaits(writes, contextOf(), run);
+    addWaits(writes, contextOf(), run);
+    const rooms = [{ below: 10, per: cap.per }];
+    expect(writes.postponed).toEqual([
+      { preferred: true, ms: 0, rooms, isNew: true },
+      { preferred: true, ms: 0, rooms, isNew: false },
+    ]);
+    expect(run.room).toEqual({ none: true, noneForOthers: true });
+    const others = newRun();
+    others.uses = [use({ total: 9, others: 4 }), use({ cap: shared, total: 60, others: 60, sinceOther: 0 })];
+    addWaits(writes, contextOf(), others);
+    // Half of the shared cap is free at once; each of the other forty turns has its share of the hour.
+    const ms = shared.per / 40;
+    expect(writes.postponed.at(-1)).toEqual({ preferred: false, ms, rooms: [{ below: 9, per: cap.per }], isNew: true });
+    expect(others.room).toEqual({ none: false, noneForOthers: true });
   });
 });
 
@@ -270,9 +294,21 @@ describe("a message that is not asked", () => {
     const counts = [{ name: "sender", cap, count: 10 }] as const;
     const first = decided([[received(), { counts }]], context());
     expect(first.outcomes).toMatchObject([{ state: "held", code: "cap-sender" }]);
-    expect(first.notices).toMatchObject([{ text: "Too many.", forced: false }]);
+    const once = { person: "ada@example.org", withinMs: standardTiming.route.heldNotice };
+    expect(first.notices).toMatchObject([{ text: "Too many.", forced: false, once }]);
     expect(first.hops).toMatchObject([{ name: "capped", code: "cap-sender" }]);
-    expect(decided([[received(), { counts, notified: true }]], context()).notices).toEqual([]);
+    const perWeek = [{ name: "sender", cap: { max: 10, per: week }, count: 10 }] as const;
+    const later = decided([[received(), { counts: perWeek }]], context());
+    expect(later.notices).toMatchObject([{ once: { withinMs: week } }]);
+    const noNotice = [
+      decided([[received({ hops: 1 }), { counts }]], context()),
+      decided([[received({ from: { address: "12345" } }), { counts }]], context()),
+      decided([[received(), { counts: [{ ...counts[0], isReplyTo: true }] }]], context()),
+      decided([[received(), { counts }]]),
+    ];
+    expect(noNotice.map(({ notices, outcomes }) => [notices, outcomes[0]?.state])).toEqual(
+      noNotice.map(() => [[], "held"]),
+    );
   });
 
   it("pauses the channel when a limit is exceeded", () => {
@@ -345,6 +381,49 @@ describe("keywords", () => {
     expect(consent("help", 60_000)).toBeNull();
     expect(consent("start", 60_000)).toEqual({ code: "opt-out", since: now - 60_000 });
     expect(consent("stop", 60_000)).toEqual({ code: "opt-in", since: now });
+  });
+
+  const found = (messages: readonly (readonly [Incoming, Partial<Facts>])[], line = lineWith()) => {
+    const facts = new Map(messages.map(([message, own]) => [message, { ...unknown, ...own }]));
+    const guarded = new Map([...facts].map(([message, own]) => [message, guard(message, own, line)]));
+    return lookUpsOf(contextOf(line), facts, guarded);
+  };
+
+  it("look up the notices of their conversation, and a later opposite keyword when they are late", () => {
+    const stop = received({ consent: { word: "stop" }, sentAt: new Date(now - 60_000) });
+    const start = received({ consent: { word: "start" } });
+    expect(
+      found([
+        [stop, { conversation: "k", session: "s" }],
+        [start, { conversation: "l" }],
+        [received(), {}],
+      ]),
+    ).toEqual({
+      held: false,
+      keywords: [
+        { message: stop, opposite: { code: "opt-in", since: now, to: undefined }, conversation: "s" },
+        { message: start, opposite: null, conversation: "l" },
+      ],
+    });
+  });
+
+  it("count only the keywords to the same address of ours where consent is about single addresses", () => {
+    const own = lineOf({ outbound: { ownAddress: "+15550100" } as Outbound });
+    const stop = (via?: string) =>
+      received({ consent: { word: "stop" }, sentAt: new Date(now - 60_000), ...(via === undefined ? {} : { via }) });
+    const to = (message: Incoming) => found([[message, {}]], own).keywords[0]?.opposite?.to;
+    expect([to(stop()), to(stop("+15550111"))]).toEqual([null, "+15550111"]);
+  });
+
+  it("are not the only ones that look up more: messages that only humans can read count the held ones", () => {
+    const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
+    expect(found([[received(), {}]])).toEqual({ held: false, keywords: [] });
+    expect(
+      found([
+        [received({ refusal }), {}],
+        [received(), {}],
+      ]),
+    ).toEqual({ held: true, keywords: [] });
   });
 
   it("are not confirmed beyond the sender's caps", () => {

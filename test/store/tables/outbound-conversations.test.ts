@@ -2,7 +2,7 @@
 // out.
 
 import { describe, expect, it } from "vitest";
-import type { Opening } from "../../../src/domain/turn.ts";
+import { firstTo, type Opening } from "../../../src/domain/turn.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { begin, begunBefore } from "../../../src/pipeline/outbound.ts";
 import { extendTurn, joinableTurn } from "../../../src/pipeline/route/rows.ts";
@@ -13,6 +13,7 @@ import {
   countNotices,
   enqueueDraft,
   hasEarlierReply,
+  insertNotices,
   insertReply,
   readDraft,
   readyReplies,
@@ -45,9 +46,9 @@ import {
 const person = "a@example.org";
 const lease = (q: Query, direction: "in" | "out") => leaseLanes(q, direction, "c", "n", 60_000, 9);
 
-async function notice(q: Query, id: string): Promise<void> {
+async function notice(q: Query, id: string, of = "k"): Promise<void> {
   const kind = "notice" as const;
-  const reply = { id, conversation: "k", channel: "c", turn: null, text: "x", platformId: null };
+  const reply = { id, conversation: of, channel: "c", turn: null, text: "x", platformId: null };
   await insertReply(q, { ...reply, kind, address: '{"to":[]}' });
 }
 
@@ -198,6 +199,38 @@ onEachDatabase((newDatabase) => {
         ["rn1", "notice", '{"to":[]}', null],
         ["rn2", "notice", '{"to":[]}', null],
       ]);
+    });
+
+    it("reach a person once within the given time, in any of their conversations on the channel", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        for (const id of ["k", "l", "shared", "other"]) await conversation(q, id);
+        await q.run("UPDATE conversations SET person = 'b@example.org' WHERE id IN ('shared', 'other')");
+        for (const id of ["k", "shared"]) await notice(q, `old-${id}`, id);
+        await q.run("UPDATE replies SET created_at = created_at - 60000");
+      });
+      const address = firstTo({ address: person }, null);
+      const stored = (id: string, on: string, withinMs: number, text = "x") =>
+        db.tx(async (q) => {
+          const own = { channel: "c", conversation: on, address, text, forced: false, internal: true };
+          await insertNotices(q, [{ id, ...own, once: { person, withinMs } }]);
+          return q.one("SELECT kind, state, text, address, internal, turn, transfer FROM replies WHERE id = $1", id);
+        });
+      expect(await stored("r1", "k", 90_000)).toBeUndefined();
+      expect(await stored("r2", "l", 90_000)).toBeUndefined();
+      // Somebody else opened this conversation, and the person takes part in it.
+      expect(await stored("r3", "shared", 90_000)).toBeUndefined();
+      const row = {
+        kind: "notice",
+        state: "ready",
+        address: JSON.stringify({ ...address, forced: false }),
+        internal: 1,
+        turn: null,
+        transfer: 0,
+      };
+      expect(await stored("r4", "l", 90_000, "other text")).toEqual({ ...row, text: "other text" });
+      expect(await stored("r5", "l", 30_000)).toEqual({ ...row, text: "x" });
+      expect(await stored("r6", "other", 30_000)).toBeUndefined();
     });
 
     it("are no reply of the agent: the introduction is still due", async () => {

@@ -7,6 +7,7 @@ import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domai
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
 import type { Timing } from "../../../ops/timing.ts";
 import type { PauseCode } from "../../../store/tables/pauses.ts";
+import { allOwn } from "../../../store/tables/suppressions.ts";
 import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
 import type { EscalationTrigger } from "../../escalation.ts";
 import type {
@@ -17,7 +18,10 @@ import type {
   Facts,
   HumansMessage,
   Incoming,
+  KeywordLookUp,
+  RouteDecision,
   Run,
+  UnaskedLookUps,
   Wait,
   Writes,
 } from "../facts.ts";
@@ -45,7 +49,7 @@ export function addUnasked(
     case "over":
       run.loop = message.row;
       run.held += 1;
-      return addOver(writes, context, message, facts, decision.over, place);
+      return addOver(writes, context, message, decision.over, place);
     case "wait":
       return addWait(writes, context, run, message.row.preferred === 1, decision.waits);
   }
@@ -53,7 +57,7 @@ export function addUnasked(
 
 /** Returns the text that notifies a customer that their messages are held; null when they get none. Recognized machines
  *  get none, and neither does a Reply-To at its cap: each of its senders would cause one. */
-export function capNotice({ outbound, rules }: ChannelRuntime, event: MessageEvent, over: Counted): string | null {
+function capNotice({ outbound, rules }: ChannelRuntime, event: MessageEvent, over: Counted): string | null {
   const text = rules.cap_text?.trim();
   const isMachine = (event.hops ?? 0) > 0 || isShortCode(event.from.address);
   return !text || !outbound || isMachine || over.isReplyTo ? null : text;
@@ -65,21 +69,25 @@ export function capNotice({ outbound, rules }: ChannelRuntime, event: MessageEve
 function addOver(
   writes: Writes,
   context: Context,
-  { row, event }: Incoming,
-  facts: Facts,
+  message: Incoming,
   over: Refusal & Counted,
   place: () => string,
 ): void {
+  const { row, event } = message;
   const { code, reason } = over;
-  const { line, ids } = context;
+  const { line, ids, timing } = context;
   const { channel, rules } = line;
   writes.outcomes.push({ id: row.id, state: "held", code, reason });
   writes.hops.push({ name: "capped", channel, trace: "", code });
   const conversation = rules.cap_text ? place() : null;
   const text = capNotice(line, event, over);
-  if (conversation !== null && text !== null && !facts.notified) {
+  if (conversation !== null && text !== null) {
     const address = { ...answerTo(event), cc: [] };
-    writes.notices.push({ id: ids.id(), channel, conversation, address, text, forced: false, internal: false });
+    const once = {
+      person: event.from.address.toLowerCase(),
+      withinMs: Math.max(over.cap.per, timing.route.heldNotice),
+    };
+    writes.notices.push({ id: ids.id(), channel, conversation, address, text, forced: false, internal: false, once });
   }
   writes.escalations.push(aboutChannel(line, { key: `event:${row.id}`, reason }));
 }
@@ -181,6 +189,27 @@ function textFor(
 
 const consentCodes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
 
+/** Returns what the decisions about these messages look up. `guarded`: the results of `guard`. */
+export function lookUpsOf(
+  { line, timing }: Pick<Context, "line" | "timing">,
+  facts: ReadonlyMap<Incoming, Facts>,
+  guarded: ReadonlyMap<Incoming, RouteDecision | null>,
+): UnaskedLookUps {
+  let held = false;
+  const keywords: KeywordLookUp[] = [];
+  for (const [message, decision] of guarded) {
+    held ||= decision?.kind === "hold";
+    if (decision?.kind !== "consent") continue;
+    const { session = null, conversation = null } = facts.get(message) ?? {};
+    const replacing = contradiction(decision.message, timing.route);
+    const { via = null } = message.event;
+    // Where consent applies to single addresses of ours, a keyword to another one contradicts nothing.
+    const to = consentAddress(line, via) === allOwn ? undefined : via;
+    keywords.push({ message, opposite: replacing && { ...replacing, to }, conversation: session ?? conversation });
+  }
+  return { held, keywords };
+}
+
 /** Returns the keyword that would replace this one if it was sent after `since` (epoch milliseconds).
  *  Keywords that arrive without delay count in the order of arrival, independent of all clocks: null. A late
  *  one was found by a backfill, and newer messages may have been processed before it. */
@@ -261,14 +290,17 @@ export function addWaits(writes: Writes, context: Context, run: Run): void {
 function addWait(
   writes: Writes,
   { line, now, timing }: Context,
-  { room }: Run,
+  run: Run,
   preferred: boolean,
   waits: readonly Wait[],
 ): void {
   const { channel } = line;
-  room.noneForOthers = true;
-  if (preferred) room.none = true;
-  writes.waits.push({ preferred, waits });
+  run.room.noneForOthers = true;
+  if (preferred) run.room.none = true;
+  const ms = Math.max(0, ...waits.map((wait) => ("ms" in wait ? wait.ms : 0)));
+  const rooms = waits.flatMap((wait) => ("below" in wait ? [{ below: wait.below, per: wait.cap.per }] : []));
+  writes.postponed.push({ preferred, ms, rooms, isNew: !run.capped });
+  run.capped = true;
   writes.hops.push({ name: "capped", channel, trace: "", code: "cap-channel" });
   const key = `cap:${channel}:${Math.floor(now / timing.route.capEscalation)}`;
   const reason = "the channel is at its cap: messages are queued, those of authenticated and known senders first";

@@ -2,62 +2,33 @@
 // results.
 
 import type { Log } from "bridgehead/contract";
-import { capped } from "../../../domain/guards.ts";
-import type { Timing } from "../../../ops/timing.ts";
 import { logOnDisk, type Query } from "../../../store/driver.ts";
-import { countNotices, hasNotice, insertNotices } from "../../../store/tables/drafts.ts";
-import { countHeld, hasKeywordSince, isCapped, loopingSenders, postponeChannel } from "../../../store/tables/events.ts";
+import { countNotices, insertNotices } from "../../../store/tables/drafts.ts";
+import { countHeld, hasKeywordSince, loopingSenders, postponeChannel } from "../../../store/tables/events.ts";
 import { pauseChannel } from "../../../store/tables/pauses.ts";
-import { allOwn, lift, suppress } from "../../../store/tables/suppressions.ts";
+import { lift, suppress } from "../../../store/tables/suppressions.ts";
 import { capUse, roomIn } from "../../../store/tables/turns.ts";
-import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
+import type { ChannelRuntime } from "../../channel-runtime.ts";
 import { personOf } from "../decide.ts";
-import type { CapUse, ConsentMessage, Context, Facts, Incoming, RouteDecision, Run, Writes } from "../facts.ts";
-import { capNotice, contradiction, floodLimit, type LimitCounts, type LimitPause } from "./decide.ts";
+import type { CapUse, Context, Facts, Incoming, Postponement, Run, UnaskedLookUps, Writes } from "../facts.ts";
+import { floodLimit, type LimitCounts, type LimitPause } from "./decide.ts";
 
-/** Adds to the facts what the decisions about messages need that are not asked. `guarded`: the results of `guard`. */
+/** Adds to the run and to the facts of the messages what the decisions about them look up. */
 export async function loadUnasked(
   q: Query,
-  { line, timing }: Context,
+  { line: { channel, rules }, timing }: Context,
   run: Run,
   facts: Map<Incoming, Facts>,
-  guarded: ReadonlyMap<Incoming, RouteDecision | null>,
+  { held, keywords }: UnaskedLookUps,
 ): Promise<void> {
-  const { channel } = line;
-  const decisions = [...guarded.values()];
-  if (decisions.some((one) => one?.kind === "hold"))
-    run.held = await countHeld(q, channel, timing.route.heldFlood, floodLimit);
-  for (const [message, decision] of guarded) {
-    const own = facts.get(message) as Facts;
-    if (decision?.kind === "consent")
-      facts.set(message, { ...own, keyword: await loadKeyword(q, line, decision.message, own, timing.route) });
-    const over = decision === null ? capped(own.counts) : null;
-    const text = over && capNotice(line, message.event, over);
-    if (!over || text === null) continue;
-    const to = { channel, conversation: own.session ?? own.conversation ?? "", person: personOf(message) };
-    const notified = await hasNotice(q, to, text, Math.max(over.cap.per, timing.route.heldNotice));
-    facts.set(message, { ...own, notified });
+  if (held) run.held = await countHeld(q, channel, timing.route.heldFlood, floodLimit);
+  for (const { message, opposite, conversation } of keywords) {
+    const outdated = opposite !== null && (await hasKeywordSince(q, channel, personOf(message), opposite));
+    const notices: number[] = [];
+    if (conversation !== null)
+      for (const { per } of rules.caps.sender) notices.push(await countNotices(q, conversation, per));
+    facts.set(message, { ...(facts.get(message) as Facts), keyword: { outdated, notices } });
   }
-}
-
-async function loadKeyword(
-  q: Query,
-  line: ChannelRuntime,
-  message: ConsentMessage,
-  { session, conversation }: Facts,
-  timing: Timing["route"],
-): Promise<Facts["keyword"]> {
-  const { channel, rules } = line;
-  const other = contradiction(message, timing);
-  const { via = null } = message.event;
-  // Where consent applies to single addresses of ours, a keyword to another one contradicts nothing.
-  const to = consentAddress(line, via) === allOwn ? undefined : via;
-  const outdated =
-    other !== null && (await hasKeywordSince(q, channel, personOf(message), other.code, other.since, to));
-  const known = session ?? conversation;
-  const notices: number[] = [];
-  if (known !== null) for (const cap of rules.caps.sender) notices.push(await countNotices(q, known, cap.per));
-  return { outdated, notices };
 }
 
 /** Writes the lists of messages that are not asked. The outcomes of their events are recorded already. */
@@ -68,24 +39,17 @@ export async function writeUnasked(q: Query, line: ChannelRuntime, log: Log, wri
   if (writes.notices.length > 0) await insertNotices(q, writes.notices);
   for (const hop of writes.hops) q.hop(hop);
   for (const report of writes.lines) report(logOnDisk(q, log));
-  for (const wait of writes.waits) await postpone(q, channel, log, wait);
+  for (const one of writes.postponed) await postpone(q, channel, log, one);
   for (const trigger of writes.escalations) await line.escalation()?.open(q, trigger);
 }
 
 /** Queues the messages of a channel at its cap until it has room. */
-async function postpone(
-  q: Query,
-  channel: string,
-  log: Log,
-  { preferred, waits }: Writes["waits"][number],
-): Promise<void> {
-  let waitMs = 0;
-  for (const wait of waits) {
-    const ms = "ms" in wait ? wait.ms : await roomIn(q, channel, wait.below, wait.cap.per);
-    waitMs = Math.max(waitMs, ms);
-  }
+async function postpone(q: Query, channel: string, log: Log, postponed: Postponement): Promise<void> {
+  const { preferred, rooms, isNew } = postponed;
+  let waitMs = postponed.ms;
+  for (const { below, per } of rooms) waitMs = Math.max(waitMs, await roomIn(q, channel, below, per));
   const fields = { channel, wait_ms: Math.ceil(waitMs), preferred };
-  if (!(await isCapped(q, channel))) logOnDisk(q, log).warn(fields, "channel at its cap: messages are queued");
+  if (isNew) logOnDisk(q, log).warn(fields, "channel at its cap: messages are queued");
   await postponeChannel(q, channel, waitMs, preferred);
 }
 
