@@ -285,8 +285,11 @@ export class ManyRows<T extends object> {
   }
 }
 
+/** Returns `text` without NUL and lone surrogates, which are invalid in the JSON of PostgreSQL. */
+export const jsonText = (text: string): string => text.replaceAll("\0", "").toWellFormed();
+
 /** Returns a list of ids as one parameter. Its statement has the same text for any number of ids. */
-export const listOf = (ids: Iterable<string>): string => JSON.stringify([...new Set(ids)]);
+export const listOf = (ids: Iterable<string>): string => JSON.stringify([...new Set(ids)].map(jsonText));
 
 /** Returns the FROM clause for the rows of `table` whose `column` is in the parameter $1 (`listOf`). Both
  *  databases look each value up in the column's index; OFFSET 0 keeps PostgreSQL from scanning the table. */

@@ -85,6 +85,29 @@ function byPolicy(
   }
 }
 
+/** At most this many addresses of a report without our ids are looked up. */
+const mentionLimit = 5;
+
+/** Returns the addresses that a report names, in lower case: that of the recipient first. */
+export const addressesOf = ({ recipient, mentioned = [] }: DeliveryEvent["about"]): readonly string[] =>
+  [...(recipient ? [recipient] : []), ...mentioned].slice(0, mentionLimit).map((address) => address.toLowerCase());
+
+/** How a draft was found that a delivery receipt may be about. */
+export interface DraftMatch {
+  /** 1: by its key or by an id that it was sent under. 0: by an address of the report, which may be forged. */
+  readonly certain: 0 | 1;
+  /** -1: by its key. Otherwise the place of the id or address in the report. */
+  readonly place: number;
+}
+
+/** Returns the draft that the receipt is about, or null. Its key comes before its ids, and these before its addresses. */
+export const chooseDraft = <Found extends DraftMatch>(matches: readonly Found[]): Found | null =>
+  matches.toSorted((a, b) => b.certain - a.certain || a.place - b.place)[0] ?? null;
+
+/** Returns whether an attempt that is running may be the one that a receipt is about for which no draft was found: it names
+ *  the provider's ids alone, and the response to the send has them. */
+export const mayBeEarly = ({ key, sent = [] }: DeliveryEvent["about"]): boolean => key === undefined && sent.length > 0;
+
 /** The facts that decide about a delivery receipt. */
 export interface ReceiptFacts {
   readonly draft: Pick<DraftRow, "state" | "attempts" | "recipient">;
@@ -109,10 +132,6 @@ export function recipientsOf(
     return [recipient];
   }
 }
-
-/** True for a report that the recipient has opted out at the provider. */
-export const reportsOptOut = ({ state, code }: DeliveryEvent, certain: boolean): boolean =>
-  certain && state === "failed" && code === optedOut;
 
 /** True for a draft that was tried on this channel and is not known to have been sent. A reply to it proves that it was. */
 export const isEndedByReply = (draft: Pick<DraftRow, "channel" | "state" | "attempts">, channel: string): boolean =>

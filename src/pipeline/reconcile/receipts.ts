@@ -7,13 +7,21 @@ import type { Timing } from "../../ops/timing.ts";
 import { failpointOfCommit, logOnDisk, type Query } from "../../store/driver.ts";
 import { refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, endRest, readDraft, reportDraft, resumeRest } from "../../store/tables/drafts.ts";
+import { changeDraft, endRest, reportDraft, resumeRest } from "../../store/tables/drafts.ts";
 import { awaitDraft, type EventRow, recordOutcome } from "../../store/tables/events.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
-import { isEndedByReply, type ReceiptEffect, receiptEffect } from "./decide.ts";
-import { findDraft, isSending, type LoadedReceipt, lockDraft } from "./rows.ts";
+import {
+  chooseDraft,
+  isEndedByReply,
+  mayBeEarly,
+  type ReceiptEffect,
+  type ReceiptFacts,
+  receiptEffect,
+  recipientsOf,
+} from "./decide.ts";
+import { isSending, loadDrafts, loadMatches, lockDraft, type ReceiptDraft } from "./rows.ts";
 
 /** Applies a delivery receipt and ends its event. */
 export async function matchReceipt(
@@ -25,8 +33,8 @@ export async function matchReceipt(
 ): Promise<void> {
   const { channel } = line;
   // Read before the search, so that the search also finds attempts that end in between.
-  const early = event.about.key === undefined && event.about.sent?.length && (await isSending(q, channel));
-  const found = await findDraft(q, channel, event, timing.bounce);
+  const early = mayBeEarly(event.about) && (await isSending(q, channel));
+  const found = chooseDraft(await loadMatches(q, channel, event.about, timing.bounce));
   const reason = event.detail ?? null;
   if (found === null) {
     // A delivery receipt may arrive before the response that contains the id it names. It is matched again until
@@ -41,12 +49,17 @@ export async function matchReceipt(
     );
     return recordOutcome(q, row.id, { state: "ignored", code: "unmatched", reason });
   }
-  const loaded = await lockDraft(q, line, found, event);
-  await write(q, line, loaded, event, receiptEffect(loaded, event), log);
-  const { id: draft, conversation } = loaded.draft;
-  await recordOutcome(q, row.id, { state: "routed", conversation, reason });
-  failpointOfCommit(q, "receipt.commit", { channel, draft });
+  const draft = await lockDraft(q, found);
+  await write(q, line, draft, event, receiptEffect(factsOf(line, draft, found.certain === 1), event), log);
+  await recordOutcome(q, row.id, { state: "routed", conversation: draft.conversation, reason });
+  failpointOfCommit(q, "receipt.commit", { channel, draft: draft.id });
 }
+
+const factsOf = (
+  { outbound, traits: { platform } }: ChannelRuntime,
+  draft: ReceiptDraft,
+  certain: boolean,
+): ReceiptFacts => ({ draft, certain, recipients: recipientsOf(outbound, draft), platform });
 
 /** A reply proves that its draft was delivered. A draft without a known outcome becomes `sent` and is
  *  cited by the id in the reply. Called before any lookup by that id. `ours`: see `Thread`. */
@@ -58,18 +71,22 @@ export async function applyReplyAsReceipt(
   log: Log,
 ): Promise<void> {
   const { channel } = line;
+  const drafts = await loadDrafts(
+    q,
+    ours.map(({ key }) => key),
+  );
   for (const { id, key } of ours) {
-    const found = await readDraft(q, key);
-    if (found === null || !isEndedByReply(found, channel)) continue;
+    const found = drafts.get(key);
+    if (found === undefined || !isEndedByReply(found, channel)) continue;
+    drafts.delete(key);
     const event: DeliveryEvent = { kind: "delivery", id: reply, about: { key, sent: [id] }, state: "accepted" };
-    const loaded = await lockDraft(q, line, { draft: found, certain: true }, event);
-    const { draft } = loaded;
+    const draft = await lockDraft(q, found);
     logOnDisk(q, log).info(
       { channel, draft: draft.id, state: draft.state },
       "unknown draft reconciled by a reply to it",
     );
     await cite(q, channel, id, draft.conversation, draft.id);
-    await write(q, line, loaded, event, receiptEffect(loaded, event), log);
+    await write(q, line, draft, event, receiptEffect(factsOf(line, draft, true), event), log);
   }
 }
 
@@ -77,7 +94,7 @@ export async function applyReplyAsReceipt(
 async function write(
   q: Query,
   line: ChannelRuntime,
-  { draft, via }: LoadedReceipt,
+  draft: ReceiptDraft,
   event: DeliveryEvent,
   effect: ReceiptEffect | "contradicts",
   log: Log,
@@ -88,7 +105,7 @@ async function write(
     return logOnDisk(q, log).warn(fields, "delivery receipt ignored: a delivered reply is reported as failed");
   const { suppress, change, ends } = effect;
   if (suppress?.by === "opt-out") {
-    await suppressOptedOut(q, channel, suppress.address, suppress.reason, consentAddress(line, via));
+    await suppressOptedOut(q, channel, suppress.address, suppress.reason, consentAddress(line, draft.via));
     logOnDisk(q, log).info(fields, "recipient opted out at the provider");
   } else if (suppress) {
     const suppressed = await strike(q, channel, suppress.address, strikeLimit, suppress.reason);

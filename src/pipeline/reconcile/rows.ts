@@ -1,12 +1,10 @@
 // Statements of stage reconcile and of the delivery receipts.
 
 import type { DeliveryEvent } from "bridgehead/contract";
-import type { Query } from "../../store/driver.ts";
+import { isListed, listOf, type Query } from "../../store/driver.ts";
 import { lockLane } from "../../store/lanes.ts";
-import { readConversation } from "../../store/tables/conversations.ts";
-import { type DraftRow, draftColumns, readDraft } from "../../store/tables/drafts.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
-import { notSent, type ReceiptFacts, recipientsOf, reportsOptOut } from "./decide.ts";
+import { type DraftRow, draftColumns } from "../../store/tables/drafts.ts";
+import { addressesOf, type DraftMatch, notSent } from "./decide.ts";
 
 /** The newest attempt of a draft. */
 export interface LastAttempt {
@@ -27,37 +25,6 @@ export async function lastAttempt(q: Query, draft: string): Promise<LastAttempt 
   return row ?? null;
 }
 
-/** Finds the draft of a delivery receipt by an external id that it was sent under. */
-export async function draftBySent(q: Query, channel: string, externalId: string): Promise<DraftRow | null> {
-  const row = await q.one<{ draft: string }>(
-    "SELECT draft FROM citations WHERE channel = $1 AND external_id = $2 AND draft IS NOT NULL LIMIT 1",
-    channel,
-    externalId,
-  );
-  return row ? readDraft(q, row.draft) : null;
-}
-
-/** Returns the newest draft that was, or may have been, sent to that address within the last `withinMs`. */
-export async function draftByRecipient(
-  q: Query,
-  channel: string,
-  recipient: string,
-  withinMs: number,
-): Promise<DraftRow | null> {
-  const row = await q.one<DraftRow>(
-    `SELECT ${draftColumns} FROM drafts WHERE id IN (
-         SELECT drafts.id FROM conversations JOIN drafts ON drafts.conversation = conversations.id
-         WHERE conversations.channel = $1 AND person = $2
-         UNION ALL SELECT id FROM drafts WHERE channel = $1 AND recipient = $2 AND elsewhere = 1)
-       AND recipient = $2 AND updated_at > now_ms() - $3 AND state IN ('sent', 'unknown', 'held', 'delivered')
-     ORDER BY updated_at DESC LIMIT 1`,
-    channel,
-    recipient.toLowerCase(),
-    withinMs,
-  );
-  return row ?? null;
-}
-
 /** Returns whether a send attempt of the channel is running now. */
 export async function isSending(q: Query, channel: string): Promise<boolean> {
   return (
@@ -66,53 +33,62 @@ export async function isSending(q: Query, channel: string): Promise<boolean> {
   );
 }
 
-/** The draft that a delivery receipt is about. */
-interface Match extends Pick<ReceiptFacts, "certain"> {
-  readonly draft: DraftRow;
-}
-
-/** At most this many addresses of a report without our ids are looked up. */
-const mentionLimit = 5;
-
-/** Finds the draft by its key, by an id that it was sent under, or by its recipient; null when there is none. */
-export async function findDraft(
-  q: Query,
-  channel: string,
-  { about }: DeliveryEvent,
-  bounceMs: number,
-): Promise<Match | null> {
-  const { key, sent = [], recipient, mentioned = [] } = about;
-  if (key) {
-    const draft = await readDraft(q, key);
-    if (draft?.channel === channel) return { draft, certain: true };
-  }
-  for (const id of sent) {
-    const draft = await draftBySent(q, channel, id);
-    if (draft) return { draft, certain: true };
-  }
-  for (const address of [...(recipient ? [recipient] : []), ...mentioned].slice(0, mentionLimit)) {
-    const draft = await draftByRecipient(q, channel, address, bounceMs);
-    if (draft) return { draft, certain: false };
-  }
-  return null;
-}
-
-export interface LoadedReceipt extends Match, ReceiptFacts {
-  readonly draft: DraftRow;
-  /** Our address in the conversation, null for the channel's default. Loaded for an opt-out alone. */
+/** A draft with what decides about a delivery receipt. */
+export interface ReceiptDraft extends DraftRow {
+  /** Our address in the conversation; null for the channel's default. */
   readonly via: string | null;
 }
 
-/** Locks the draft's lane, and loads what decides about the receipt. A send worker may be about to write its outcome; the
- *  lock orders the two transactions. */
-export async function lockDraft(
+const receiptColumns = `${draftColumns}, (SELECT via FROM conversations WHERE conversations.id = drafts.conversation) AS via`;
+
+/** Finds the drafts that a delivery receipt may be about. `cited`: that of its key, and those that were sent under one of its
+ *  ids. `addressed`, if none is cited: for each of its addresses the newest one that was, or may have been, sent there. */
+const matching = `WITH cited AS (
+    SELECT -1 AS place, id AS draft FROM drafts WHERE id = $2 AND channel = $1
+    UNION ALL SELECT listed.key, (
+      SELECT drafts.id FROM citations CROSS JOIN drafts
+      WHERE citations.channel = $1 AND citations.external_id = listed.value AND drafts.id = citations.draft LIMIT 1)
+    FROM json_each($3) AS listed -- only: sqlite
+    FROM json_array_elements_text(CAST($3 AS json)) WITH ORDINALITY AS listed (value, key) -- only: postgres
+  ), addressed AS (
+    SELECT listed.key AS place, (
+      SELECT newest.id FROM drafts AS newest WHERE newest.id IN (
+          SELECT drafts.id FROM conversations JOIN drafts ON drafts.conversation = conversations.id
+          WHERE conversations.channel = $1 AND person = listed.value
+          UNION ALL SELECT id FROM drafts WHERE channel = $1 AND recipient = listed.value AND elsewhere = 1)
+        AND newest.recipient = listed.value AND newest.updated_at > now_ms() - $5
+        AND newest.state IN ('sent', 'unknown', 'held', 'delivered')
+      ORDER BY newest.updated_at DESC LIMIT 1) AS draft
+    FROM json_each($4) AS listed -- only: sqlite
+    FROM json_array_elements_text(CAST($4 AS json)) WITH ORDINALITY AS listed (value, key) -- only: postgres
+    WHERE NOT EXISTS (SELECT 1 FROM cited WHERE draft IS NOT NULL)
+  )
+  SELECT certain, place, ${receiptColumns}
+  FROM (SELECT 1 AS certain, place, draft FROM cited UNION ALL SELECT 0, place, draft FROM addressed) AS found
+  CROSS JOIN drafts ON drafts.id = found.draft -- only: sqlite
+  CROSS JOIN LATERAL (SELECT * FROM drafts WHERE drafts.id = found.draft OFFSET 0) AS drafts -- only: postgres
+`;
+
+/** Loads the drafts that a delivery receipt may be about. Those to its addresses were changed within the last `bounceMs`. */
+export const loadMatches = (
   q: Query,
-  { outbound, traits: { platform } }: ChannelRuntime,
-  { draft: found, certain }: Match,
-  event: DeliveryEvent,
-): Promise<LoadedReceipt> {
-  await lockLane(q, found.conversation, "out");
-  const draft = (await readDraft(q, found.id)) ?? found;
-  const { via } = reportsOptOut(event, certain) ? await readConversation(q, draft.conversation) : { via: null };
-  return { draft, certain, via, recipients: recipientsOf(outbound, draft), platform };
+  channel: string,
+  about: DeliveryEvent["about"],
+  bounceMs: number,
+): Promise<(ReceiptDraft & DraftMatch)[]> =>
+  q.all(matching, channel, about.key ?? null, listOf(about.sent ?? []), listOf(addressesOf(about)), bounceMs);
+
+const ofListed = `SELECT ${receiptColumns} FROM drafts WHERE ${isListed("drafts.id")}`;
+
+/** Loads the drafts with these ids, by id. */
+export async function loadDrafts(q: Query, ids: readonly string[]): Promise<Map<string, ReceiptDraft>> {
+  const rows = await q.all<ReceiptDraft>(ofListed, listOf(ids));
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** Locks the draft's lane, and reads it again. A send worker may be about to write its outcome; the lock orders the two
+ *  transactions. */
+export async function lockDraft(q: Query, draft: ReceiptDraft): Promise<ReceiptDraft> {
+  await lockLane(q, draft.conversation, "out");
+  return (await loadDrafts(q, [draft.id])).get(draft.id) ?? draft;
 }

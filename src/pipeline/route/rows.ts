@@ -2,7 +2,7 @@
 // messages at once.
 
 import type { Cap, Counted } from "../../domain/guards.ts";
-import { type Core, isRecent, type Query, type Value } from "../../store/driver.ts";
+import { type Core, isRecent, jsonText, listOf, type Query, type Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import {
   addParticipants,
@@ -65,8 +65,7 @@ class Parts {
    *  the kind and on earlier parameters only. */
   add(kind: string, keys: readonly (string | number)[], part: () => readonly [string, string?]): void {
     if (keys.length === 0) return;
-    // NUL and lone surrogates are invalid in the JSON of PostgreSQL.
-    const param = this.param(JSON.stringify([...new Set(keys.map(keyOf))]));
+    const param = this.param(listOf(keys.map(String)));
     this.#shape += kind + param;
     this.#parts.push(() => {
       const [select, rest = ""] = part();
@@ -92,14 +91,12 @@ class Parts {
 const columns = (key: string, value = noText, extra = noText, number = noNumber, place = noNumber): string =>
   `${key} AS key, ${value} AS value, ${extra} AS extra, ${number} AS number, ${place} AS place`;
 
-const keyOf = (key: string | number): string => String(key).replaceAll("\0", "").toWellFormed();
-
 /** Returns the loaded facts of that kind about that key. */
 type Find = (kind: string, key: string | number) => readonly Fact[];
 
 function finderOf(facts: readonly Fact[]): Find {
   const index = Map.groupBy(facts, ({ kind, key }) => `${kind} ${key}`);
-  return (kind, key) => index.get(`${kind} ${keyOf(key)}`) ?? [];
+  return (kind, key) => index.get(`${kind} ${jsonText(String(key))}`) ?? [];
 }
 
 const valueOf = (all: Find, kind: string, key: string): string | null => all(kind, key)[0]?.value ?? null;
@@ -275,7 +272,7 @@ function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: rea
   const caps = line.rules.caps.sender;
   const [person, answered] = [personOf(message), replyTo(message)];
   const own = all("conversation", person);
-  const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
+  const via = own.find(({ extra }) => extra === jsonText(event.via ?? ""))?.value ?? null;
   const opened = via === null && event.via !== undefined ? valueOf(all, "opened", person) : null;
   const to = event.to[0]?.address;
   const restored = erasedSuppression(line.channel, answered, erased);

@@ -1,15 +1,24 @@
 // Decisions of the stages send and reconcile on rows: no database, no clock, no chance.
 
-import { type DeliveryEvent, externalId, type Finding, type Outbound, type SendOutcome } from "bridgehead/contract";
+import {
+  type DeliveryEvent,
+  externalId,
+  type Finding,
+  type Outbound,
+  type SendOutcome,
+  sendKey,
+} from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRules } from "../../../src/pipeline/channel-runtime.ts";
 import {
+  addressesOf,
   changeAfter,
+  chooseDraft,
   isEndedByReply,
+  mayBeEarly,
   receiptEffect,
   recipientsOf,
-  reportsOptOut,
 } from "../../../src/pipeline/reconcile/decide.ts";
 import {
   endingOf,
@@ -293,8 +302,40 @@ describe("a delivery receipt", () => {
     ["opted-out", false, { state: "failed", code: "30003" }],
     ["opted-out", false, { state: "delivered", code: "opted-out" }],
   ])("reports %s: %s by %o, unless it may be forged", (_, expected, over) => {
-    expect(reportsOptOut(event(over), true)).toBe(expected);
-    expect(reportsOptOut(event(over), false)).toBe(false);
+    for (const certain of [true, false]) {
+      const effect = receiptEffect({ ...facts, certain }, event(over));
+      expect(effect !== "contradicts" && effect.suppress?.by === "opt-out").toBe(expected && certain);
+    }
+  });
+
+  it("is about the draft of its key, then of its ids, then of its addresses, each in the order of the report", () => {
+    const found = (certain: 0 | 1, place: number) => ({ certain, place });
+    const all = [found(0, 0), found(1, 2), found(1, 1), found(1, -1), found(0, 1)];
+    const chosen = [];
+    for (let rest = all; rest.length > 0; ) {
+      const next = chooseDraft(rest);
+      chosen.push(next);
+      rest = rest.filter((one) => one !== next);
+    }
+    expect(chosen).toEqual([found(1, -1), found(1, 1), found(1, 2), found(0, 0), found(0, 1)]);
+    expect(chooseDraft([])).toBeNull();
+  });
+
+  it("is looked up by at most five of its addresses, that of the recipient first", () => {
+    const mentioned = ["B@x", "c@x", "d@x", "e@x", "f@x"];
+    expect(addressesOf({ recipient: "A@x", mentioned })).toEqual(["a@x", "b@x", "c@x", "d@x", "e@x"]);
+    expect(addressesOf({ mentioned: ["B@x"] })).toEqual(["b@x"]);
+    expect(addressesOf({})).toEqual([]);
+  });
+
+  it("may precede the response to its attempt only when it names the provider's ids alone", () => {
+    const sent = [externalId("p1")];
+    expect([
+      mayBeEarly({ sent }),
+      mayBeEarly({ key: sendKey("d"), sent }),
+      mayBeEarly({ sent: [] }),
+      mayBeEarly({}),
+    ]).toEqual([true, false, false, false]);
   });
 
   it.each([

@@ -1,7 +1,8 @@
 // Statements on replies, drafts, pauses and suppressions of the stages compose, send and reconcile.
 
+import { externalId, sendKey } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { draftByRecipient, draftBySent, lastAttempt } from "../../../src/pipeline/reconcile/rows.ts";
+import { lastAttempt, loadMatches } from "../../../src/pipeline/reconcile/rows.ts";
 import { headDraft, isSuperseded, recordSending } from "../../../src/pipeline/send/rows.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { refreshLane, releaseLane } from "../../../src/store/lanes.ts";
@@ -194,8 +195,45 @@ onEachDatabase((newDatabase) => {
         await cite(q, "c", "sent-1", "k", "d1");
         await cite(q, "c", "theirs", "k", null);
       });
-      const by = (channel: string, id: string) => db.read(async (q) => (await draftBySent(q, channel, id))?.id ?? null);
-      expect([await by("c", "sent-1"), await by("d", "sent-1"), await by("c", "theirs")]).toEqual(["d1", null, null]);
+      const by = async (channel: string, ...sent: string[]) => {
+        const about = { sent: sent.map(externalId) };
+        const found = await db.read((q) => loadMatches(q, channel, about, hour));
+        return found.map(({ id, certain }) => [id, certain]);
+      };
+      expect([await by("c", "sent-1"), await by("d", "sent-1"), await by("c", "theirs")]).toEqual([
+        [["d1", 1]],
+        [],
+        [],
+      ]);
+      // NUL and a lone surrogate are invalid in PostgreSQL.
+      expect(await by("c", "x\0\ud800", "theirs", "sent-1")).toEqual([["d1", 1]]);
+    });
+
+    it("matches a receipt by the key of a draft of its channel, and searches by recipient only without a match by id", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        for (const id of ["d1", "d2", "d3"]) {
+          await draft(q, id, "k");
+          await concludeDraft(q, id, { state: "sent", open: 0 });
+        }
+        await q.run("UPDATE conversations SET via = '+15550111'");
+        await cite(q, "c", "sent-1", "k", "d1");
+        await cite(q, "c", "sent-2", "k", "d2");
+      });
+      const about = { sent: ["sent-2", "gone", "sent-1"].map(externalId), recipient: "A@example.org" };
+      const found = async (channel: string, key: string) =>
+        (await db.read((q) => loadMatches(q, channel, { ...about, key: sendKey(key) }, hour)))
+          .toSorted((a, b) => a.place - b.place)
+          .map(({ id, certain, via }) => [id, certain, via]);
+      const via = "+15550111";
+      const cited = [
+        ["d2", 1, via],
+        ["d1", 1, via],
+      ];
+      expect(await found("c", "d3")).toEqual([["d3", 1, via], ...cited]);
+      expect(await found("c", "gone")).toEqual(cited);
+      expect(await found("d", "d3")).toEqual([]);
     });
 
     it("matches a bounce by recipient: the newest that went there, none that did not", async () => {
@@ -209,7 +247,11 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE drafts SET updated_at = updated_at - 1000 WHERE id = 'd2'");
       });
       const by = (address: string, within: number) =>
-        db.read(async (q) => (await draftByRecipient(q, "c", address, within))?.id ?? null);
+        db.read(async (q) => {
+          const found = await loadMatches(q, "c", { mentioned: ["nobody@example.org", address] }, within);
+          expect(found.map(({ certain }) => certain)).toEqual(found.map(() => 0));
+          return found[0]?.id ?? null;
+        });
       expect([await by("A@example.org", hour), await by("b@example.org", hour)]).toEqual(["d1", null]);
       await db.tx(async (q) => {
         await insertReply(q, { ...bounced, id: "r4" });
