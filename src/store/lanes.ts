@@ -4,7 +4,7 @@
 // memory (`LaneLeases`), because one process owns the store.
 
 import type { Clock } from "bridgehead/contract";
-import { noteDue, type Query, touch, type Work } from "./driver.ts";
+import { isListed, listOf, noteDue, type Query, touch, type Work } from "./driver.ts";
 
 export type Direction = "in" | "out";
 
@@ -147,6 +147,13 @@ export async function lockLane(q: Query, conversation: string, direction: Direct
   if (q.leases) return;
   const lane = laneId(conversation, direction);
   await q.write("SELECT 1 FROM lanes WHERE id = $1 FOR NO KEY UPDATE", lane);
+}
+
+/** Like `lockLane` for several lanes, in the order of their ids, so that two transactions do not wait for each other. */
+export async function lockLanes(q: Query, conversations: readonly string[], direction: Direction): Promise<void> {
+  if (q.leases || conversations.length === 0) return;
+  const lanes = listOf(conversations.map((conversation) => laneId(conversation, direction)));
+  await q.write(`SELECT 1 FROM lanes WHERE ${isListed("id")} ORDER BY id FOR NO KEY UPDATE`, lanes);
 }
 
 /** Like `lockLane` without waiting. Returns false when another transaction is writing in the lane. */

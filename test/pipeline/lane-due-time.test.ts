@@ -5,11 +5,11 @@ import { sendKey } from "bridgehead/contract";
 import { beforeAll, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
-import type { JoinableRow } from "../../src/pipeline/route/facts.ts";
-import { joinableTurn } from "../../src/pipeline/route/rows.ts";
+import { isJoinable } from "../../src/pipeline/route/decide.ts";
+import type { LastTurn } from "../../src/pipeline/route/facts.ts";
+import { lastTurns } from "../../src/pipeline/route/rows.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { lockLane } from "../../src/store/lanes.ts";
 import { releaseEvent } from "../../src/store/operators/inbox.ts";
 import { dropDraft } from "../../src/store/operators/outbox.ts";
 import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/drafts.ts";
@@ -144,7 +144,7 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
       await conversation(q, "k");
       await turn(q, "t1", "k");
     });
-    let joinable: JoinableRow | null | undefined;
+    let last: LastTurn | undefined;
     await crossing(
       db,
       async (q) => {
@@ -153,11 +153,11 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
         if (head) await recordAsking(q, head, "n", lease.token);
       },
       async (q) => {
-        await lockLane(q, "k", "in");
-        joinable = await joinableTurn(q, "k", "a@example.org");
+        last = (await lastTurns(q, ["k"])).get("k");
       },
     );
-    expect(joinable).toBeNull();
+    expect(last).toMatchObject({ id: "t1", state: "asking" });
+    expect(last && isJoinable(last, "a@example.org")).toBe(false);
     expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({
       state: "asking",
       question: "question t1",

@@ -8,7 +8,7 @@ import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
-import type { CapUse, Context, Extension, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
+import type { CapUse, Context, Extension, Facts, Incoming, LastTurn, RouteDecision, Run, Writes } from "./facts.ts";
 import { addUnasked, waitsOf } from "./unasked/decide.ts";
 
 /** Creates the message of an event that was read from `row`. */
@@ -220,12 +220,17 @@ const mostJoins = 4;
 /** Maximum length of a joined question, in characters. */
 const longestQuestion = 20_000;
 
+/** True for a turn that a message of that person (lower case) may join: it is the person's question, and has certainly not
+ *  reached the platform, because it waits for its first attempt or for a retry. */
+export const isJoinable = (last: LastTurn, person: string): boolean =>
+  last.state === "waiting" && last.own === 1 && last.person === person;
+
 /** Adds the message to the waiting turn. The answer goes to this message's reply address, and the delay
  *  counts from this message. Returns null when no turn waits for it. */
 function joined(message: Incoming, facts: Facts, debounce: number): Extension | null {
   const { row, event } = message;
   const { last, conversation } = facts;
-  if (last === null || conversation === null) return null;
+  if (last === null || conversation === null || !isJoinable(last, personOf(message))) return null;
   const question = `${last.question}\n${questionText(event, false, facts.attachments)}`;
   if (question.length > longestQuestion) return null;
   return {

@@ -27,9 +27,15 @@ export interface Incoming<Event extends StoredMessage = StoredMessage> {
 export type ConsentMessage = Incoming<StoredMessage & { readonly consent: Consent }>;
 export type HumansMessage = Incoming<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
 
-/** The last turn of a conversation, which waits for its first attempt or for a retry. */
-export interface JoinableRow {
+/** The last open turn of a conversation. */
+export interface LastTurn {
   readonly id: string;
+  readonly conversation: string;
+  /** Lower case. */
+  readonly person: string;
+  readonly state: string;
+  /** 1 for the question of a message; 0 for one of a call, an opening and words of a human. */
+  readonly own: 0 | 1;
   readonly trace: string;
   readonly question: string;
   readonly context: string | null;
@@ -58,8 +64,8 @@ export interface Facts {
   /** Turns counted against the sender's caps, for the sender and for another Reply-To; those of the conversation follow in
    *  `loadConversations`. */
   readonly counts: readonly Counted[];
-  /** The waiting turn that the message may join. */
-  readonly last: JoinableRow | null;
+  /** The last open turn of `conversation`, with its lane locked: the message may join it. */
+  readonly last: LastTurn | null;
   /** For a keyword of consent: whether a later one has replaced it, and the number of the conversation's notices in the
    *  window of each sender cap. */
   readonly keyword: { readonly outdated: boolean; readonly notices: readonly number[] } | null;

@@ -3,7 +3,7 @@
 
 import type { Cap, Counted } from "../../domain/guards.ts";
 import { type Core, isRecent, jsonText, listOf, type Query, type Value } from "../../store/driver.ts";
-import { lockLane, refreshLane } from "../../store/lanes.ts";
+import { lockLanes, refreshLane } from "../../store/lanes.ts";
 import {
   addParticipants,
   bindVia,
@@ -26,7 +26,7 @@ import {
 import { appendTurn, insertTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
 import { isCallQuestion, personOf, replyTo } from "./decide.ts";
-import type { Extension, Facts, Incoming, JoinableRow, Writes } from "./facts.ts";
+import type { Extension, Facts, Incoming, LastTurn, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
@@ -320,34 +320,38 @@ export async function loadConversations(
   const ids = known.map(([, , id]) => id);
   addCounts(parts, "conversation", ids, caps.conversation);
   const counted = await parts.load(q);
+  const joining = debounce > 0 ? known.filter(([message]) => message.row.code !== "released") : [];
+  const last = await lastTurns(
+    q,
+    joining.map(([, , id]) => id),
+  );
   for (const [message, own, id] of known) {
     const counts = countsOf(
       "conversation",
       caps.conversation,
       counted.filter(({ key }) => key === id),
     );
-    let last = null;
-    if (debounce > 0 && message.row.code !== "released") {
-      await lockLane(q, id, "in");
-      last = await joinableTurn(q, id, personOf(message));
-    }
-    facts.set(message, { ...own, counts: [...own.counts, ...counts], last });
+    facts.set(message, { ...own, counts: [...own.counts, ...counts], last: last.get(id) ?? null });
   }
 }
 
-/** Returns the conversation's last turn if it belongs to that person and has certainly not reached the
- *  platform: it waits for its first attempt or for a retry. Hold the lane's row (`lockLane`); otherwise
- *  the turn may be asked concurrently without the added text. */
-export async function joinableTurn(q: Query, conversation: string, person: string): Promise<JoinableRow | null> {
-  const last = await q.one<JoinableRow & { state: string; person: string; own: number }>(
-    `SELECT turns.id, turns.trace, question, context, turns.state, person, COALESCE(events.received_at, made_at) AS first_at,
-       CASE WHEN session IS NULL AND opening IS NULL AND turns.kind = 'question' THEN 1 ELSE 0 END AS own
-     FROM turns LEFT JOIN events ON events.id = turns.event
-     WHERE turns.conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1`,
-    conversation,
-  );
-  return last?.state === "waiting" && last.own === 1 && last.person === person ? last : null;
+/** Returns the last open turns of these conversations. Locks their lanes; otherwise a turn may be asked concurrently without
+ *  the text that is added to it. */
+export async function lastTurns(q: Query, conversations: readonly string[]): Promise<Map<string, LastTurn>> {
+  if (conversations.length === 0) return new Map();
+  await lockLanes(q, conversations, "in");
+  const rows = await q.all<LastTurn>(lastOf, listOf(conversations));
+  return new Map(rows.map((row) => [row.conversation, row]));
 }
+const lastOpen = "conversation = listed.value AND open = 1 ORDER BY seq DESC LIMIT 1";
+const lastOf = `SELECT turns.conversation, turns.id, turns.trace, question, context, turns.state, person,
+     COALESCE(events.received_at, made_at) AS first_at,
+     CASE WHEN session IS NULL AND opening IS NULL AND turns.kind = 'question' THEN 1 ELSE 0 END AS own
+   FROM (SELECT value FROM json_each($1)) AS listed -- only: sqlite
+   CROSS JOIN turns ON turns.id = (SELECT id FROM turns WHERE ${lastOpen}) -- only: sqlite
+   FROM json_array_elements_text(CAST($1 AS json)) AS listed (value) -- only: postgres
+   CROSS JOIN LATERAL (SELECT * FROM turns WHERE ${lastOpen}) AS turns -- only: postgres
+   LEFT JOIN events ON events.id = turns.event`;
 
 /** Adds a later message to the turn, which becomes due at `dueAt`. A turn with failed attempts keeps its
  *  own due time if that is later. */

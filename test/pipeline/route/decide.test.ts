@@ -14,6 +14,7 @@ import {
   decideTurn,
   dependsOn,
   guard,
+  isJoinable,
   isReply,
   mayBeResponders,
   messageOf,
@@ -22,7 +23,7 @@ import {
   partiesOf,
   strangers,
 } from "../../../src/pipeline/route/decide.ts";
-import type { CapUse, Context, Facts, Incoming, Writes } from "../../../src/pipeline/route/facts.ts";
+import type { CapUse, Context, Facts, Incoming, LastTurn, Writes } from "../../../src/pipeline/route/facts.ts";
 import { addWaits, contradiction, isLoop, lookUpsOf, pauseAt } from "../../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
 import { eventRow, lineOf, mail } from "../../support/rows.ts";
@@ -51,6 +52,19 @@ const week = 7 * 86_400_000;
 const rules = { debounce: 1000 };
 const cap = { max: 10, per: 60_000 };
 const use = (over: Partial<CapUse> = {}): CapUse => ({ cap, total: 0, others: 0, sinceOther: null, ...over });
+
+const lastTurn = (over: Partial<LastTurn> = {}): LastTurn => ({
+  id: "t",
+  conversation: "k",
+  person: "ada@example.org",
+  state: "waiting",
+  own: 1,
+  trace: "m1",
+  question: "one",
+  context: null,
+  first_at: now,
+  ...over,
+});
 
 /** A channel that sends. */
 const lineWith = (rules: Partial<ChannelRuntime["rules"]> = {}): ChannelRuntime =>
@@ -133,7 +147,7 @@ describe("the turn", () => {
   });
 
   it("joins a waiting turn before any cap counts, and never later than four times the debounce time", () => {
-    const last = { id: "t", trace: "m1", question: "one", context: null, first_at: now - 3500 };
+    const last = lastTurn({ first_at: now - 3500 });
     const counts = [{ name: "sender", cap, count: 10 }] as const;
     const facts: Facts = { ...unknown, conversation: "k", last, counts };
     expect(decideTurn(received(), facts, rules, [])).toMatchObject({
@@ -145,6 +159,16 @@ describe("the turn", () => {
       kind: "over",
       over: { code: "cap-sender" },
     });
+  });
+
+  it("joins only a waiting question of the same person", () => {
+    const ofOthers = { state: "asking", own: 0, person: "b@example.org" } as const;
+    expect(isJoinable(lastTurn(), "ada@example.org")).toBe(true);
+    for (const [member, value] of Object.entries(ofOthers)) {
+      const last = lastTurn({ [member]: value });
+      expect(isJoinable(last, "ada@example.org"), member).toBe(false);
+      expect(decideTurn(received(), { ...unknown, conversation: "k", last }, rules, []).kind).toBe("ask");
+    }
   });
 
   it("waits for every cap of the channel that has no room, and counts turns of the same run", () => {

@@ -5,7 +5,8 @@ import { describe, expect, it } from "vitest";
 import { firstTo, type Opening } from "../../../src/domain/turn.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { begin, begunBefore } from "../../../src/pipeline/outbound.ts";
-import { extendTurn, joinableTurn } from "../../../src/pipeline/route/rows.ts";
+import { isJoinable } from "../../../src/pipeline/route/decide.ts";
+import { extendTurn, lastTurns } from "../../../src/pipeline/route/rows.ts";
 import { headDraft, isSuperseded } from "../../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { openingOutcome, readConversation } from "../../../src/store/tables/conversations.ts";
@@ -56,7 +57,10 @@ onEachDatabase((newDatabase) => {
   describe("joined messages", () => {
     it("find the person's last turn that was not asked yet", async () => {
       const db = await fresh(newDatabase);
-      const joinable = (of = "k", who = person) => db.read((q) => joinableTurn(q, of, who));
+      const joinable = async (of = "k", who = person) => {
+        const last = (await db.tx((q) => lastTurns(q, ["m", "k", "l"]))).get(of);
+        return last && isJoinable(last, who) ? last : null;
+      };
       const first = await db.tx(async (q) => {
         for (const id of ["k", "l", "m"]) await conversation(q, id);
         const first = await storeEvent(q, "one");
