@@ -343,7 +343,7 @@ onEachDatabase((newDatabase) => {
         const messages = [7, 8].map((n) => messageCiting(`<m${n}`, n));
         const load = async (q: Query) => {
           const facts = await loadFacts(q, line, messages, standardTiming.route.ownAddress);
-          await loadConversations(q, line, facts, messages);
+          await loadConversations(q, line, facts, { known: messages, joining: messages });
           for (const one of facts.values()) expect(one.conversation).not.toBeNull();
         };
         expect(await scans(db, load)).toEqual([]);
@@ -427,7 +427,8 @@ onEachDatabase((newDatabase) => {
       const message = { row: { code: null } } as Incoming;
       const facts = new Map([[message, { conversation: "k7", counts: [] } as unknown as Facts]]);
       const caps = { sender: [], conversation: [{ max: 10, per: 600_000 }], channel: [] };
-      const counted = (q: Query) => loadConversations(q, lineOf({ rules: { caps } }), facts, [message]);
+      const counted = (q: Query) =>
+        loadConversations(q, lineOf({ rules: { caps } }), facts, { known: [message], joining: [] });
       if (db.kind === "postgres") expect(await scans(db, counted)).toEqual([]);
       else
         expect(await plans(db, counted)).toContainEqual(

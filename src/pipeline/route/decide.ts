@@ -8,8 +8,19 @@ import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
-import type { CapUse, Context, Extension, Facts, Incoming, LastTurn, RouteDecision, Run, Writes } from "./facts.ts";
-import { addUnasked, waitsOf } from "./unasked/decide.ts";
+import type {
+  CapUse,
+  Context,
+  Extension,
+  Facts,
+  Incoming,
+  LastTurn,
+  Plan,
+  RouteDecision,
+  Run,
+  Writes,
+} from "./facts.ts";
+import { addUnasked, lookUpsOf, waitsOf } from "./unasked/decide.ts";
 
 /** Creates the message of an event that was read from `row`. */
 export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
@@ -151,12 +162,33 @@ export const hasRoom = ({ room }: Run, row: EventRow): boolean =>
 export const guard = (message: Incoming, facts: Facts, line: ChannelRuntime): RouteDecision | null =>
   decideFirst(message, facts, line.rules) ?? decideGuards(message, facts, line);
 
-/** Returns whether the decision depends on facts that only `loadUnasked` loads. */
-export const needsUnasked = (decision: RouteDecision | null): boolean =>
-  decision?.kind === "consent" || decision?.kind === "hold";
+/** Applies the guards to messages that do not depend on each other. Returns their results, and all that the other decisions
+ *  look up. */
+export function planOf(
+  context: Context,
+  run: Run,
+  messages: readonly Incoming[],
+  facts: ReadonlyMap<Incoming, Facts>,
+): Plan {
+  const { line } = context;
+  const [first] = messages;
+  const mayBeReply = first !== undefined && mayBeResponders(first, facts.get(first) as Facts, line.rules);
+  const group = strangers(messages, facts);
+  const guarded = new Map(group.map((message) => [message, guard(message, facts.get(message) as Facts, line)]));
+  const asked = group.filter((message) => guarded.get(message) === null);
+  const known = asked.filter((message) => facts.get(message)?.conversation !== null);
+  const looksUp = [...guarded.values()].some((one) => one?.kind === "consent" || one?.kind === "hold");
+  return {
+    mayBeResponders: mayBeReply,
+    guarded,
+    known,
+    joining: line.rules.debounce > 0 ? known.filter((message) => !isReleased(message)) : [],
+    uses: asked.length > 0 && line.rules.caps.channel.length > 0 && run.uses === null,
+    unasked: looksUp ? lookUpsOf(context, facts, guarded) : null,
+  };
+}
 
-/** Decides about messages that do not depend on each other. `guarded`: the results of `guard`. Returns what is to be
- *  written. */
+/** Decides about messages that do not depend on each other. `guarded`: see `Plan`. Returns what is to be written. */
 export function decideAll(
   context: Context,
   run: Run,

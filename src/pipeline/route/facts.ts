@@ -61,8 +61,8 @@ export interface Facts {
   /** The suppression of an erased person who writes again, or null. */
   readonly restored: ErasedSuppression | null;
   readonly attachments: readonly AttachmentRow[];
-  /** Turns counted against the sender's caps, for the sender and for another Reply-To; those of the conversation follow in
-   *  `loadConversations`. */
+  /** Turns counted against the sender's caps, for the sender and for another Reply-To; those of the conversation follow for
+   *  the messages of `Plan.known`. */
   readonly counts: readonly Counted[];
   /** The last open turn of `conversation`, with its lane locked: the message may join it. */
   readonly last: LastTurn | null;
@@ -148,6 +148,23 @@ export interface Postponement {
   readonly rooms: readonly { readonly below: number; readonly per: number }[];
   /** No message waited before. */
   readonly isNew: boolean;
+}
+
+/** What follows from the facts about messages that do not depend on each other. */
+export interface Plan {
+  /** The first message may be a responder's reply: the escalations may take it. */
+  readonly mayBeResponders: boolean;
+  /** The decision about each message before the caps, in order; null for one that is asked unless a cap prevents it. Ends
+   *  before a later message of a responder. */
+  readonly guarded: ReadonlyMap<Incoming, RouteDecision | null>;
+  /** The messages to ask in known conversations, whose turns are counted for the caps. */
+  readonly known: readonly Incoming[];
+  /** Those of `known` that may join a waiting turn. */
+  readonly joining: readonly Incoming[];
+  /** Whether the use of the channel's caps is looked up. */
+  readonly uses: boolean;
+  /** Null when no decision looks up more. */
+  readonly unasked: UnaskedLookUps | null;
 }
 
 /** What the decisions about messages that are not asked look up. */

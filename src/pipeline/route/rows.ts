@@ -23,10 +23,10 @@ import {
   hashPrefix,
   restoreSuppression,
 } from "../../store/tables/suppressions.ts";
-import { appendTurn, insertTurns } from "../../store/tables/turns.ts";
+import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
 import { isCallQuestion, personOf, replyTo } from "./decide.ts";
-import type { Extension, Facts, Incoming, LastTurn, Writes } from "./facts.ts";
+import type { CapUse, Extension, Facts, Incoming, LastTurn, Plan, Writes } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
@@ -302,37 +302,33 @@ const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: 
 /** A loop through many senders can have one Reply-To, and one through a single sender many of them: each is counted. */
 const ofReplyTo = (counted: Counted): Counted => ({ ...counted, isReplyTo: true });
 
-/** Loads what is needed to ask messages in known conversations: the counts of their caps, and the last turn
- *  for debouncing, with its lane locked. */
+/** Adds to the facts of messages to ask in known conversations: the counts of their caps, and the last turn, with its lane
+ *  locked, for those that may join it. */
 export async function loadConversations(
   q: Query,
-  line: ChannelRuntime,
+  { channel, rules: { caps } }: ChannelRuntime,
   facts: Map<Incoming, Facts>,
-  messages: readonly Incoming[],
+  { known, joining }: Pick<Plan, "known" | "joining">,
 ): Promise<void> {
-  const { caps, debounce } = line.rules;
-  const parts = new Parts(line.channel);
-  const known: [Incoming, Facts, string][] = [];
-  for (const message of messages) {
-    const own = facts.get(message);
-    if (own && own.conversation !== null) known.push([message, own, own.conversation]);
-  }
-  const ids = known.map(([, , id]) => id);
-  addCounts(parts, "conversation", ids, caps.conversation);
-  const counted = await parts.load(q);
-  const joining = debounce > 0 ? known.filter(([message]) => message.row.code !== "released") : [];
-  const last = await lastTurns(
-    q,
-    joining.map(([, , id]) => id),
-  );
-  for (const [message, own, id] of known) {
-    const counts = countsOf(
-      "conversation",
-      caps.conversation,
-      counted.filter(({ key }) => key === id),
-    );
+  const idsOf = (messages: readonly Incoming[]) =>
+    messages.flatMap((message) => facts.get(message)?.conversation ?? []);
+  const parts = new Parts(channel);
+  addCounts(parts, "conversation", idsOf(known), caps.conversation);
+  const counted = finderOf(await parts.load(q));
+  const last = await lastTurns(q, idsOf(joining));
+  for (const message of known) {
+    const own = facts.get(message) as Facts;
+    const id = own.conversation ?? "";
+    const counts = countsOf("conversation", caps.conversation, counted("conversation", id));
     facts.set(message, { ...own, counts: [...own.counts, ...counts], last: last.get(id) ?? null });
   }
+}
+
+/** Returns the use of the channel's caps. */
+export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
+  const uses: CapUse[] = [];
+  for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
+  return uses;
 }
 
 /** Returns the last open turns of these conversations. Locks their lanes; otherwise a turn may be asked concurrently without

@@ -27,22 +27,19 @@ import {
   addNoted,
   decideAll,
   dependsOn,
-  guard,
   hasRoom,
   isReply,
   isUnderCap,
-  mayBeResponders,
   messageOf,
-  needsUnasked,
   newRun,
   noWrites,
   partiesOf,
-  strangers,
+  planOf,
 } from "./decide.ts";
 import type { Context, Facts, Incoming, Run } from "./facts.ts";
-import { loadConversations, loadFacts, loadReferenced, write } from "./rows.ts";
-import { addWaits, lookUpsOf, pauseAt } from "./unasked/decide.ts";
-import { loadLimits, loadUnasked, loadUses, writeLimitPause } from "./unasked/rows.ts";
+import { loadConversations, loadFacts, loadReferenced, loadUses, write } from "./rows.ts";
+import { addWaits, pauseAt } from "./unasked/decide.ts";
+import { loadLimits, loadUnasked, writeLimitPause } from "./unasked/rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;
@@ -283,25 +280,17 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
-  const known = first && facts.get(first);
-  if (
-    first &&
-    known &&
-    mayBeResponders(first, known, line.rules) &&
-    (await line.escalation()?.routeReply(q, line, first.row, first.event))
-  ) {
+  const plan = planOf(pass, run, messages, facts);
+  if (first && plan.mayBeResponders && (await line.escalation()?.routeReply(q, line, first.row, first.event))) {
     const writes = noWrites();
-    addNoted(writes, known);
+    addNoted(writes, facts.get(first) as Facts);
     await write(q, pass, writes);
     return 1;
   }
-  const group = strangers(messages, facts);
-  const guarded = new Map(group.map((message) => [message, guard(message, facts.get(message) as Facts, line)]));
-  const asked = group.filter((message) => guarded.get(message) === null);
-  if (asked.length > 0) await loadConversations(q, line, facts, asked);
-  if (asked.length > 0 && line.rules.caps.channel.length > 0) run.uses ??= await loadUses(q, line);
-  if ([...guarded.values()].some(needsUnasked)) await loadUnasked(q, pass, run, facts, lookUpsOf(pass, facts, guarded));
-  const writes = decideAll(pass, run, facts, guarded);
+  if (plan.known.length > 0) await loadConversations(q, line, facts, plan);
+  if (plan.uses) run.uses = await loadUses(q, line);
+  if (plan.unasked) await loadUnasked(q, pass, run, facts, plan.unasked);
+  const writes = decideAll(pass, run, facts, plan.guarded);
   await write(q, pass, writes);
   // The live sessions route these messages themselves.
   for (const { message, facts: own, session } of writes.spoken)
@@ -309,5 +298,5 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   if (writes.spoken.length > 0) run.uses = null;
   for (const { message, conversation } of writes.forHumans)
     await pass.sessions.openForHumans(q, line, message.row, message.event, conversation);
-  return group.length;
+  return plan.guarded.size;
 }

@@ -1,10 +1,8 @@
-// The decisions of stages accept and route on loaded facts, without a database.
+// The decisions of stage route on loaded facts, without a database.
 
 import { externalId, type MessageEvent, type Outbound, sessionId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import { toRow } from "../../../src/pipeline/accept/rows.ts";
-import { tracedBy, withoutTrace } from "../../../src/pipeline/accept/stage.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import {
   countTurn,
@@ -21,6 +19,7 @@ import {
   newRun,
   noWrites,
   partiesOf,
+  planOf,
   strangers,
 } from "../../../src/pipeline/route/decide.ts";
 import type { CapUse, Context, Facts, Incoming, LastTurn, Writes } from "../../../src/pipeline/route/facts.ts";
@@ -380,6 +379,45 @@ describe("messages of one run", () => {
     for (const [message, facts, expected] of cases) expect(mayBeResponders(message, facts, rules)).toBe(expected);
   });
 
+  it("load more only in known conversations, under the channel's caps, and for keywords", () => {
+    const fresh = received({}, { id: 1 });
+    const known = received({}, { id: 2 });
+    const released = received({}, { id: 3, code: "released" });
+    const refused = received({ refusal: { code: "auto-reply", reason: "a machine" } }, { id: 4 });
+    const conversation = { ...unknown, conversation: "k" };
+    const facts = new Map(
+      [fresh, known, released, refused].map((one) => [one, one === fresh ? unknown : conversation]),
+    );
+    const plan = (messages: Incoming[], own: Partial<ChannelRuntime["rules"]> = {}, run = newRun()) =>
+      planOf(contextOf(lineWith(own)), run, messages, facts);
+    const none = { mayBeResponders: false, known: [], joining: [], uses: false, unasked: null };
+    expect(plan([fresh], { debounce: 1000 })).toEqual({ ...none, guarded: new Map([[fresh, null]]) });
+    const debounced = plan([known, released, refused], { debounce: 1000 });
+    expect([debounced.known, debounced.joining, debounced.unasked]).toEqual([[known, released], [known], null]);
+    expect(plan([known]).joining).toEqual([]);
+    const capped = { caps: { sender: [], conversation: [], channel: [cap] } };
+    const used = { ...newRun(), uses: [] };
+    expect([plan([fresh], capped).uses, plan([refused], capped).uses, plan([fresh], capped, used).uses]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    const stop = received({ consent: { word: "stop" } }, { id: 5 });
+    facts.set(stop, conversation);
+    expect(plan([known, stop]).unasked?.keywords).toMatchObject([{ conversation: "k" }]);
+  });
+
+  it("of a responder end what is planned, or are planned alone", () => {
+    const [one, two] = [received({}, { id: 1 }), received({}, { id: 2 })];
+    const plan = (...messages: Incoming[]) => {
+      const facts = new Map(messages.map((message) => [message, { ...unknown, responder: message === two }]));
+      const { mayBeResponders, guarded } = planOf(contextOf(), newRun(), messages, facts);
+      return [mayBeResponders, [...guarded.keys()].map(({ row }) => row.id)];
+    };
+    expect(plan(one, two)).toEqual([false, [1]]);
+    expect(plan(two, one)).toEqual([true, [2]]);
+  });
+
   it("are decided together up to the first one of a responder", () => {
     const messages = [1, 2, 3].map((id) => received({}, { id }));
     const without = (...responders: number[]) =>
@@ -453,21 +491,5 @@ describe("keywords", () => {
   it("are not confirmed beyond the sender's caps", () => {
     expect(isLoop([cap], [9])).toBe(false);
     expect(isLoop([cap, { max: 2, per: 1 }], [9, 2])).toBe(true);
-  });
-});
-
-describe("an accepted event", () => {
-  it("keeps no bytes in its row", () => {
-    const attachments = [{ name: "a", mediaType: "text/plain", bytes: Buffer.from("x") }];
-    const row = toRow("c", mail({ text: "hello", raw: Buffer.from("raw"), attachments }), "n");
-    expect(row.body).not.toMatch(/raw|attachments/);
-    expect([row.raw?.bytes, row.attachments[0]?.size]).toEqual([Buffer.from("raw"), 1]);
-  });
-
-  it("loses a trace that our own reply explains", () => {
-    const handledBefore = { by: "self", cited: true, reason: "answered" } as const;
-    const traced = mail({ text: "hello", handledBefore, cited: externalId("cited") });
-    expect([tracedBy(traced), tracedBy(mail({ text: "hello" }))]).toEqual(["cited", null]);
-    expect("handledBefore" in withoutTrace(traced)).toBe(false);
   });
 });

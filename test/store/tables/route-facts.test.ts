@@ -36,7 +36,7 @@ const letter = (
 
 async function factsOf(q: Query, message: Incoming, line: ChannelRuntime = lineOf()): Promise<Facts> {
   const loaded = await loadFacts(q, line, [message], standardTiming.route.ownAddress);
-  await loadConversations(q, line, loaded, [message]);
+  if (loaded.get(message)?.conversation) await loadConversations(q, line, loaded, { known: [message], joining: [] });
   const facts = loaded.get(message);
   if (!facts) throw new Error("no facts were loaded");
   return facts;

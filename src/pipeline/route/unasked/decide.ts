@@ -189,7 +189,7 @@ function textFor(
 
 const consentCodes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
 
-/** Returns what the decisions about these messages look up. `guarded`: the results of `guard`. */
+/** Returns what the decisions about these messages look up. `guarded`: see `Plan`. */
 export function lookUpsOf(
   { line, timing }: Pick<Context, "line" | "timing">,
   facts: ReadonlyMap<Incoming, Facts>,

@@ -10,7 +10,7 @@ import { lift, suppress } from "../../../store/tables/suppressions.ts";
 import { capUse, roomIn } from "../../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../../channel-runtime.ts";
 import { personOf } from "../decide.ts";
-import type { CapUse, Context, Facts, Incoming, Postponement, Run, UnaskedLookUps, Writes } from "../facts.ts";
+import type { Context, Facts, Incoming, Postponement, Run, UnaskedLookUps, Writes } from "../facts.ts";
 import { floodLimit, type LimitCounts, type LimitPause } from "./decide.ts";
 
 /** Adds to the run and to the facts of the messages what the decisions about them look up. */
@@ -51,13 +51,6 @@ async function postpone(q: Query, channel: string, log: Log, postponed: Postpone
   const fields = { channel, wait_ms: Math.ceil(waitMs), preferred };
   if (isNew) logOnDisk(q, log).warn(fields, "channel at its cap: messages are queued");
   await postponeChannel(q, channel, waitMs, preferred);
-}
-
-/** Returns the use of the channel's caps. */
-export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
-  const uses: CapUse[] = [];
-  for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
-  return uses;
 }
 
 /** Loads the counts that `pause_on` limits, as far as this run has changed them. */
