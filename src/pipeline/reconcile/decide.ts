@@ -167,7 +167,7 @@ export function receiptEffect(
   if (failed && draft.state === "delivered" && platform !== "email") return "contradicts";
   const suppress = failed && certain ? suppressionBy(draft, about, event) : {};
   // A bounced copy (Cc) does not change the draft's delivery to its main recipient.
-  if (about.address !== draft.recipient) return suppress;
+  if (!about.isMain) return suppress;
   const pending = !["sent", "delivered", "failed"].includes(draft.state);
   // A report without our ids may be forged. It does not end a draft that is reconciled, queued for a retry,
   // or held for an operator.
@@ -208,16 +208,18 @@ interface Recipient {
   readonly address: string;
   /** Whether the draft was sent to that address at all. */
   readonly ours: boolean;
+  /** Whether the event is about the delivery to the main recipient. */
+  readonly isMain: boolean;
 }
 
 /** Returns the recipient that the event is about. A text report names it among other addresses, the failed one first.
- *  If it names none of the draft's recipients and the draft has one recipient, that one is meant. Null: unknown. */
+ *  If it names none of the draft's recipients and the draft has one recipient, that one is meant: a server that forwards
+ *  mails reports the address behind it (RFC 3464 2.3.2). Null: unknown. */
 function recipientOf(main: string, all: readonly string[], about: DeliveryEvent["about"]): Recipient | null {
-  if (about.recipient !== undefined) {
-    const address = about.recipient.toLowerCase();
-    return { address, ours: all.includes(address) };
-  }
-  const named = (about.mentioned ?? []).map((one) => one.toLowerCase()).find((one) => all.includes(one));
-  if (about.mentioned === undefined || (named === undefined && all.length === 1)) return { address: main, ours: true };
-  return named === undefined ? null : { address: named, ours: true };
+  const { recipient, mentioned } = about;
+  const names = recipient === undefined ? mentioned : [recipient];
+  const named = names?.map((one) => one.toLowerCase()).find((one) => all.includes(one));
+  if (named !== undefined) return { address: named, ours: true, isMain: named === main };
+  if (recipient !== undefined) return { address: recipient.toLowerCase(), ours: false, isMain: all.length === 1 };
+  return names === undefined || all.length === 1 ? { address: main, ours: true, isMain: true } : null;
 }

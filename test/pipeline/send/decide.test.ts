@@ -282,6 +282,15 @@ describe("a delivery receipt", () => {
       event({ ...bounce, about: { recipient: "cc@x" } }),
       { suppress: { address: "cc@x", by: "strike" } },
     ],
+    [
+      "bounces for the address to which the server of the only recipient forwards",
+      { ...facts, recipients: ["a@x"] },
+      event({ ...bounce, about: { recipient: "private@y" } }),
+      {
+        change: { state: "failed", open: 0, code: "not-delivered", reason: null, externalId: null },
+        notifies: true,
+      },
+    ],
     ["bounces for a third address", facts, event({ ...bounce, about: { recipient: "z@x" } }), {}],
     [
       "tells of an opt-out",

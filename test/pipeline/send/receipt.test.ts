@@ -229,7 +229,14 @@ describe("a bounce suppresses recipients of the reply that it cites, and no othe
       withRecipients("a@example.org"),
     );
     expect(await suppressed(named)).toEqual([]);
-    expect(await states(named)).toEqual(["sent", "sent"]);
+    // A server that forwards mails reports the address behind it, so the only recipient may not have them.
+    expect(await states(named)).toEqual(["failed", "failed"]);
+    const copied = await bothBounce(
+      (key) => ({ key: sendKey(key), recipient: victim }),
+      withRecipients("a@example.org", "b@example.org"),
+    );
+    expect(await suppressed(copied)).toEqual([]);
+    expect(await states(copied)).toEqual(["sent", "sent"]);
     const text = await bothBounce(mentions(victim), withRecipients("a@example.org", "b@example.org"));
     expect(await suppressed(text)).toEqual([]);
     const uncited = await bothBounce(() => ({ mentioned: ["a@example.org"] }));
