@@ -285,20 +285,25 @@ export class ManyRows<T extends object> {
   }
 }
 
-/** Returns `text` without NUL and lone surrogates, which are invalid in the JSON of PostgreSQL. */
-export const jsonText = (text: string): string => text.replaceAll("\0", "").toWellFormed();
+/** Returns text from outside as a key that both databases accept: NUL and lone surrogates are invalid in PostgreSQL. */
+export const keyOf = (text: string): string => text.replaceAll("\0", "").toWellFormed();
 
 /** Returns a list of ids as one parameter. Its statement has the same text for any number of ids. */
-export const listOf = (ids: Iterable<string>): string => JSON.stringify([...new Set(ids)].map(jsonText));
+export const listOf = (ids: Iterable<string>): string => JSON.stringify([...new Set(ids)].map(keyOf));
+
+/** Returns the join with the rows of `table` that satisfy `condition`, one line, for each row before it. Both databases
+ *  use the index of the condition; OFFSET 0 keeps PostgreSQL from scanning the table. */
+export const joinEach = (table: string, condition: string): string => `
+  CROSS JOIN ${table} ON ${condition} -- only: sqlite
+  CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE ${condition} OFFSET 0) AS ${table} -- only: postgres
+`;
 
 /** Returns the FROM clause for the rows of `table` whose `column` is in the parameter $1 (`listOf`). Both
- *  databases look each value up in the column's index; OFFSET 0 keeps PostgreSQL from scanning the table. */
+ *  databases look each value up in the column's index. */
 export const fromListed = (table: string, column: string): string => `
   FROM (SELECT value FROM json_each($1)) AS listed -- only: sqlite
-  CROSS JOIN ${table} ON ${table}.${column} = listed.value -- only: sqlite
   FROM json_array_elements_text(CAST($1 AS json)) AS listed (value) -- only: postgres
-  CROSS JOIN LATERAL (SELECT * FROM ${table} WHERE ${table}.${column} = listed.value OFFSET 0) AS ${table} -- only: postgres
-`;
+  ${joinEach(table, `${table}.${column} = listed.value`)}`;
 
 /** Returns the condition that `column` is a time of the last `ms` milliseconds, an SQL expression. A time in the future is
  *  from a clock that went back, and would count until the clock is there again. */

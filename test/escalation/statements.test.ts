@@ -131,7 +131,7 @@ async function replies(line: ChannelRuntime, text: string): Promise<string[]> {
 const most = {
   ok: 6,
   text: 11,
-  mail: 14,
+  mail: 12,
   first: 23,
   digest: 25,
   trigger: 3,

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
-import { acknowledgeEscalation, targetsIn, targetsNotifiedBy } from "../../src/escalation/reply/rows.ts";
+import { acknowledgeEscalation, citedTargets } from "../../src/escalation/reply/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { lockLane, refreshLane } from "../../src/store/lanes.ts";
@@ -212,8 +212,14 @@ onEachDatabase((newDatabase) => {
         false,
       );
       for (const id of ["dora", "emil"]) {
-        expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
-        expect(await db.read((q) => targetsIn(q, [`to-${id}`]))).toMatchObject([{ id, name: "", address: id }]);
+        const cited = { answers: [`<${id}>`], tokens: [], number: null, sender: "other", closedMs: 0 };
+        expect((await db.read((q) => citedTargets(q, "c", cited))).targets).toMatchObject([
+          { by: "notification", target: { id, name: "", address: id } },
+        ]);
+        const own = { ...cited, answers: [], tokens: [`tokento-${id}`] };
+        expect((await db.read((q) => citedTargets(q, "c", own))).targets).toMatchObject([
+          { by: "thread", target: { id } },
+        ]);
       }
       expect(await db.tx((q) => opens(q, "next", { about: "conversation:k", conversation: "k" }))).toMatchObject({
         number: 2,

@@ -21,7 +21,7 @@ import { listDrafts } from "../../src/store/operators/outbox.ts";
 import { countHour, lastQuestions, overview } from "../../src/store/operators/overview.ts";
 import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";
-import { cite, conversationsCiting, schedulePoll } from "../../src/store/tables/conversations.ts";
+import { cite, schedulePoll } from "../../src/store/tables/conversations.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
 import { fairEvents, postponeChannel, storedEvents } from "../../src/store/tables/events.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
@@ -243,7 +243,6 @@ onEachDatabase((newDatabase) => {
       expect(await scans(db, (q) => dueChannels(q, "replies"))).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "attachments"))).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "drafts"))).toEqual([]);
-      expect(await scans(db, (q) => conversationsCiting(q, "c", "<m7", "a@example.org"))).toEqual([]);
       const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };
       expect(await scans(db, (q) => forget(q, ages))).toEqual([]);
       const now = Date.now();
@@ -357,6 +356,7 @@ onEachDatabase((newDatabase) => {
       const about = "conversation:k7";
       await db.tx((q) => q.run("UPDATE conversations SET person = id"));
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE conversations"));
+      const cited = { answers: ["<m7", "<m8"], tokens: ["token7"], number: 17, closedMs: 1 };
       const asked: ((q: Query) => Promise<unknown>)[] = [
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
@@ -367,9 +367,9 @@ onEachDatabase((newDatabase) => {
         (q) => contacts.notificationsOf(q, "r7"),
         (q) => contacts.targetsOf(q, "e7"),
         (q) => replies.candidatesAt(q, "c", "o7", 1),
-        (q) => replies.targetsIn(q, ["k7"]),
         (q) => contacts.targetByLink(q, "hash7"),
-        (q) => replies.targetsNotifiedBy(q, "c", ["<m7"]),
+        (q) => replies.citedTargets(q, "c", { ...cited, sender: "a@example.org" }),
+        (q) => replies.citedTargets(q, "c", { ...cited, sender: "o7" }),
         (q) => replies.readCustomers(q, ["k7"]),
         (q) => contacts.notificationStatesOf(q, "e7"),
         (q) => notify.targetStates(q, ["e7", "e8"]),

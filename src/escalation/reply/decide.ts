@@ -19,6 +19,21 @@ export interface Candidate {
   readonly row: EscalationRow;
 }
 
+/** How a message is linked to a notification target. address: by its sender, on a channel with one conversation per
+ *  person. thread: by the conversation of a notification, in which the sender takes part. notification: by our message,
+ *  which any sender may cite. subject: by the number in the subject, sent from the target's address. */
+export interface Link extends Candidate {
+  readonly by: "address" | "thread" | "notification" | "subject";
+}
+
+/** What is known of the sender of a message. */
+export interface Links {
+  /** The message continues a conversation in which its sender takes part. */
+  readonly inConversation: boolean;
+  /** By reference, newest first. */
+  readonly links: readonly Link[];
+}
+
 export interface Sender {
   /** responder: a reply to a notification of these targets. subject: only the subject names the
    *  escalation. stranger: the notification went to these targets, and another address replied. */
@@ -43,6 +58,17 @@ const sealedText =
   "Your message cannot be read. Nothing was sent to the customer, and nothing was done. Please answer in plain text, without encryption. The reason: ";
 const unthreadedText =
   "Your mail is no answer to ours, so nothing of it was sent to the customer. Please answer the mail that notified you.";
+
+/** Decides in which role the sender writes. `address`: the sender's, in lower case. */
+export function senderOf(address: string, { inConversation, links }: Links): Sender {
+  const { address: owned = [], thread = [], notification = [], subject = [] } = Object.groupBy(links, ({ by }) => by);
+  const own = [...owned, ...thread.filter(({ target }) => target.address.toLowerCase() === address)];
+  if (own.length > 0) return { from: "responder", candidates: own };
+  const notified = thread.length > 0 ? thread : notification;
+  if (notified.length > 0) return { from: "stranger", candidates: notified };
+  // Some mail programs drop In-Reply-To and keep the subject.
+  return { from: "subject", candidates: inConversation ? [] : subject };
+}
 
 /** Returns why the message is not handled as a reply of the responder; null when it is. */
 export function whyIgnored(event: MessageEvent, { from }: Sender, first: Candidate): Ignored | null {

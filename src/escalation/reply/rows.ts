@@ -1,53 +1,39 @@
 // Statements of responder replies.
 
 import type { MessageEvent } from "bridgehead/contract";
-import { references } from "../../domain/turn.ts";
+import { referenceLimit, references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import { fromListed, listOf, type Query, type Row, touch } from "../../store/driver.ts";
-import { type ConversationRow, conversationByToken, conversationsCiting } from "../../store/tables/conversations.ts";
+import { fromListed, joinEach, listOf, type Query, type Row, touch } from "../../store/driver.ts";
+import { type ConversationRow, takesPart } from "../../store/tables/conversations.ts";
 import { type EscalationRow, escalationColumns, lockEscalations } from "../../store/tables/escalations.ts";
 import { ignoreDuplicates, type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
 import { numberIn } from "../notify/text.ts";
-import type { Candidate, Sender } from "./decide.ts";
+import type { Candidate, Link, Links } from "./decide.ts";
 
-/** Returns the notification targets that the message answers, with their locked escalations. A close at
- *  another node thus happens before or after this transaction. No candidate: the sender is a customer.
- *  Where only the sender's address links the message to an escalation, it counts as a reply until `closedMs`
- *  milliseconds after the end of the escalation. */
-export async function loadSender(
-  q: Query,
-  line: ChannelRuntime,
-  event: MessageEvent,
-  closedMs: number,
-): Promise<Sender> {
+/** Returns what links the message to notification targets, with their locked escalations: a close at another node
+ *  happens before or after this transaction. A message that cites nothing on a channel with threads takes no statement. An
+ *  escalation that the message does not cite counts until `closedMs` milliseconds after its end. */
+export async function loadLinks(q: Query, line: ChannelRuntime, event: MessageEvent, closedMs: number): Promise<Links> {
   const address = event.from.address.toLowerCase();
-  const { channel } = line;
-  if (line.traits.conversations === "person")
-    return { from: "responder", candidates: await candidatesAt(q, channel, address, closedMs) };
+  if (line.traits.conversations === "person") {
+    const candidates = await candidatesAt(q, line.channel, address, closedMs);
+    return { inConversation: false, links: candidates.map((one) => ({ by: "address", ...one })) };
+  }
   const { answers, tokens } = references(event);
-  const conversations = await conversationsCited(q, channel, { answers, tokens, sender: address });
-  const cited = await targetsIn(q, conversations);
-  const own = cited.filter((target) => target.address.toLowerCase() === address);
-  if (own.length > 0) return { from: "responder", candidates: await withEscalations(q, own) };
-  const notified = cited.length > 0 || answers.length === 0 ? cited : await targetsNotifiedBy(q, channel, answers);
-  if (notified.length > 0) return { from: "stranger", candidates: await withEscalations(q, notified) };
-  // Some mail programs drop In-Reply-To and keep the subject.
-  const number = conversations.length > 0 ? null : numberIn(event.subject ?? "");
-  if (number === null) return { from: "subject", candidates: [] };
-  const candidates = await candidatesAt(q, channel, address, closedMs);
-  return { from: "subject", candidates: candidates.filter(({ row }) => row.number === number) };
-}
-
-async function withEscalations(q: Query, targets: readonly TargetRow[]): Promise<readonly Candidate[]> {
+  const number = numberIn(event.subject ?? "");
+  if (answers.length + tokens.length === 0 && number === null) return { inConversation: false, links: [] };
+  const found = await citedTargets(q, line.channel, { answers, tokens, number, sender: address, closedMs });
+  if (found.targets.length === 0) return { inConversation: found.inConversation, links: [] };
   const rows = await lockEscalations(
     q,
-    targets.map(({ escalation }) => escalation),
+    found.targets.map(({ target }) => target.escalation),
   );
-  return targets.flatMap((target): Candidate[] => {
+  const links = found.targets.flatMap(({ by, target }): Link[] => {
     const row = rows.get(target.escalation);
-    return row ? [{ target, row }] : [];
+    return row ? [{ by, target, row }] : [];
   });
+  return { inConversation: found.inConversation, links };
 }
 
 const prefixed = (table: string, columns: string): string =>
@@ -55,6 +41,14 @@ const prefixed = (table: string, columns: string): string =>
     .split(", ")
     .map((column) => `${table}.${column} AS ${table}_${column}`)
     .join(", ");
+
+/** Returns the columns of `prefixed`. */
+const part = (row: Row, prefix: string): unknown =>
+  Object.fromEntries(
+    Object.entries(row).flatMap(([name, value]) =>
+      name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
+    ),
+  );
 
 const candidateSql = `SELECT ${prefixed("notification_targets", targetColumns)}, ${prefixed("escalations", escalationColumns)}
      FROM notification_targets JOIN escalations ON escalations.id = notification_targets.escalation
@@ -71,72 +65,92 @@ export async function candidatesAt(
   withinMs: number,
 ): Promise<readonly Candidate[]> {
   const rows = await q.all(candidateSql, channel, address, withinMs);
-  const part = (row: Row, prefix: string) =>
-    Object.fromEntries(
-      Object.entries(row).flatMap(([name, value]) =>
-        name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
-      ),
-    );
   const found = rows.map((row) => ({
-    target: part(row, "notification_targets_") as unknown as TargetRow,
-    row: part(row, "escalations_") as unknown as EscalationRow,
+    target: part(row, "notification_targets_") as TargetRow,
+    row: part(row, "escalations_") as EscalationRow,
   }));
   return found.sort((a, b) => (a.target.id < b.target.id ? 1 : -1));
 }
 
-/** Returns the conversations with these ids in which `sender` takes part, and those with these tokens, in
- *  the order given. One statement each: PostgreSQL scans the tables for a list of ids. */
-async function conversationsCited(
-  q: Query,
-  channel: string,
-  by: { readonly answers: readonly string[]; readonly tokens: readonly string[]; readonly sender: string },
-): Promise<readonly string[]> {
-  const found: string[] = [];
-  for (const id of by.answers) found.push(...(await conversationsCiting(q, channel, id, by.sender)));
-  for (const token of by.tokens) {
-    const conversation = await conversationByToken(q, channel, token);
-    if (conversation !== null) found.push(conversation);
-  }
-  return found;
+/** Most conversations with one id that count: the newest ones in which the sender takes part. */
+const mostConversations = 5;
+
+// Places: the ids in their order, then the tokens. Unrelated senders that reference an id have conversations of their own
+// with it.
+const citedSql = `WITH answers (place, value) AS (
+    SELECT key, value FROM json_each($2) -- only: sqlite
+    SELECT place, value FROM json_array_elements_text(CAST($2 AS json)) WITH ORDINALITY AS given (value, place) -- only: postgres
+  ), tokens (value) AS (
+    SELECT value FROM json_each($3) -- only: sqlite
+    SELECT value FROM json_array_elements_text(CAST($3 AS json)) AS given (value) -- only: postgres
+  ), known (place, conversation) AS (
+    SELECT place, conversation FROM (
+      SELECT answers.place, citations.conversation,
+        ROW_NUMBER() OVER (PARTITION BY answers.place ORDER BY citations.conversation DESC) AS nth
+      FROM answers ${joinEach("citations", "citations.channel = $1 AND citations.external_id = answers.value")}
+      WHERE ${takesPart("citations.conversation", "$4")}) AS numbered
+    WHERE nth <= ${mostConversations}
+    UNION ALL
+    SELECT ${referenceLimit + 1}, conversations.id
+    FROM tokens ${joinEach("conversations", "conversations.channel = $1 AND conversations.token = tokens.value")}
+  ), found (kind, place, conversation, target) AS (
+    SELECT 'conversation', place, conversation, CAST(NULL AS TEXT) FROM known
+    UNION SELECT 'thread', place, known.conversation, notification_targets.id
+      FROM known ${joinEach("notification_targets", "notification_targets.conversation = known.conversation")}
+    UNION SELECT 'thread', place, known.conversation, notifications.target
+      FROM known ${joinEach("replies", "replies.conversation = known.conversation")}
+      ${joinEach("notifications", "notifications.reply = replies.id")}
+    UNION SELECT 'notification', answers.place, '', notifications.target
+      FROM answers ${joinEach("citations", "citations.channel = $1 AND citations.external_id = answers.value")}
+      ${joinEach("drafts", "drafts.id = citations.draft")}
+      ${joinEach("notifications", "notifications.reply = drafts.reply")}
+    UNION SELECT 'subject', 0, '', notification_targets.id
+      FROM notification_targets JOIN escalations ON escalations.id = notification_targets.escalation
+      WHERE notification_targets.channel = $1 AND notification_targets.address = $4 AND escalations.number = $5
+        AND (escalations.state <> 'closed' OR escalations.closed_at > now_ms() - $6)
+  )
+  SELECT found.kind AS by, ${prefixed("notification_targets", targetColumns)}
+  FROM found
+  LEFT JOIN notification_targets ON notification_targets.id = found.target -- only: sqlite
+  LEFT JOIN LATERAL (SELECT * FROM notification_targets WHERE notification_targets.id = found.target OFFSET 0) AS notification_targets ON TRUE -- only: postgres
+  ORDER BY found.place, found.conversation DESC, found.target DESC`;
+
+/** What a message on a channel with threads is linked by. */
+export interface LinkSearch {
+  readonly answers: readonly string[];
+  readonly tokens: readonly string[];
+  /** The number of an escalation in the subject. */
+  readonly number: number | null;
+  /** In lower case. */
+  readonly sender: string;
+  readonly closedMs: number;
 }
 
-/** Returns the targets notified in these conversations: in their order, newest first in each. There are
- *  several when one message covers several escalations. */
-export async function targetsIn(q: Query, conversations: readonly string[]): Promise<TargetRow[]> {
-  const found = new Map<string, TargetRow>();
-  for (const conversation of new Set(conversations)) {
-    const rows = await q.all<TargetRow>(
-      `SELECT ${targetColumns} FROM notification_targets WHERE id IN (
-         SELECT id FROM notification_targets WHERE conversation = $1
-         UNION SELECT notifications.target FROM replies JOIN notifications ON notifications.reply = replies.id WHERE replies.conversation = $1
-       ) ORDER BY id DESC`,
-      conversation,
-    );
-    for (const row of rows) if (!found.has(row.id)) found.set(row.id, row);
-  }
-  return [...found.values()];
-}
-
-/** Returns the targets notified by our messages with these ids, for any sender that references them. In
- *  the order of the ids, newest first for each; empty when none of them is a notification. */
-export async function targetsNotifiedBy(
+/** Returns the notification targets that are linked to what a message cites: in the order of the ids and tokens, with the
+ *  newest conversation and the newest target first. There are several when one message covers several escalations. */
+export async function citedTargets(
   q: Query,
   channel: string,
-  externalIds: readonly string[],
-): Promise<TargetRow[]> {
-  const found: TargetRow[] = [];
-  for (const id of externalIds)
-    found.push(
-      ...(await q.all<TargetRow>(
-        `SELECT ${targetColumns} FROM notification_targets WHERE id IN (
-           SELECT notifications.target FROM citations JOIN drafts ON drafts.id = citations.draft
-             JOIN notifications ON notifications.reply = drafts.reply
-           WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
-        channel,
-        id,
-      )),
-    );
-  return found;
+  { answers, tokens, number, sender, closedMs }: LinkSearch,
+): Promise<{
+  readonly inConversation: boolean;
+  readonly targets: readonly { readonly by: Exclude<Link["by"], "address">; readonly target: TargetRow }[];
+}> {
+  const rows = await q.all<Row & { by: "conversation" | "thread" | "notification" | "subject" }>(
+    citedSql,
+    channel,
+    listOf(answers),
+    listOf(tokens),
+    sender,
+    number,
+    closedMs,
+  );
+  return {
+    inConversation: rows.some(({ by }) => by === "conversation"),
+    targets: rows.flatMap(({ by, ...row }) =>
+      by === "conversation" ? [] : [{ by, target: part(row, "notification_targets_") as TargetRow }],
+    ),
+  };
 }
 
 /** A customer's conversation, as relaying a human's text needs it. */

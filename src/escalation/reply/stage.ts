@@ -24,9 +24,10 @@ import {
   type ReplyInput,
   type ReplyPlan,
   type Sender,
+  senderOf,
   whyIgnored,
 } from "./decide.ts";
-import { enqueueAnswer, loadSender, readCustomers } from "./rows.ts";
+import { enqueueAnswer, loadLinks, readCustomers } from "./rows.ts";
 
 type ReplyDeps = Omit<EscalationCore, "policy">;
 
@@ -68,7 +69,8 @@ async function load(
   event: MessageEvent,
   deps: ReplyDeps,
 ): Promise<{ readonly sender: Sender; readonly first: Candidate; readonly input: ReplyInput } | null> {
-  const sender = await loadSender(q, line, event, deps.timing.escalation.replyAfterEnd);
+  const links = await loadLinks(q, line, event, deps.timing.escalation.replyAfterEnd);
+  const sender = senderOf(event.from.address.toLowerCase(), links);
   const [first] = sender.candidates;
   if (!first) return null;
   const { traits } = line;

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import type { Attachment, Cursor, DeliveryEvent, InboundEvent, MessageEvent, SessionEvent } from "bridgehead/contract";
 import { traceOf } from "../../ops/hops.ts";
 import { standardTiming } from "../../ops/timing.ts";
-import { ManyRows, type Query, touch, type Value } from "../../store/driver.ts";
+import { keyOf, ManyRows, type Query, touch, type Value } from "../../store/driver.ts";
 import { exempt, insertBlobs } from "../../store/tables/events.ts";
 
 /** A session event with the node that received it. For `opened` this is the node that holds the socket. */
@@ -203,9 +203,6 @@ function reportReceived(q: Query, { channel, kind }: NewEvent, event: number | u
   if (event === undefined) q.hop({ name: "duplicate", channel, trace: "" });
   else if (kind === "message") q.hop({ name: "received", channel, trace: traceOf(event), event });
 }
-
-/** Returns the id as the databases return it: without NUL (PostgreSQL) and lone surrogates. */
-const keyOf = (externalId: string): string => externalId.replaceAll("\0", "").toWellFormed();
 
 /** Splits the events before every repeated id or fingerprint: a statement does not see its own rows. */
 function* withoutRepeats(events: readonly NewEvent[]): Generator<readonly NewEvent[]> {

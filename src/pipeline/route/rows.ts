@@ -2,7 +2,7 @@
 // messages at once.
 
 import type { Cap, Counted } from "../../domain/guards.ts";
-import { type Core, isRecent, jsonText, listOf, type Query, type Value } from "../../store/driver.ts";
+import { type Core, isRecent, keyOf, listOf, type Query, type Value } from "../../store/driver.ts";
 import { lockLanes, refreshLane } from "../../store/lanes.ts";
 import {
   addParticipants,
@@ -96,7 +96,7 @@ type Find = (kind: string, key: string | number) => readonly Fact[];
 
 function finderOf(facts: readonly Fact[]): Find {
   const index = Map.groupBy(facts, ({ kind, key }) => `${kind} ${key}`);
-  return (kind, key) => index.get(`${kind} ${jsonText(String(key))}`) ?? [];
+  return (kind, key) => index.get(`${kind} ${keyOf(String(key))}`) ?? [];
 }
 
 const valueOf = (all: Find, kind: string, key: string): string | null => all(kind, key)[0]?.value ?? null;
@@ -272,7 +272,7 @@ function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: rea
   const caps = line.rules.caps.sender;
   const [person, answered] = [personOf(message), replyTo(message)];
   const own = all("conversation", person);
-  const via = own.find(({ extra }) => extra === jsonText(event.via ?? ""))?.value ?? null;
+  const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
   const opened = via === null && event.via !== undefined ? valueOf(all, "opened", person) : null;
   const to = event.to[0]?.address;
   const restored = erasedSuppression(line.channel, answered, erased);

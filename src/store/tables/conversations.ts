@@ -124,34 +124,6 @@ export async function isCited(q: Query, channel: string, externalId: string): Pr
   return row !== undefined;
 }
 
-/** Returns conversations that contain that id and in which `sender` takes part, newest first. Unrelated senders that
- *  reference the id have separate conversations with it; these must not hide the intended one. */
-export async function conversationsCiting(
-  q: Query,
-  channel: string,
-  externalId: string,
-  sender: string,
-): Promise<string[]> {
-  const rows = await q.all<{ conversation: string }>(
-    `SELECT citations.conversation FROM citations
-     WHERE citations.channel = $1 AND citations.external_id = $2 AND ${takesPart("citations.conversation", "$3")}
-     ORDER BY citations.conversation DESC LIMIT 5`,
-    channel,
-    externalId,
-    sender.toLowerCase(),
-  );
-  return rows.map((row) => row.conversation);
-}
-
-export async function conversationByToken(q: Query, channel: string, token: string): Promise<string | null> {
-  const row = await q.one<{ id: string }>(
-    "SELECT id FROM conversations WHERE channel = $1 AND token = $2",
-    channel,
-    token,
-  );
-  return row?.id ?? null;
-}
-
 /** Binds an outbound conversation without inbound messages to the channel address that the customer
  *  replied to. A messaging service chooses the number that it sends from. */
 export async function bindVia(q: Query, conversation: string, via: string): Promise<void> {

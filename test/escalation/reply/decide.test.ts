@@ -8,9 +8,11 @@ import { externalMessages, pauseAfter } from "../../../src/escalation/poll/decid
 import {
   type Candidate,
   foreignNumber,
+  type Link,
   perEscalation,
   planReply,
   type ReplyInput,
+  senderOf,
   whyIgnored,
 } from "../../../src/escalation/reply/decide.ts";
 import type { Customer } from "../../../src/escalation/reply/rows.ts";
@@ -41,6 +43,41 @@ function plan(text: string, known: readonly Candidate[], over: Partial<ReplyInpu
   });
 }
 const texts = ({ answers }: ReturnType<typeof plan>) => answers.map(({ text }) => text);
+
+describe("the sender of a message", () => {
+  const address = "d@example.org";
+  const link = (by: Link["by"], number: number, at = address): Link => {
+    const { row, target } = candidate(number);
+    return { by, row, target: { ...target, address: at } };
+  };
+  const found = (inConversation: boolean, ...links: readonly Link[]) => {
+    const { from, candidates } = senderOf(address, { inConversation, links });
+    return [from, ...candidates.map(({ row }) => row.number)];
+  };
+
+  it.each([
+    ["a customer", found(true), ["subject"]],
+    ["a customer who writes first", found(false), ["subject"]],
+    ["a responder by the address", found(false, link("address", 2), link("address", 1)), ["responder", 2, 1]],
+    ["a responder in the thread", found(true, link("thread", 1, "D@Example.org")), ["responder", 1]],
+    [
+      "a responder in the thread, for the targets of this address",
+      found(true, link("thread", 1, "other@example.org"), link("thread", 2), link("notification", 3)),
+      ["responder", 2],
+    ],
+    [
+      "a stranger in the thread of a notification",
+      found(true, link("thread", 1, "other@example.org"), link("notification", 2), link("subject", 3)),
+      ["stranger", 1],
+    ],
+    ["a stranger who cites a notification", found(false, link("notification", 1), link("subject", 2)), ["stranger", 1]],
+    ["a stranger, also with the address of the target", found(true, link("notification", 1)), ["stranger", 1]],
+    ["a responder by the subject alone", found(false, link("subject", 1)), ["subject", 1]],
+    ["a customer in a conversation, whatever the subject names", found(true, link("subject", 1)), ["subject"]],
+  ])("is %s", (_what, is, expected) => {
+    expect(is).toEqual(expected);
+  });
+});
 
 describe("a responder's reply", () => {
   it("acknowledges every live escalation with one confirmation", () => {

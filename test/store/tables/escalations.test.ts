@@ -2,15 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications, lastNotified, targetStates } from "../../../src/escalation/notify/rows.ts";
-import {
-  acknowledgeEscalation,
-  candidatesAt,
-  targetsIn,
-  targetsNotifiedBy,
-} from "../../../src/escalation/reply/rows.ts";
+import { acknowledgeEscalation, candidatesAt } from "../../../src/escalation/reply/rows.ts";
 import { openEscalations } from "../../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../../src/store/driver.ts";
-import { cite } from "../../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../../src/store/tables/drafts.ts";
 import {
   closeEscalation,
@@ -233,17 +227,12 @@ onEachDatabase((newDatabase) => {
           await endNotifications(q, [`n-${id}`], `rd-${id}`);
           await bindTargets(q, ["k"], id);
           await changeDraft(q, `d-${id}`, { state: "sent", open: 0, externalId: `<${id}>` });
-          await cite(q, "c", `<${id}>`, id, `d-${id}`);
         }
-        await cite(q, "c", "<customer>", "c1", null);
       });
       for (const id of ["c1", "c2"]) {
-        expect(await db.read((q) => targetsIn(q, [id]))).toMatchObject([{ id: "k" }]);
-        expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
         expect(await db.read((q) => sentIds(q, [id]))).toEqual(new Map([[id, [`<${id}>`]]]));
         expect(await db.read((q) => notificationsOf(q, `rd-${id}`))).toMatchObject([{ id: `n-${id}`, target: "k" }]);
       }
-      expect(await db.read((q) => targetsNotifiedBy(q, "c", ["<customer>"]))).toEqual([]);
       expect(await db.read((q) => notificationsOf(q, "rd-none"))).toEqual([]);
     });
   });

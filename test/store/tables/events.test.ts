@@ -6,15 +6,7 @@ import { insertEvents, moveCursor } from "../../../src/pipeline/accept/rows.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { hastenDue } from "../../../src/store/due.ts";
 import { takeLease } from "../../../src/store/leases.ts";
-import {
-  bindPlatform,
-  cite,
-  conversationByToken,
-  conversationsCiting,
-  isBound,
-  readConversation,
-  unbindPlatform,
-} from "../../../src/store/tables/conversations.ts";
+import { bindPlatform, isBound, readConversation, unbindPlatform } from "../../../src/store/tables/conversations.ts";
 import {
   ensureChannel,
   fairEvents,
@@ -243,30 +235,6 @@ onEachDatabase((newDatabase) => {
         expect(await db.tx((other) => lockChannel(other, "c"))).toBe(false);
       });
       expect(await db.tx((q) => lockChannel(q, "c"))).toBe(true);
-    });
-
-    it("finds conversations by citation, token and person", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
-        for (const id of ["k1", "k2", "k3"]) await conversation(q, id);
-        await conversation(q, "k9", "d");
-        for (const id of ["k1", "k2"]) await cite(q, "c", "<m@x>", id, null);
-        await cite(q, "c", "<m@x>", "k1", "draft"); // known already: stays as it was
-        await cite(q, "d", "<m@x>", "k9", null);
-        for (const id of ["k1", "k2", "k9"]) await addParticipant(q, id, "A@example.org");
-        // Strangers who know the id have their own, newer conversations with it.
-        for (let i = 0; i < 9; i++) {
-          await conversation(q, `ka${i}`, "c", "stranger@example.net");
-          await cite(q, "c", "<m@x>", `ka${i}`, null);
-        }
-      });
-      const found = await db.read(async (q) => [
-        await conversationsCiting(q, "c", "<m@x>", "A@Example.org"),
-        await conversationsCiting(q, "c", "<n@x>", "a@example.org"),
-        await conversationByToken(q, "c", "tokenk2"),
-        await conversationByToken(q, "d", "tokenk2"),
-      ]);
-      expect(found).toEqual([["k2", "k1"], [], "k2", null]);
     });
 
     it("keeps who takes part, in lower case, and to what the conversation is bound", async () => {
