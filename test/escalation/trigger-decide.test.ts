@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { PlatformMessage, PlatformMessages } from "../../src/agent/calls.ts";
+import type { Cause } from "../../src/domain/policy.ts";
 import {
   type BoundConversation,
   planDeliveries,
@@ -14,7 +15,9 @@ import {
   answerTrigger,
   escalatingTopic,
   isPassedOn,
+  judgeHealth,
   passOn,
+  planAnswer,
   planFailed,
   planOutages,
   planTriggers,
@@ -23,7 +26,9 @@ import {
 } from "../../src/escalation/trigger/decide.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelHealth, EscalationTrigger } from "../../src/pipeline/escalation.ts";
+import type { ConversationRow } from "../../src/store/tables/conversations.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
+import type { TurnRow } from "../../src/store/tables/turns.ts";
 import { activeSettings, notification, runtimeOf, runtimesOf } from "../support/rows.ts";
 
 const escalation = (over: Partial<EscalationRow> = {}): EscalationRow =>
@@ -165,6 +170,33 @@ describe("a turn without an answer", () => {
   });
 });
 
+describe("an answer that is a trigger", () => {
+  const conversation = { id: "k", person: "ann@x", person_name: "Ann" } as ConversationRow;
+  const turn = (session: string | null) => ({ id: "t", person: "ann@x", question: "Hello?", session }) as TurnRow;
+  const silent = trigger({ source: "ours", cause: "silent" });
+  const passed = escalation({ state: "acknowledged" });
+  const causes = (...all: readonly Cause[]) => ({ causes: all });
+  it.each([
+    ["opens an escalation", trigger(), null, causes("topic"), "open", false],
+    ["has no effect without its cause in the policy", trigger(), null, causes("held"), null, false],
+    ["is logged without a policy", trigger(), null, null, "log", false],
+    ["is not logged without a policy when the agent is silent", silent, null, null, null, false],
+    ["opens one when the agent is silent", silent, escalation(), causes("silent"), "open", false],
+    ["goes to the responder instead when the agent is silent", silent, passed, causes("silent"), null, true],
+    ["goes to the responder whatever the policy says", silent, passed, null, null, true],
+    ["does not go to the responder when the agent escalates again", trigger(), passed, causes("topic"), "open", false],
+  ] as const)("%s", (_what, one, row, policy, effect, isPassed) => {
+    const plan = planAnswer(one, row, { conversation, turn: turn(null) }, policy);
+    expect([plan.effect, plan.update !== null, plan.transfers]).toEqual([effect, isPassed, false]);
+  });
+
+  it("transfers the call, unless the agent is silent", () => {
+    const transfers = (one: EscalationTrigger) =>
+      planAnswer(one, null, { conversation, turn: turn("s") }, null).transfers;
+    expect([transfers(trigger()), transfers(silent)]).toEqual([true, false]);
+  });
+});
+
 describe("a reply that cannot be delivered", () => {
   const answer = { isHumans: false, attempts: 2 };
   const humans = { isHumans: true, attempts: 2 };
@@ -231,19 +263,19 @@ describe("a customer's message", () => {
     ["goes to all targets when a notification of it fails", [on(2, 1, 0)], false],
     ["is lost when no responder receives it", [on(1, 1, 0)], true],
   ])("%s", (_what, all, isLost) => {
-    const plan = planFailed([message], rows, new Map([["1", all]]), running);
+    const plan = planFailed([message], { rows, on: new Map([["1", all]]) }, running);
     expect(plan).toEqual({ hastened: [], passed: [{ row, subject: "t", text: "Hello?", isLost }] });
   });
 
   it("has no effect when its escalation does not exist", () =>
-    expect(planFailed([message], new Map(), new Map(), running)).toEqual({ hastened: [], passed: [] }));
+    expect(planFailed([message], { rows: new Map(), on: new Map() }, running)).toEqual({ hastened: [], passed: [] }));
 });
 
 it.each(["opened", "reminder", "acknowledged", "message"] as const)(
   "a failed notification of kind %s makes the next step of the policy due",
   (kind) => {
     const failed = [notification("1", { kind })];
-    const plan = planFailed(failed, new Map([["e", escalation()]]), new Map(), runtimesOf("sms"));
+    const plan = planFailed(failed, { rows: new Map([["e", escalation()]]), on: new Map() }, runtimesOf("sms"));
     expect(plan).toEqual({ hastened: ["e"], passed: [] });
   },
 );
@@ -260,10 +292,32 @@ describe("the health of a channel", () => {
     ["ends an outage once", "up", outages(true), [], 0],
     ["that was never down changes nothing", "up", new Map(), [], 0],
   ] as const)("%s", (_what, now, known, keys, recovered) => {
-    const plan = planOutages([{ health, now }], known);
+    const plan = planOutages([{ health, state: now }], known);
     expect(plan.triggers.map(({ key }) => key)).toEqual(keys);
     expect(plan.recovered).toHaveLength(recovered);
   });
+
+  const at = (since: number) => [[about, since]];
+  it.each([
+    ["has fallen when its state began, and is undecided", { forMs: 40 }, [], [], at(960)],
+    ["is down after the limit", { forMs: 100 }, [], ["down"], at(900)],
+    ["is down since it fell, whatever failed in between", { forMs: 1 }, at(900), ["down"], at(900)],
+    ["is undecided while it connects", { state: "connecting" }, [], [], []],
+    ["does not recover when it connects", { state: "connecting" }, at(100), [], at(100)],
+    ["is up when it is ready", { state: "ready" }, at(900), ["up"], []],
+    ["is undecided before the agent has accepted its key", { state: "ready", isAgentUnknown: true }, at(900), [], []],
+    ["falls when its agent cannot be asked", { state: "ready", forMs: 500, agentProblem: "key" }, [], [], at(1000)],
+    ["is down while its agent cannot be asked", { state: "ready", agentProblem: "key" }, at(900), ["down"], at(900)],
+  ] as const)("%s", (_what, over, fallen, states, next) => {
+    const before = new Map(fallen as readonly (readonly [string, number])[]);
+    const found = judgeHealth([{ ...health, ...over }], before, 100, 1000);
+    expect(found.judged.map(({ state }) => state)).toEqual(states);
+    expect([...found.fallen]).toEqual(next);
+    expect([...before]).toEqual(fallen);
+  });
+
+  it("that does not run any more is forgotten", () =>
+    expect(judgeHealth([], new Map([[about, 900]]), 100, 1000)).toEqual({ judged: [], fallen: new Map() }));
 });
 
 describe("a poll", () => {

@@ -28,6 +28,7 @@ import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
 import { customerHistories, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
+import { notification } from "../support/rows.ts";
 import {
   addParticipant,
   addTrigger,
@@ -357,6 +358,7 @@ onEachDatabase((newDatabase) => {
       await db.tx((q) => q.run("UPDATE conversations SET person = id"));
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE conversations"));
       const cited = { answers: ["<m7", "<m8"], tokens: ["token7"], number: 17, closedMs: 1 };
+      const customers = (n: string) => notification(`n${n}`, { kind: "customer", escalation: `e${n}` });
       const asked: ((q: Query) => Promise<unknown>)[] = [
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
@@ -385,7 +387,7 @@ onEachDatabase((newDatabase) => {
         (q) => triggers.loadSubjects(q, [{ key: "s7", conversation: "k7" } as never]),
         (q) => triggers.loadOutages(q, [about]),
         (q) => triggers.loadUndelivered(q, { id: "d7", reply: "r7" }),
-        (q) => triggers.passedOn(q, "e7", ""),
+        (q) => triggers.passedOn(q, [customers("7"), customers("8")]),
         (q) => transcriptsOf(q, ["k7", "k8"], 9, 99, 999),
         (q) => customerHistories(q, ["e7"]),
       ];

@@ -12,6 +12,7 @@ import { changeOwnerTargets, type EscalationRow, endReconsideration } from "../.
 import { addNotifications, addTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
 import { endNotifications, moveTargets } from "../notify/rows.ts";
+import { passedOn } from "../trigger/rows.ts";
 import { handleFailedNotifications, reopenUnreached } from "../trigger/stage.ts";
 import { type MovePlan, planMove } from "./decide.ts";
 import { leaveBehind, loadKnownTargets, loadUnsent } from "./rows.ts";
@@ -84,7 +85,10 @@ export async function moveFromRemoved(
     null,
   );
   const failed = plans.flatMap((one) => one.failed);
-  if (failed.length > 0) await handleFailedNotifications(q, failed, deps);
+  if (failed.length > 0) {
+    const facts = { rows: new Map(rows.map((row) => [row.id, row])), on: await passedOn(q, failed) };
+    await handleFailedNotifications(q, failed, facts, deps);
+  }
   await leaveBehind(
     q,
     plans.flatMap(({ left }) => left),

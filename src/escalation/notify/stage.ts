@@ -31,6 +31,7 @@ import {
 } from "../../store/tables/responders.ts";
 import type { EscalationCore, EscalationParts } from "../actions.ts";
 import { logLost, moveFromRemoved, reconsiderAcknowledged } from "../move/stage.ts";
+import { passedOn } from "../trigger/rows.ts";
 import { handleFailedNotifications } from "../trigger/stage.ts";
 import {
   addressKey,
@@ -207,7 +208,8 @@ async function leaveRemoved(
   await moveFromRemoved(q, policy, acknowledged, deps);
   const failed = own.filter((row) => !isAcknowledged(row)).flatMap(({ id }) => gone.get(id) ?? []);
   if (failed.length === 0) return;
-  const escalations = await handleFailedNotifications(q, failed, deps);
+  const on = await passedOn(q, failed);
+  const escalations = await handleFailedNotifications(q, failed, { rows, on }, deps);
   await endNotifications(
     q,
     failed.map(({ id }) => id),

@@ -1,8 +1,7 @@
 // Decisions about triggers, on loaded rows. Pure. Several triggers of one incident become one escalation.
 
-import type { Clock } from "bridgehead/contract";
 import type { Answer } from "../../agent/calls.ts";
-import type { Cause } from "../../domain/policy.ts";
+import type { Cause, Policy } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import { type ChannelRuntime, type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import { type ChannelHealth, type EscalationTrigger, storeSubject, warningSubject } from "../../pipeline/escalation.ts";
@@ -122,6 +121,44 @@ export function answerTrigger(
   };
 }
 
+/** What a trigger causes: an escalation, or a line of the log when the customer waits for a human and no responder is
+ *  configured. Null: nothing. */
+export type TriggerEffect = "open" | "log" | null;
+
+export function effectOf(
+  { cause, source }: Pick<EscalationTrigger, "cause" | "source">,
+  policy: Pick<Policy, "causes"> | null,
+): TriggerEffect {
+  if (policy === null) return source === "ours" ? null : "log";
+  return policy.causes.includes(cause) ? "open" : null;
+}
+
+/** What follows from the answer to a turn. */
+export interface AnswerPlan {
+  /** The customer's text for the responder who has acknowledged the escalation. */
+  readonly update: Update | null;
+  /** The effect of the trigger. */
+  readonly effect: TriggerEffect;
+  /** The call is transferred after the answer. */
+  readonly transfers: boolean;
+}
+
+/** Plans the effects of an answer that is a trigger. `row`: the escalation about the conversation. */
+export function planAnswer(
+  trigger: EscalationTrigger,
+  row: EscalationRow | null,
+  { conversation, turn }: { readonly conversation: ConversationRow; readonly turn: TurnRow },
+  policy: Pick<Policy, "causes"> | null,
+): AnswerPlan {
+  const isSilent = trigger.cause === "silent";
+  const update = isSilent ? passOn(row, conversation, turn) : null;
+  return {
+    update,
+    effect: update === null ? effectOf(trigger, policy) : null,
+    transfers: !isSilent && turn.session !== null,
+  };
+}
+
 /** Returns the text of a turn without an answer for the responder who has acknowledged the escalation; null when the turn
  *  is a trigger. The responder's reply goes to the customer even when another sender wrote in the thread. */
 export function passOn(
@@ -143,6 +180,15 @@ export interface Undelivered {
   readonly attempts: number;
   /** The notifications that it carries, with their escalations; empty when it is no notification. */
   readonly notifications: readonly (NotificationRow & { readonly escalation: string })[];
+  readonly failed: FailedFacts;
+}
+
+/** What the store knows of notifications that cannot be delivered. */
+export interface FailedFacts {
+  /** Their escalations, locked. */
+  readonly rows: ReadonlyMap<string, EscalationRow>;
+  /** What each customer's message has on the channels, by notification. */
+  readonly on: ReadonlyMap<string, readonly PassedOnChannel[]>;
 }
 
 /** Returns the trigger of a reply that is no notification and cannot be delivered; null when it is none. A human who wrote
@@ -196,11 +242,10 @@ export const isPassedOn = (on: readonly PassedOnChannel[], lines: ChannelRuntime
 
 /** Plans what follows from notifications that cannot be delivered. The next steps of the policy become due at once
  *  (`hastened`: ids of escalations). A customer's message goes to all targets of the escalation instead; `isLost`: no
- *  responder receives it. `on`: what each customer's message has on the channels, by notification. */
+ *  responder receives it. */
 export function planFailed(
   failed: Undelivered["notifications"],
-  rows: ReadonlyMap<string, EscalationRow>,
-  on: ReadonlyMap<string, readonly PassedOnChannel[]>,
+  { rows, on }: FailedFacts,
   lines: ChannelRuntimes,
 ): {
   readonly hastened: readonly string[];
@@ -214,25 +259,35 @@ export function planFailed(
   return { hastened, passed };
 }
 
-/** Returns null while the state is undecided. `connecting` is neither a failure nor a recovery: a node
- *  on standby is connecting, and a failing channel may connect and fail repeatedly. An agent that may be refused is no
- *  recovery, because the outage may have begun before the start. `fallen` is by subject. */
+/** The decided health of one subject. */
+export interface JudgedHealth {
+  readonly health: ChannelHealth;
+  readonly about: string;
+  readonly state: "down" | "up";
+}
+
+/** Returns the health of what runs here, without what is undecided. `connecting` is neither a failure nor a recovery: a
+ *  node on standby is connecting, and a failing channel may connect and fail repeatedly. An agent that may be refused is
+ *  no recovery, because the outage may have begun before the start. `fallen`: the start of each outage by subject, in
+ *  milliseconds like `now`, as the last call returned it. Other states in between do not reset it, except `ready`. */
 export function judgeHealth(
-  health: ChannelHealth,
-  fallen: Map<string, number>,
+  pulses: readonly ChannelHealth[],
+  fallen: ReadonlyMap<string, number>,
   downAfter: number,
-  clock: Clock,
-): "down" | "up" | null {
-  const { state, forMs, agentProblem = null, isAgentUnknown = false } = health;
-  if (state === "connecting") return null;
-  const about = aboutHealth(health);
-  if (state === "ready" && agentProblem === null) {
-    fallen.delete(about);
-    return isAgentUnknown ? null : "up";
-  }
-  const since = fallen.get(about) ?? clock.now() - (state === "ready" ? 0 : forMs);
-  fallen.set(about, since);
-  return clock.now() - since >= downAfter ? "down" : null;
+  now: number,
+): { readonly judged: readonly JudgedHealth[]; readonly fallen: ReadonlyMap<string, number> } {
+  const next = new Map<string, number>();
+  const judged = pulses.flatMap((health): JudgedHealth[] => {
+    const about = aboutHealth(health);
+    const { state, forMs, agentProblem = null, isAgentUnknown = false } = health;
+    if (state === "ready" && agentProblem === null) return isAgentUnknown ? [] : [{ health, about, state: "up" }];
+    const isConnecting = state === "connecting";
+    const since = fallen.get(about) ?? (isConnecting ? null : now - (state === "ready" ? 0 : forMs));
+    if (since === null) return [];
+    next.set(about, since);
+    return !isConnecting && now - since >= downAfter ? [{ health, about, state: "down" }] : [];
+  });
+  return { judged, fallen: next };
 }
 
 /** Returns the subject of an outage. */
@@ -270,16 +325,16 @@ export interface OutagePlan {
 /** Plans the effects of changes in the health of channels. An escalation that was closed by hand is not opened again:
  *  the outage lasts until the channel has worked again, across restarts. */
 export function planOutages(
-  changes: readonly { readonly health: ChannelHealth; readonly now: "down" | "up" }[],
+  changes: readonly Pick<JudgedHealth, "health" | "state">[],
   outages: ReadonlyMap<string, Outage>,
 ): OutagePlan {
   const triggers: EscalationTrigger[] = [];
   const recovered: OutagePlan["recovered"][number][] = [];
-  for (const { health, now } of changes) {
+  for (const { health, state } of changes) {
     const { channel, agent, about } = health;
     const outage = outages.get(aboutHealth(health));
-    if (now === "up" && outage && !outage.recovered) recovered.push({ ...outage, channel });
-    if (now === "up" || (outage && !outage.recovered)) continue;
+    if (state === "up" && outage && !outage.recovered) recovered.push({ ...outage, channel });
+    if (state === "up" || (outage && !outage.recovered)) continue;
     triggers.push({
       channel,
       agent,

@@ -1,7 +1,7 @@
 // Statements of triggers and of undeliverable drafts.
 
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
-import { fromListed, listOf, ManyRows, type Query } from "../../store/driver.ts";
+import { fromListed, joinEach, listOf, ManyRows, type Query } from "../../store/driver.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
@@ -41,7 +41,7 @@ export async function loadSubjects(q: Query, triggers: readonly EscalationTrigge
   });
 }
 
-/** Returns what an undeliverable draft carries. `id`: of the reply, when it has no draft. */
+/** Returns what an undeliverable draft carries, with the escalations of its notifications, locked. `id`: of the reply, when it has no draft. */
 export async function loadUndelivered(q: Query, { id, reply }: Pick<DraftRow, "id" | "reply">): Promise<Undelivered> {
   const rows = await q.all<
     { of: string; attempts: number } & Partial<NotificationRow> & { id: string | null; escalation: string }
@@ -54,30 +54,44 @@ export async function loadUndelivered(q: Query, { id, reply }: Pick<DraftRow, "i
     reply,
     id,
   );
+  const notifications = rows.filter((row) => row.id !== null) as unknown as Undelivered["notifications"];
+  const escalations = notifications.map(({ escalation }) => escalation);
   return {
     isHumans: rows[0]?.of === "human",
     attempts: rows[0]?.attempts ?? 0,
-    notifications: rows.filter((row) => row.id !== null) as unknown as Undelivered["notifications"],
+    notifications,
+    failed: {
+      rows: escalations.length === 0 ? new Map() : await lockEscalations(q, escalations),
+      on: await passedOn(q, notifications),
+    },
   };
 }
 
-/** Counts the notifications of a customer's message on each channel of the targets, without those that were left behind.
- *  A draft on a channel that no longer serves its target is not alive. Call with the escalation locked: the last two may fail at two nodes at the same
- *  time. */
-export async function passedOn(q: Query, escalation: string, subject: string): Promise<readonly PassedOnChannel[]> {
-  return q.all<PassedOnChannel>(
-    `SELECT notification_targets.channel, COUNT(DISTINCT notification_targets.id) AS targets, COUNT(DISTINCT notifications.id) AS written,
+const passedOnRows = new ManyRows<Pick<NotificationRow, "id" | "subject"> & { readonly escalation: string }>(
+  "WITH given (id, escalation, subject) AS (VALUES",
+  "(:id, :escalation, :subject)",
+  `) SELECT given.id, notification_targets.channel, COUNT(DISTINCT notification_targets.id) AS targets,
+       COUNT(DISTINCT notifications.id) AS written,
        COALESCE(SUM(CASE WHEN notifications.due_at IS NOT NULL
          OR (replies.channel = notification_targets.channel AND replies.state = 'ready')
          OR (drafts.channel = notification_targets.channel AND drafts.state IN ('queued', 'sending', 'unknown'))
          OR drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS alive
-     FROM notification_targets
-     LEFT JOIN notifications ON notifications.target = notification_targets.id AND notifications.kind = 'customer' AND notifications.subject = $2 AND notifications.left_behind = 0
+     FROM given ${joinEach("notification_targets", "notification_targets.escalation = given.escalation")}
+     LEFT JOIN notifications ON notifications.target = notification_targets.id AND notifications.kind = 'customer' AND notifications.subject = given.subject AND notifications.left_behind = 0
      LEFT JOIN replies ON replies.id = notifications.reply LEFT JOIN drafts ON drafts.reply = notifications.reply
-     WHERE notification_targets.escalation = $1 GROUP BY notification_targets.channel`,
-    escalation,
-    subject,
-  );
+     GROUP BY given.id, notification_targets.channel`,
+);
+
+/** Counts the notifications of each customer's message among these on the channels of the targets, without those that were
+ *  left behind; by notification. A draft on a channel that no longer serves its target is not alive. Call with the
+ *  escalations locked: the last two may fail at two nodes at the same time. */
+export async function passedOn(
+  q: Query,
+  failed: Undelivered["notifications"],
+): Promise<ReadonlyMap<string, readonly PassedOnChannel[]>> {
+  const messages = failed.filter(({ kind }) => kind === "customer");
+  const rows = await passedOnRows.all<PassedOnChannel & { readonly id: string }>(q, messages);
+  return Map.groupBy(rows, ({ id }) => id);
 }
 
 const outageRows = new ManyRows(

@@ -19,7 +19,6 @@ import {
   insertEscalations,
   isTriggered,
   liveEscalation,
-  lockEscalations,
   reopenEscalation,
 } from "../../store/tables/escalations.ts";
 import type { EventRow } from "../../store/tables/events.ts";
@@ -30,19 +29,21 @@ import { routeResponderReply } from "../reply/stage.ts";
 import {
   aboutHealth,
   answerTrigger,
+  effectOf,
+  type FailedFacts,
   judgeHealth,
-  type PassedOnChannel,
-  passOn,
+  planAnswer,
   planFailed,
   planOutages,
   planTriggers,
   recoveredKey,
   recoveryOf,
   type Subject,
+  type TriggerEffect,
   type Undelivered,
   undeliverableTrigger,
 } from "./decide.ts";
-import { loadOutages, loadSubjects, loadUndelivered, passedOn } from "./rows.ts";
+import { loadOutages, loadSubjects, loadUndelivered } from "./rows.ts";
 
 type EscalationDeps = EscalationCore & Pick<EscalationParts, "hasResponders">;
 
@@ -87,22 +88,16 @@ export async function openEscalations(
 export async function handleFailedNotifications(
   q: Query,
   failed: Undelivered["notifications"],
+  facts: FailedFacts,
   { clock, lines, log, timing }: Omit<EscalationCore, "policy">,
 ): Promise<readonly number[]> {
-  const rows = await lockEscalations(
-    q,
-    failed.map(({ escalation }) => escalation),
-  );
-  const on = new Map<string, readonly PassedOnChannel[]>();
-  for (const { id, kind, escalation, subject } of failed)
-    if (kind === "customer") on.set(id, await passedOn(q, escalation, subject));
-  const { hastened, passed } = planFailed(failed, rows, on, lines());
+  const { hastened, passed } = planFailed(failed, facts, lines());
   await hastenEscalations(q, hastened, timing.escalation.repeatFailed);
   for (const { row, subject, text, isLost } of passed) {
     await notifyTargets(q, row, { id: newId(clock.now()), kind: "customer", subject, text }, "all");
     if (isLost) await reopenUnreached(q, row, log);
   }
-  return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);
+  return failed.flatMap(({ escalation }) => facts.rows.get(escalation)?.number ?? []);
 }
 
 /** Opens an acknowledged escalation again, because no responder receives the customer's messages. */
@@ -130,11 +125,13 @@ export class EscalationHandler implements EscalationHooks {
 
   readonly pollAfter = (): number => (this.#deps.policy() ?? this.#deps.timing.escalation).poll;
 
-  async open(q: Query, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
-    const policy = this.#deps.policy();
-    if (policy?.causes.includes(trigger.cause)) await openEscalations(q, [trigger], this.#deps, subject && [subject]);
-    // The customer waits for a human. Without responders this log line is the only record.
-    else if (policy === null && trigger.source !== "ours") logUnnotified(logOnDisk(q, this.#deps.log), trigger);
+  async open(q: Query, trigger: EscalationTrigger): Promise<void> {
+    await this.#apply(q, effectOf(trigger, this.#deps.policy()), trigger);
+  }
+
+  async #apply(q: Query, effect: TriggerEffect, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
+    if (effect === "open") await openEscalations(q, [trigger], this.#deps, subject && [subject]);
+    if (effect === "log") logUnnotified(logOnDisk(q, this.#deps.log), trigger);
   }
 
   async routeReply(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean> {
@@ -150,18 +147,15 @@ export class EscalationHandler implements EscalationHooks {
   ): Promise<boolean> {
     const trigger = answerTrigger(line, turn, answer);
     if (trigger === null) return false;
-    if (trigger.cause === "silent") {
-      const [subject] = await loadSubjects(q, [trigger]);
-      const update = passOn(subject?.row ?? null, conversation, turn);
-      if (update === null) await this.open(q, trigger, subject);
-      else {
-        const id = newId(this.#deps.clock.now());
-        await notifyTargets(q, update.row, { ...update, id, kind: "customer" }, "notified");
-      }
-      return false;
+    const [subject] = await loadSubjects(q, [trigger]);
+    const about = { conversation, turn };
+    const { update, effect, transfers } = planAnswer(trigger, subject?.row ?? null, about, this.#deps.policy());
+    if (update !== null) {
+      const id = newId(this.#deps.clock.now());
+      await notifyTargets(q, update.row, { ...update, id, kind: "customer" }, "notified");
     }
-    await this.open(q, trigger);
-    return turn.session !== null;
+    await this.#apply(q, effect, trigger, subject);
+    return transfers;
   }
 
   async undeliverable(
@@ -172,7 +166,7 @@ export class EscalationHandler implements EscalationHooks {
   ): Promise<void> {
     const found = await loadUndelivered(q, draft);
     if (found.notifications.length > 0) {
-      const escalations = await handleFailedNotifications(q, found.notifications, this.#deps);
+      const escalations = await handleFailedNotifications(q, found.notifications, found.failed, this.#deps);
       const fields = { channel: line.channel, draft: draft.id, escalations, state: why.state, reason: why.reason };
       return logOnDisk(q, this.#deps.log).error(fields, "escalation notification not delivered");
     }
@@ -193,20 +187,18 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
   const { clock } = deps;
   /** Cache of the state that the store has recorded per subject. Avoids a query for each healthy channel. */
   const known = new Map<string, "down" | "up">();
-  /** Start of each outage by subject (clock milliseconds). Other states in between do not reset it, except `ready`. */
-  const fallen = new Map<string, number>();
+  let fallen: ReadonlyMap<string, number> = new Map();
   return {
     takes: "sessions",
     async run(q) {
       const policy = deps.policy();
       if (!policy?.causes.includes("channel-down")) return [];
-      const pulses = deps.pulses().map((health) => ({ health, about: aboutHealth(health) }));
-      const running = new Set(pulses.map(({ about }) => about));
-      for (const map of [known, fallen]) for (const one of map.keys()) if (!running.has(one)) map.delete(one);
-      const changes = pulses.flatMap(({ health, about }) => {
-        const now = judgeHealth(health, fallen, policy.downAfter, clock);
-        return now === null || known.get(about) === now ? [] : [{ health, about, now }];
-      });
+      const pulses = deps.pulses();
+      const found = judgeHealth(pulses, fallen, policy.downAfter, clock.now());
+      fallen = found.fallen;
+      const running = new Set(pulses.map(aboutHealth));
+      for (const about of known.keys()) if (!running.has(about)) known.delete(about);
+      const changes = found.judged.filter(({ about, state }) => known.get(about) !== state);
       if (changes.length === 0) return [];
       const abouts = changes.map(({ about }) => about);
       const { triggers, recovered } = planOutages(changes, await loadOutages(q, abouts));
@@ -228,9 +220,9 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
         await notifyTargets(q, row, { id, kind: "message", subject: "recovered", text }, "all");
       }
       return changes.map(
-        ({ about, now }) =>
+        ({ about, state }) =>
           () =>
-            void known.set(about, now),
+            void known.set(about, state),
       );
     },
   };
