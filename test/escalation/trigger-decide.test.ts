@@ -2,13 +2,13 @@
 
 import { describe, expect, it } from "vitest";
 import type { PlatformMessage, PlatformMessages } from "../../src/agent/calls.ts";
-import type { Cause } from "../../src/domain/policy.ts";
+import type { Cause, Policy } from "../../src/domain/policy.ts";
 import {
   type BoundConversation,
   planDeliveries,
   type StoredDelivery,
 } from "../../src/escalation/platform-webhook/decide.ts";
-import { type PollFacts, planPoll } from "../../src/escalation/poll/decide.ts";
+import { type PollFacts, planPoll, retryIn, takeoverTrigger } from "../../src/escalation/poll/decide.ts";
 import type { PollRow } from "../../src/escalation/poll/rows.ts";
 import type { Customer } from "../../src/escalation/reply/rows.ts";
 import {
@@ -29,7 +29,7 @@ import type { ChannelHealth, EscalationTrigger } from "../../src/pipeline/escala
 import type { ConversationRow } from "../../src/store/tables/conversations.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import type { TurnRow } from "../../src/store/tables/turns.ts";
-import { activeSettings, notification, runtimeOf, runtimesOf } from "../support/rows.ts";
+import { activeSettings, notification, policyOf, runtimeOf, runtimesOf } from "../support/rows.ts";
 
 const escalation = (over: Partial<EscalationRow> = {}): EscalationRow =>
   ({
@@ -347,7 +347,17 @@ describe("a poll", () => {
     over: Partial<PlatformMessages> = {},
     found: Partial<PollFacts> = {},
     watch: Partial<PollRow> = {},
-  ) => planPoll({ ...row, ...watch }, { mode, read: read(over), until: 9 }, { ...facts, ...found }, line);
+    { policy = null, about = subject() }: { readonly policy?: Policy | null; readonly about?: Subject } = {},
+  ) => {
+    const [polled, result] = [
+      { ...row, ...watch },
+      { mode, read: read(over), until: 9 },
+    ];
+    const takenOver = takeoverTrigger(polled, result, line);
+    const takeover = takenOver && { trigger: takenOver, subject: about };
+    const settings = { policy, timing: standardTiming.escalation };
+    return planPoll(polled, result, { ...facts, ...found, takeover }, line, settings);
+  };
   const both = { messages: [question, human], end: 2 };
   const taken = escalation({ state: "acknowledged" });
 
@@ -388,6 +398,28 @@ describe("a poll", () => {
   ] as const)("mode ai after a takeover closes %s", (_what, over, messages, closes) =>
     expect(plan("ai", messages, { escalation: escalation(over) }, { mode: "manual" }).close).toBe(closes),
   );
+
+  const { pollOpen, poll: pollSoon } = standardTiming.escalation;
+  const [withTopic, withoutTopic] = [policyOf({ poll: pollSoon, pollOpen }), policyOf({ causes: ["held"] })];
+  it.each([
+    ["opens an escalation", withTopic, {}, "open", pollOpen],
+    ["extends an open one", withTopic, { row: escalation() }, "open", pollOpen],
+    ["is a late report about a closed one", withTopic, { row: escalation({ state: "closed" }) }, "open", null],
+    ["was recorded before", withTopic, { triggered: true }, "open", null],
+    ["is logged without a policy", null, {}, "log", null],
+    ["has no effect without its cause in the policy", withoutTopic, {}, null, null],
+  ])("a takeover %s: the pause is decided before the writes", (_what, policy, about, effect, nextMs) => {
+    const found = plan("manual", {}, { quiet: null }, {}, { policy, about: subject(about) });
+    expect([found.takeover?.effect, found.poll.nextMs]).toEqual([effect, nextMs]);
+  });
+
+  it("is soon followed by another one while an escalation is open, and later when it is closed or fails", () => {
+    const open = { escalation: escalation() };
+    expect(plan("ai", {}, open).poll.nextMs).toBe(pollOpen);
+    expect(plan("ai", {}, open, { mode: "manual" })).toMatchObject({ close: true, poll: { nextMs: pollSoon } });
+    const failed = plan("ai", { failure: { kind: "deferred" } as never }, open);
+    expect(failed.poll.nextMs).toBe(retryIn(row, standardTiming.escalation));
+  });
 
   it("that fails keeps the mark and the position", () =>
     expect(plan("ai", { messages: [], failure: { kind: "deferred" } as never }).poll).toMatchObject({

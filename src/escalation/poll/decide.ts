@@ -11,6 +11,7 @@ import { allKnown } from "../../store/tables/conversations.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { addressOf } from "../actions.ts";
 import type { Customer } from "../reply/rows.ts";
+import { effectOf, isOpenAfter, type Subject, type TriggerEffect } from "../trigger/decide.ts";
 import type { PollRow } from "./rows.ts";
 
 /** A turn that explains messages on the platform: a dropped question, or a turn with an uncertain attempt. */
@@ -117,9 +118,9 @@ export interface PollPlan {
   readonly address: string;
   /** A human has answered on the platform. */
   readonly acknowledge: boolean;
-  /** Set when the platform has given the conversation to a human: the trigger, and the configured escalation responses,
-   *  which are kept when the agent's waiting answers are dropped. */
-  readonly takeover: { readonly trigger: EscalationTrigger; readonly except: ReadonlySet<string> } | null;
+  /** Set when the platform has given the conversation to a human: what is known of it, and the configured escalation
+   *  responses, which are kept when the agent's waiting answers are dropped. */
+  readonly takeover: (Takeover & { readonly effect: TriggerEffect; readonly except: ReadonlySet<string> }) | null;
   /** The platform has given the conversation back to the agent. */
   readonly close: boolean;
   readonly poll: {
@@ -128,31 +129,39 @@ export interface PollPlan {
     readonly mark: string | null;
     readonly position: number;
     readonly failed: boolean;
+    /** Milliseconds until the next poll; null for none. */
+    readonly nextMs: number | null;
   };
 }
 
-/** Plans the effects of a poll. */
-export function planPoll(
+/** A change to manual mode. */
+export interface Takeover {
+  readonly trigger: EscalationTrigger;
+  readonly subject: Subject;
+}
+
+/** Finds the newest message that a poll has processed (null: the mark stays). `astray`: a partial read without the mark
+ *  does not show which messages are new. The next poll then reads the whole conversation. */
+function newestOf(
+  poll: PollRow,
+  { start, messages, failure }: PlatformMessages,
+): { readonly astray: boolean; readonly newest: string | null } {
+  const astray = start > 0 && !messages.some(({ id }) => id === poll.mark);
+  // No mark is set before the first complete poll: earlier messages would be treated as new.
+  const whole = failure === null || poll.mark !== null;
+  return { astray, newest: astray || !whole ? null : (messages.at(-1)?.id ?? null) };
+}
+
+/** Returns the trigger when the platform has given the conversation to a human since the last poll; else null. */
+export function takeoverTrigger(
   poll: PollRow,
   { mode, read, until }: PollResult,
-  facts: PollFacts,
-  line: Pick<ChannelRuntime, "channel" | "agent" | "traits" | "settings">,
-): PollPlan {
-  const { customer, escalation } = facts;
-  // A partial read without the mark does not show which messages are new. The next poll reads the whole conversation.
-  const astray = read.start > 0 && !read.messages.some(({ id }) => id === poll.mark);
-  const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
-  const isCall = line.traits.platform === "voice";
-  const deliver = customer === null || (isCall && customer.session === null) ? [] : found.deliver;
-  const acknowledge = escalation?.state === "open" && deliver.some(({ role }) => role === "human");
-  // No mark is set before the first complete poll: earlier messages would be treated as new.
-  const whole = read.failure === null || poll.mark !== null;
-  const newest = astray || !whole ? null : (read.messages.at(-1)?.id ?? null);
-  const isEmpty = newest === null && read.failure === null;
-  const at = newest ?? poll.mark ?? "";
-  const { channel, agent } = line;
-  const conversation = poll.conversation;
-  const trigger: EscalationTrigger = {
+  { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
+): EscalationTrigger | null {
+  if (mode !== "manual" || poll.mode === "manual") return null;
+  const { conversation } = poll;
+  const at = newestOf(poll, read).newest ?? poll.mark ?? "";
+  return {
     channel,
     agent,
     conversation,
@@ -164,19 +173,42 @@ export function planPoll(
     cause: "topic",
     reason: "the platform has given the conversation to a human (manual mode)",
   };
+}
+
+/** Plans the effects of a poll. `takeover`: of `takeoverTrigger`. */
+export function planPoll(
+  poll: PollRow,
+  { mode, read }: PollResult,
+  facts: PollFacts & { readonly takeover: Takeover | null },
+  line: Pick<ChannelRuntime, "traits" | "settings">,
+  { policy, timing }: { readonly policy: Policy | null; readonly timing: Timing["escalation"] },
+): PollPlan {
+  const { customer, escalation, takeover } = facts;
+  const { astray, newest } = newestOf(poll, read);
+  const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
+  const isCall = line.traits.platform === "voice";
+  const deliver = customer === null || (isCall && customer.session === null) ? [] : found.deliver;
+  const acknowledge = escalation?.state === "open" && deliver.some(({ role }) => role === "human");
+  const isEmpty = newest === null && read.failure === null;
   const except = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
+  const close = mode === "ai" && poll.mode === "manual" && isEnded(escalation, acknowledge);
+  const effect = takeover && effectOf(takeover.trigger, policy);
+  const isOpened = takeover !== null && effect === "open" && isOpenAfter(takeover.trigger, takeover.subject);
+  const escalated = isOpened || (escalation !== null && !close);
+  const failed = read.failure !== null || astray;
   return {
     record: found.record,
     deliver,
     address: customer === null ? "" : addressFor(customer, isCall),
     acknowledge,
-    takeover: mode === "manual" && poll.mode !== "manual" ? { trigger, except } : null,
-    close: mode === "ai" && poll.mode === "manual" && isEnded(escalation, acknowledge),
+    takeover: takeover && { ...takeover, effect, except },
+    close,
     poll: {
       mode,
       mark: newest,
       position: newest !== null ? read.end : astray || isEmpty ? 0 : poll.position,
-      failed: read.failure !== null || astray,
+      failed,
+      nextMs: failed ? retryIn(poll, timing) : pauseAfter({ quiet: facts.quiet, escalated }, mode, policy, timing),
     },
   };
 }

@@ -25,8 +25,9 @@ import { insertReply } from "../../store/tables/drafts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
 import { acknowledge, close, type EscalationCore, type EscalationParts } from "../actions.ts";
+import { loadSubjects } from "../trigger/rows.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";
-import { type PollPlan, pauseAfter, planPoll, retryIn } from "./decide.ts";
+import { type PollPlan, planPoll, retryIn, takeoverTrigger } from "./decide.ts";
 import { beginPoll, duePoll, duePolls, endPoll, failPoll, loadPollFacts, type PollRow, postponePoll } from "./rows.ts";
 
 /** Without a policy conversations are polled at the default intervals. */
@@ -132,32 +133,31 @@ async function found(
   deps: PollDeps,
 ): Promise<void> {
   const { poll, conversation, line, until } = look;
-  const timing = deps.timing.escalation;
   await guardLease(q, look.lease);
+  const result = { mode, read, until };
   const facts = await loadPollFacts(q, conversation.id, look.platformId);
-  const plan = planPoll(poll, { mode, read, until }, facts, line);
-  const opened = await write(q, look, plan, facts.escalation, deps);
+  const trigger = takeoverTrigger(poll, result, line);
+  const [subject] = trigger ? await loadSubjects(q, [trigger]) : [];
+  const takeover = trigger && subject ? { trigger, subject } : null;
+  const settings = { policy: deps.policy(), timing: deps.timing.escalation };
+  const plan = planPoll(poll, result, { ...facts, takeover }, line, settings);
+  await write(q, look, plan, facts.escalation, deps);
   warnOf(look, read, plan, deps);
-  const escalated = opened || (facts.escalation !== null && !plan.close);
-  const nextMs = plan.poll.failed
-    ? retryIn(poll, timing)
-    : pauseAfter({ quiet: facts.quiet, escalated }, mode, deps.policy(), timing);
-  await endPoll(q, conversation.id, { ...plan.poll, nextMs, until });
+  await endPoll(q, conversation.id, { ...plan.poll, until });
   await releaseLane(q, look.lease, "in");
 }
 
 /** The actor for answers in the platform's interface, which does not name the author. */
 const platformUser = { name: "a responder on the platform", target: null };
 
-/** Writes the effects of a poll. Each external message goes to the customer once, on the channel of the question.
- *  Returns true when an escalation is open after the takeover. */
+/** Writes the effects of a poll. Each external message goes to the customer once, on the channel of the question. */
 async function write(
   q: Query,
   { line, conversation }: PollWork,
   { record, deliver, address, acknowledge: answered, takeover, close: ended }: PollPlan,
   escalation: EscalationRow | null,
   deps: PollDeps,
-): Promise<boolean> {
+): Promise<void> {
   const { clock, log } = deps;
   // Replies go out in the order of their ids, so the replies of one poll must not share a millisecond.
   let now = clock.now();
@@ -178,13 +178,11 @@ async function write(
     const fields = { channel: line.channel, conversation: conversation.id, messages: deliver.length };
     log.info(fields, "external platform messages enqueued");
   }
-  if (takeover === null) return false;
-  const { trigger, except } = takeover;
+  if (takeover === null) return;
+  const { trigger, subject, effect, except } = takeover;
   await dropWaitingAnswers(q, conversation.id, "a person has the conversation", except);
-  const policy = deps.policy();
-  if (policy === null) logUnnotified(logOnDisk(q, log), trigger);
-  if (!policy?.causes.includes("topic")) return false;
-  return (await openEscalations(q, [trigger], deps)).size > 0;
+  if (effect === "log") logUnnotified(logOnDisk(q, log), trigger);
+  if (effect === "open") await openEscalations(q, [trigger], deps, [subject]);
 }
 
 function warnOf(

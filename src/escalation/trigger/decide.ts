@@ -93,6 +93,11 @@ function knownEscalation(
   return asked !== null && asked >= row.from_seq ? null : row;
 }
 
+/** True when an escalation about the subject is open once the trigger has been handled. False for a late report about a
+ *  closed one. */
+export const isOpenAfter = (trigger: EscalationTrigger, subject: Subject): boolean =>
+  !subject.triggered && knownEscalation(trigger, subject)?.state !== "closed";
+
 const updateText = ({ number }: EscalationRow, { reason, said }: EscalationTrigger): string =>
   `${number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`;
 

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../../src/agent/calls.ts";
 import { planPoll } from "../../../src/escalation/poll/decide.ts";
 import { loadPollFacts } from "../../../src/escalation/poll/rows.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { bindPlatform } from "../../../src/store/tables/conversations.ts";
 import { addTargets, dueNotifications } from "../../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
@@ -35,7 +36,8 @@ it.each([
     const said = [human("known", "On its way."), human("first", "On its way."), human("other", "Another word")];
     const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
     const facts = await loadPollFacts(q, opened, "p");
-    return planPoll(watch, { mode: "manual", read, until: 0 }, facts, line).deliver;
+    const settings = { policy: null, timing: standardTiming.escalation };
+    return planPoll(watch, { mode: "manual", read, until: 0 }, { ...facts, takeover: null }, line, settings).deliver;
   });
   expect(texts).toHaveLength(count);
   expect(texts).toContainEqual(human("other", "Another word"));
