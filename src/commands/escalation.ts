@@ -4,7 +4,7 @@
 import type { Log } from "bridgehead/contract";
 import { loadPolicy } from "../config/index.ts";
 import type { ActionName } from "../domain/policy.ts";
-import { act } from "../escalation/act.ts";
+import { act } from "../escalation/act/stage.ts";
 import type { RelayDeps } from "../escalation/actions.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../escalation/case.ts";
 import { systemClock as clock } from "../ops/clock.ts";

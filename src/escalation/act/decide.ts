@@ -1,17 +1,14 @@
-// The actions on one escalation that are requested outside of a reply: on the page of a link, in the console,
-// and by `bridgehead escalation`. Loads what the decision needs, decides, writes. Every action may be repeated:
-// a repetition changes nothing and is reported as done, or as sent before.
+// Decides what a requested action does to one escalation, on loaded rows. Pure. A repetition changes nothing and is
+// reported as done, or as sent before.
 
-import { looksLikeCommand } from "../domain/instructions.ts";
-import type { ActionName } from "../domain/policy.ts";
-import { newId } from "../ops/clock.ts";
-import type { Query } from "../store/driver.ts";
-import { addTriggers, type EscalationRow, hasNote, liveEscalation } from "../store/tables/escalations.ts";
-import { earlierRelay, wasReturned } from "../store/tables/takeover.ts";
-import { type Actor, acknowledge, close, enqueueRelay, type RelayDeps, resume } from "./actions.ts";
-import { quotesNotification } from "./notify/text.ts";
-import { whyNotRelayed } from "./reply/decide.ts";
-import { type Customer, readCustomers } from "./reply/rows.ts";
+import type { Traits } from "bridgehead/contract";
+import { looksLikeCommand } from "../../domain/instructions.ts";
+import type { ActionName } from "../../domain/policy.ts";
+import type { EscalationRow } from "../../store/tables/escalations.ts";
+import type { Actor } from "../actions.ts";
+import { quotesNotification } from "../notify/text.ts";
+import { whyNotRelayed } from "../reply/decide.ts";
+import type { Customer } from "../reply/rows.ts";
 
 export interface ActionRequest {
   readonly action: ActionName;
@@ -31,11 +28,11 @@ export interface ActionOutcome {
 }
 
 /** What the decision needs, besides the escalation. */
-interface ActionFacts {
+export interface ActionFacts {
   /** Null when the escalation is about a channel. */
   readonly customer: Customer | null;
   /** The kind of the customer's channel; null when it cannot send. */
-  readonly kind: ReturnType<RelayDeps["kindOf"]>;
+  readonly kind: Traits["platform"] | null;
   /** The same note was kept before. */
   readonly isNoted: boolean;
   /** The same text was enqueued for the customer before: its age in milliseconds and the state of its draft. */
@@ -47,7 +44,7 @@ interface ActionFacts {
 }
 
 /** The writes of an action. */
-interface ActionPlan {
+export interface ActionPlan {
   readonly outcome: ActionOutcome;
   readonly note: string | null;
   readonly relay: boolean;
@@ -55,50 +52,8 @@ interface ActionPlan {
   readonly end: "resume" | "close" | null;
 }
 
-/** `sameText`: milliseconds within which an identical text counts as a repetition. */
-type ActDeps = RelayDeps & { readonly sameText: number };
-
-/** Executes the action. Call with the escalation locked. */
-export async function act(q: Query, row: EscalationRow, request: ActionRequest, deps: ActDeps): Promise<ActionOutcome> {
-  const facts = await loadFacts(q, row, request, deps);
-  const { outcome, ...plan } = decideAction(row, request, facts);
-  const { by, text } = request;
-  if (plan.note !== null) {
-    const key = `note:${newId(deps.clock.now())}`;
-    await addTriggers(q, [{ key, escalation: row.id, source: "note", detail: plan.note }]);
-  }
-  if (plan.relay && facts.customer !== null)
-    await enqueueRelay(q, facts.customer, { text, inCall: facts.kind === "voice" }, deps);
-  if (plan.acknowledge) await acknowledge(q, row, by, deps);
-  if (plan.end === "close") await close(q, row, by.name, deps);
-  if (plan.end === "resume") await resume(q, row, facts.customer, by.name, deps);
-  return outcome;
-}
-
-async function loadFacts(
-  q: Query,
-  row: EscalationRow,
-  { action, text, by, again }: ActionRequest,
-  { kindOf, sameText }: ActDeps,
-): Promise<ActionFacts> {
-  const { conversation } = row;
-  const inConversation = conversation !== null;
-  const customers =
-    inConversation && (action === "reply" || action === "resume") ? await readCustomers(q, [conversation]) : null;
-  const customer = customers?.get(conversation ?? "") ?? null;
-  const ended = row.state === "closed" && action === "resume";
-  const noteRow = { escalation: row.id, source: "note", detail: noteOf(by, text) };
-  return {
-    customer,
-    kind: customer && kindOf(customer.channel),
-    isNoted: action === "note" && !again && (await hasNote(q, noteRow, sameText)),
-    said: action === "reply" && inConversation && !again ? await earlierRelay(q, conversation, text, sameText) : null,
-    isReturned: ended && inConversation && (await wasReturned(q, conversation, row.from_seq)),
-    hasSuccessor: ended && (await liveEscalation(q, row.about)) !== null,
-  };
-}
-
-const noteOf = (by: Actor, text: string): string => `${by.name}: ${text}`;
+/** The text of a note, with its author. */
+export const noteOf = (by: Actor, text: string): string => `${by.name}: ${text}`;
 
 const nothing = { note: null, relay: false, acknowledge: false, end: null } as const;
 const refused = (says: string): ActionPlan => ({ ...nothing, outcome: { done: false, says } });
@@ -109,7 +64,7 @@ const done = (says: string, plan: Partial<ActionPlan> = {}): ActionPlan => ({
 });
 
 /** Decides what an action does. */
-function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionFacts): ActionPlan {
+export function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionFacts): ActionPlan {
   const { action, by, text } = request;
   if ((action === "note" || action === "reply") && text.trim() === "") return refused("the text is missing");
   if (action === "note") {
