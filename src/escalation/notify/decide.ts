@@ -274,6 +274,35 @@ export function detailsFor(groups: readonly Group[]): {
   };
 }
 
+/** The conversations on channels with one conversation per person. */
+export interface Places {
+  /** By `addressKey`. */
+  readonly known: ReadonlyMap<string, string>;
+  /** The channels that are locked, so that no other node opens a conversation there. */
+  readonly channels: ReadonlySet<string>;
+}
+
+const hasOnePlace = ({ channel }: TargetRow, lines: ChannelRuntimes): boolean =>
+  lines.get(channel)?.traits.conversations === "person";
+
+/** Returns the recipients on channels with one conversation per person. */
+export const recipientsWithOnePlace = (groups: readonly Group[], lines: ChannelRuntimes): readonly TargetRow[] =>
+  groups.map(([{ target }]) => target).filter((target) => hasOnePlace(target, lines));
+
+/** Leaves out the messages to an address to which another node may be writing for the first time. */
+export const readyGroups = (
+  groups: readonly Group[],
+  { known, channels }: Places,
+  lines: ChannelRuntimes,
+): readonly Group[] =>
+  groups.filter(
+    ([{ target }]) =>
+      target.conversation !== null ||
+      !hasOnePlace(target, lines) ||
+      known.has(addressKey(target)) ||
+      channels.has(target.channel),
+  );
+
 /** True when the message continues the conversation of its first target. */
 export const continues = (group: Group): boolean => group.length === 1 || group[0].notification.kind === "acknowledged";
 

@@ -6,7 +6,7 @@ import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { customerHistories, type TranscriptMessage, transcriptsOf } from "../../store/tables/transcript.ts";
-import { addressKey, type NotificationAddress, type TargetState } from "./decide.ts";
+import { addressKey, type NotificationAddress, type Places, type TargetState } from "./decide.ts";
 import type { Details } from "./text.ts";
 
 /** Returns the notification targets of these escalations with the state of their notifications. Drafts on
@@ -160,13 +160,31 @@ export async function conversationsWith(
 }
 
 /** Locks these channels, without waiting for another transaction (see `lockChannel`). Returns those that are locked. */
-export async function lockChannels(q: Query, channels: Iterable<string>): Promise<ReadonlySet<string>> {
+async function lockChannels(q: Query, channels: Iterable<string>): Promise<ReadonlySet<string>> {
   const rows = await q.all<{ id: string }>(
     `SELECT id FROM channels WHERE ${isListed("id")} ORDER BY id
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     listOf(channels),
   );
   return new Set(rows.map(({ id }) => id));
+}
+
+/** Returns the conversations with these targets on channels with one conversation per person. Locks the channels of those
+ *  that have none, for this transaction. */
+export async function loadPlaces(q: Query, targets: readonly TargetRow[]): Promise<Places> {
+  const known = targets.length > 0 ? await conversationsWith(q, targets) : new Map<string, string>();
+  const missing = targets.filter((one) => one.conversation === null && !known.has(addressKey(one)));
+  if (missing.length === 0) return { known, channels: new Set() };
+  const channels = await lockChannels(
+    q,
+    missing.map(({ channel }) => channel),
+  );
+  // Another node may have opened one between the read and the lock.
+  const opened = await conversationsWith(
+    q,
+    missing.filter(({ channel }) => channels.has(channel)),
+  );
+  return { known: new Map([...known, ...opened]), channels };
 }
 
 const movedRows = new ManyRows<Pick<TargetRow, "id" | "channel">>(

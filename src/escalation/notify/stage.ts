@@ -7,7 +7,6 @@ import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { isolated, type Query } from "../../store/driver.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
 import { insertNotices } from "../../store/tables/drafts.ts";
@@ -34,7 +33,6 @@ import { logLost, moveFromRemoved, reconsiderAcknowledged } from "../move/stage.
 import { passedOn } from "../trigger/rows.ts";
 import { handleFailedNotifications } from "../trigger/stage.ts";
 import {
-  addressKey,
   continues,
   detailsFor,
   type Group,
@@ -43,17 +41,18 @@ import {
   notifyRecipients,
   planMessages,
   planStep,
+  readyGroups,
+  recipientsWithOnePlace,
   splitGone,
 } from "./decide.ts";
 import {
   bindAll,
-  conversationsWith,
   detailsOf,
   endAll,
   endNotifications,
   headlinesOf,
   lastNotified,
-  lockChannels,
+  loadPlaces,
   moveTargets,
   postponeNotifications,
   readTargets,
@@ -144,15 +143,15 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
     notifications.map(({ escalation }) => escalation),
     "free",
   );
-  const free = notifications.filter(({ escalation }) => rows.has(escalation));
-  if (free.length < notifications.length) q.waits.add(deps.timing.escalation.notifyBusy);
-  if (notifications.length === mostNotifications) q.waits.add(1);
   const targets = await readTargets(
     q,
-    free.map(({ target }) => target),
+    notifications.map(({ target }) => target),
   );
-  const { carried, gone } = splitGone(free, targets, rows, deps.lines());
+  if (notifications.some(({ escalation }) => !rows.has(escalation))) q.waits.add(deps.timing.escalation.notifyBusy);
+  if (notifications.length === mostNotifications) q.waits.add(1);
+  const { carried, gone } = splitGone(notifications, targets, rows, deps.lines());
   const { groups, cancelled } = groupDue(carried, targets, rows);
+  await endNotifications(q, cancelled, null);
   let written = 0;
   const write = async (some: readonly Group[]) => {
     const count = await writeMessages(q, policy, some, deps);
@@ -168,7 +167,6 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
       deps,
     );
   });
-  await endNotifications(q, cancelled, null);
   const leave = (some: readonly (readonly [string, readonly DueNotification[]])[]) =>
     leaveRemoved(q, policy, new Map(some), rows, deps);
   await isolated(q, [...gone], leave, async ([escalation, some], error) => {
@@ -226,19 +224,19 @@ async function writeMessages(
   groups: readonly Group[],
   { lines, clock, log, link, timing }: NotifyDeps,
 ): Promise<number> {
-  const { places, locked } = await knownPlaces(q, groups, lines());
-  const ready = groups.filter(([{ target }]) => !locked.has(addressKey(target)));
-  if (ready.length < groups.length) q.waits.add(timing.escalation.notifyBusy);
-  const { whole, headlines } = detailsFor(ready);
+  const places = await loadPlaces(q, recipientsWithOnePlace(groups, lines()));
+  const { whole, headlines } = detailsFor(groups);
   const details = new Map([
     ...(headlines.length > 0 ? await headlinesOf(q, headlines) : []),
     ...(whole.length > 0 ? await detailsOf(q, whole) : []),
   ]);
-  const threads = ready.flatMap((group) => (continues(group) ? (group[0].target.conversation ?? []) : []));
+  const threads = groups.flatMap((group) => (continues(group) ? (group[0].target.conversation ?? []) : []));
   const sent = threads.length > 0 ? await sentIds(q, threads) : new Map();
+  const ready = readyGroups(groups, places, lines());
+  if (ready.length < groups.length) q.waits.add(timing.escalation.notifyBusy);
   let now = clock.now();
   const make = { id: () => newId(now++), token: newToken, link };
-  const messages = planMessages(ready, { details, places, sent }, lines(), make);
+  const messages = planMessages(ready, { details, places: places.known, sent }, lines(), make);
   const opened = messages.flatMap((one) => one.opened ?? []);
   await insertConversations(q, opened);
   const unbound = messages.flatMap(({ group, reply }) =>
@@ -266,30 +264,4 @@ async function writeMessages(
   for (const { group, error } of messages)
     if (error !== null) log.error({ escalation: group[0].row.number, err: error }, "rendering a notification failed");
   return messages.length;
-}
-
-/** Returns the conversations with the recipients on channels with one conversation per person, by
- *  `addressKey`. `locked`: addresses without one, on a channel that another node has locked. */
-async function knownPlaces(
-  q: Query,
-  groups: readonly Group[],
-  lines: ChannelRuntimes,
-): Promise<{ readonly places: ReadonlyMap<string, string>; readonly locked: ReadonlySet<string> }> {
-  const targets = groups
-    .map(([{ target }]) => target)
-    .filter(({ channel }) => lines.get(channel)?.traits.conversations === "person");
-  const known = targets.length > 0 ? await conversationsWith(q, targets) : new Map<string, string>();
-  const missing = targets.filter((one) => one.conversation === null && !known.has(addressKey(one)));
-  if (missing.length === 0) return { places: known, locked: new Set() };
-  const channels = await lockChannels(
-    q,
-    missing.map(({ channel }) => channel),
-  );
-  // Another node may have opened one between the read and the lock.
-  const opened = await conversationsWith(
-    q,
-    missing.filter(({ channel }) => channels.has(channel)),
-  );
-  const locked = missing.filter(({ channel }) => !channels.has(channel)).map(addressKey);
-  return { places: new Map([...known, ...opened]), locked: new Set(locked) };
 }

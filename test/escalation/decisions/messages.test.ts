@@ -8,7 +8,10 @@ import {
   detailsFor,
   type Group,
   type NotificationFacts,
+  type Places,
   planMessages,
+  readyGroups,
+  recipientsWithOnePlace,
 } from "../../../src/escalation/notify/decide.ts";
 import type { Details } from "../../../src/escalation/notify/text.ts";
 import type { DueNotification } from "../../../src/store/tables/responders.ts";
@@ -41,6 +44,28 @@ describe("the details of a message", () => {
     ["are loaded once", [[dueOf()], [dueOf(), other]], [["e"], ["e2"]]],
   ] as const)("%s", (_, groups, expected) => {
     expect(ids(groups)).toEqual(expected);
+  });
+});
+
+describe("a message to an address without a conversation", () => {
+  const to = (channel: string, conversation: string | null = null): Group => [
+    dueOf({}, targetRow({ channel, address: "+1", conversation })),
+  ];
+  const none: Places = { known: new Map(), channels: new Set() };
+  it.each([
+    ["waits while another node has locked the channel", to("sms"), none, false],
+    ["is written when its channel is locked for it", to("sms"), { ...none, channels: new Set(["sms"]) }, true],
+    ["waits when another channel is locked for it", to("sms"), { ...none, channels: new Set(["escalations"]) }, false],
+    ["is written when another escalation has one", to("sms"), { ...none, known: new Map([["sms +1", "k"]]) }, true],
+    ["is written when its target has one", to("sms", "k"), none, true],
+    ["is written on a channel with threads", to("mail"), none, true],
+  ])("%s", (_, group, places, isReady) => {
+    expect(readyGroups([group], places, lines)).toEqual(isReady ? [group] : []);
+  });
+
+  it("is looked up on channels with one conversation per person", () => {
+    const found = recipientsWithOnePlace([to("sms"), to("mail"), to("removed")], lines);
+    expect(found.map(({ channel }) => channel)).toEqual(["sms"]);
   });
 });
 
