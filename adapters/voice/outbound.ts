@@ -7,6 +7,7 @@ import {
   type Channel,
   type ChannelFinding,
   type ChannelStatus,
+  countedSends,
   type ExchangeAnswer,
   type ExchangeRequest,
   type ExternalId,
@@ -23,7 +24,6 @@ import {
   sessionId,
   withTimeout,
 } from "bridgehead/contract";
-import PQueue from "p-queue";
 import type { VoiceConfig } from "./config.ts";
 import type { Call } from "./engine/call.ts";
 import { phrasesFor } from "./speech/phrases.ts";
@@ -44,22 +44,26 @@ export function outbound(
       return { kind: "refused", code: "ended", reason: "the call is over" };
     return { kind: "deferred", reason: "the call has no line to us now", retryAfterMs: lookAgainMs };
   };
+  const placing = countedSends<Placing>(placedAtOnce, async (draft, attempt) => {
+    if (!draft.wanted)
+      return {
+        kind: "refused",
+        code: "no-call",
+        reason: "the reply belongs to no call, and a notification places none",
+      };
+    if (calls === null)
+      return { kind: "refused", code: "no-account", reason: "the channel has no account to call with" };
+    return calls.place(draft, attempt);
+  });
   return {
     compose,
-    async send(stored, attempt) {
+    send(stored, attempt) {
       const draft = readDraft(stored);
-      if (draft.kind === "speech") return speak(draft, attempt);
-      if (!draft.wanted)
-        return {
-          kind: "refused",
-          code: "no-call",
-          reason: "the reply belongs to no call, and a notification places none",
-        };
-      if (calls === null)
-        return { kind: "refused", code: "no-account", reason: "the channel has no account to call with" };
-      return calls.place(draft, attempt);
+      return draft.kind === "speech" ? speak(draft, attempt) : placing.send(draft, attempt);
     },
-    ...(calls === null ? {} : { reconcile: lookingIn(calls) }),
+    ...(calls === null
+      ? {}
+      : { capacity: () => placing.capacity(), unlimitedInSessions: true, reconcile: lookingIn(calls) }),
   };
 }
 
@@ -137,11 +141,10 @@ const processingMs = 60_000;
 const greetingLength = 800;
 const remembered = 1000;
 
-/** In ms. A call waits this long for a connection, and after that the provider has `timeoutMs` to answer. Together less
- *  than the core's limit for an attempt. */
-const waitMs = 20_000;
+/** Request timeout in ms. */
 const timeoutMs = 30_000;
-/** Maximum number of calls that are being placed at once, each over a connection of its own. */
+/** Maximum number of calls that are being placed at once, each over a connection of its own. The core claims no more
+ *  (`Outbound.capacity`). */
 const placedAtOnce = 32;
 /** Maximum number of connections for all other requests, so that they never wait for calls. */
 const mostLookups = 32;
@@ -156,8 +159,7 @@ export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls 
   return new PlacedCalls(channel, config, { base, number, login });
 }
 
-/** The outbound calls of one channel. `Outbound.capacity` would limit spoken replies too, so there is none: calls beyond
- *  `placedAtOnce` wait here, before the crossing. */
+/** The outbound calls of one channel. */
 class PlacedCalls {
   readonly #channel: Channel;
   readonly #config: VoiceConfig;
@@ -166,8 +168,6 @@ class PlacedCalls {
   readonly #authorization: string;
   readonly #connections = new HttpConnections({ connections: placedAtOnce, once: true });
   readonly #lookups = new HttpConnections({ connections: mostLookups, once: true });
-  /** The calls that are being placed; further ones wait in order. */
-  readonly #placing = new PQueue({ concurrency: placedAtOnce });
   /** Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
    *  call counts as this draft's. */
   readonly #keys = new Map<string, SendKey>();
@@ -186,36 +186,6 @@ class PlacedCalls {
 
   async place({ to, text }: Placing, attempt: Attempt): Promise<SendOutcome> {
     if (!e164.test(to)) return refusal("no-number", "that is no number to call", "recipient");
-    const slot = await this.#slot(attempt.signal);
-    if ("reason" in slot) return { kind: "deferred", reason: slot.reason };
-    try {
-      return await this.#create(to, text, attempt);
-    } finally {
-      slot.free();
-    }
-  }
-
-  /** Waits until fewer than `placedAtOnce` calls are being placed. Returns why not when the signal aborts, or after
-   *  `waitMs`. */
-  async #slot(signal: AbortSignal): Promise<{ readonly free: () => void } | { readonly reason: string }> {
-    const placed = Promise.withResolvers<void>();
-    const begin = (limited: AbortSignal) =>
-      new Promise<void>((resolve, reject) => {
-        const hold = () => {
-          resolve();
-          return placed.promise;
-        };
-        this.#placing.add(hold, { signal: limited }).catch(reject);
-      });
-    try {
-      await withTimeout(this.#channel.clock, signal, waitMs, begin);
-      return { free: placed.resolve };
-    } catch (error) {
-      return { reason: `no connection was free to place the call: ${String(error)}` };
-    }
-  }
-
-  async #create(to: string, text: string, attempt: Attempt): Promise<SendOutcome> {
     const call = { to, from: this.#number, text, key: attempt.key };
     const answer = await this.#ask("POST", "/Calls.json", attempt.signal, {
       body: creation(this.#channel, this.#config, call).toString(),

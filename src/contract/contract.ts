@@ -163,13 +163,17 @@ export interface Outbound<Draft extends Json = Json> {
    *  overlap. Outcomes are returned as values. A throw before `crossing()` has resolved means that nothing
    *  was sent; a throw after it is an unknown outcome. */
   send(draft: Draft, attempt: Attempt): Promise<SendOutcome>;
-  /** Returns how many more calls of `send` could begin now without waiting for a connection, a window slot
-   *  or a rate limit: finite, never negative, and lower by one for each running `send` from its call on. The core
+  /** Returns how many more calls of `send` could begin now without waiting for a connection, a window slot or a rate
+   *  that the adapter keeps: finite, never negative, and lower by one for each running `send` from its call on. The core
    *  claims no more drafts than that. It reads the value again when a `send` has ended, and at least once
-   *  a second. Called inside transactions: cheap, no I/O, never throws. Absent: only the configured
-   *  `concurrency` limits the channel; drafts that wait for something wait in `send`, before `crossing()`. `countedSends`
-   *  implements it for a limit. */
+   *  a second. Called inside transactions: cheap, no I/O, never throws. A pause that an outcome has announced (`scope`)
+   *  does not lower it: the core keeps such pauses. `countedSends` implements it for a limit. Absent: no `send` waits
+   *  for another, and only the configured `concurrency` limits the channel. */
   capacity?(): number;
+  /** True: `capacity` is about drafts outside live sessions only. A reply in a session (`Reply.session`) needs nothing
+   *  but the connection of that session, so the core claims it whatever `capacity` returns. `send` does not count it,
+   *  and never lets it wait for other drafts. Default: every draft counts. */
+  readonly unlimitedInSessions?: true;
   /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */
   reconcile?(draft: Draft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding>;
   /** Returns every address that the draft goes to, including copies; a bounce suppresses no other

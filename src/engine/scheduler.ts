@@ -337,31 +337,29 @@ class Claims {
   /** Claims what can start now, and occupies its capacity. Checks the stages whose work became due or exceeded the
    *  capacity before. Fills `pieces`. */
   async claim(q: Query, due: Query["touched"], pieces: ClaimedWork[]): Promise<void> {
-    for (const stage of this.#options.stages) {
-      const channels = this.#candidates(due, stage);
-      if (channels.length > 0) await this.#claimFairly(q, stage, channels, pieces);
-    }
+    for (const stage of this.#options.stages)
+      await this.#claimFairly(q, stage, due.get(stage.takes) ?? new Set(), pieces);
   }
 
   /** Returns the channels that may have work for the stage. */
-  #candidates(due: Query["touched"], stage: Stage): string[] {
+  #candidates(due: ReadonlySet<string>, stage: Stage): string[] {
     const backlog = this.#backlog.get(stage);
     this.#backlog.delete(stage);
-    return [...new Set([...(due.get(stage.takes) ?? []), ...(backlog ?? [])])];
+    return [...new Set([...due, ...(backlog ?? [])])];
   }
 
   /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.
    *  This keeps one channel with a long queue from using up the platform's rate limit. */
-  async #claimFairly(q: Query, stage: Stage, channels: string[], pieces: ClaimedWork[]): Promise<void> {
+  async #claimFairly(q: Query, stage: Stage, due: ReadonlySet<string>, pieces: ClaimedWork[]): Promise<void> {
     const last = (channel: string) => this.#served.get(keyOf(stage, channel)) ?? 0;
-    let waiting = channels.sort((a, b) => last(a) - last(b));
+    let waiting = this.#candidates(due, stage).sort((a, b) => last(a) - last(b));
     while (waiting.length > 0) {
       const more: string[] = [];
       for (const channel of waiting) {
         const free = this.#free(stage, channel);
         const most = waiting.length > 1 ? Math.min(share, free) : free;
         const { claimed, room } =
-          most > 0 ? await this.#claimSome(q, stage, channel, most) : { claimed: [], room: most };
+          most > 0 ? await this.#claimSome(q, stage, channel, most, due.has(channel)) : { claimed: [], room: most };
         for (const piece of claimed) pieces.push({ stage, claimed: piece });
         if (claimed.length > 0) this.#served.set(keyOf(stage, channel), ++this.#servings);
         // The stage claims again on this channel as soon as running work ends.
@@ -382,9 +380,9 @@ class Claims {
   }
 
   /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
-  async #claimSome(q: Query, stage: Stage, channel: string, most: number): Promise<ClaimResult> {
+  async #claimSome(q: Query, stage: Stage, channel: string, most: number, isDue: boolean): Promise<ClaimResult> {
     try {
-      const result = await q.savepoint(() => stage.claim(q, channel, most));
+      const result = await q.savepoint(() => stage.claim(q, channel, most, isDue));
       for (const _ of result.claimed) this.occupy(stage, channel, 1);
       return result;
     } catch (error) {

@@ -41,7 +41,7 @@ export interface Claimed {
 export interface ClaimResult {
   readonly claimed: readonly Claimed[];
   /** How many pieces of work it could have claimed. As many were claimed: the channel may have more. 0 or less: the
-   *  channel is asked again when work ends, because the stage itself has no room. */
+   *  stage itself has no room for some or all of the work, so the channel is asked again when work ends. */
   readonly room: number;
 }
 
@@ -50,8 +50,9 @@ export interface Stage {
   readonly takes: Work;
   /** Maximum concurrent work per channel, where that is less than the channel's concurrency. */
   readonly atOnce?: number;
-  /** Leases lanes (or attachments) of that channel, at most `most` and no more than could start now. */
-  claim(q: Query, channel: string, most: number): Promise<ClaimResult>;
+  /** Leases lanes (or attachments) of that channel, at most `most` and no more than could start now. `isDue`: work of the
+   *  channel became due (default). False: the channel is asked again only because there was no room before. */
+  claim(q: Query, channel: string, most: number, isDue?: boolean): Promise<ClaimResult>;
 }
 
 /** A transactional stage: runs inside a transaction and processes all due work; returns quickly when

@@ -1,7 +1,11 @@
 // Calls: the daemon dies during a call, and the next process continues it.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
+import { begin } from "../../src/pipeline/outbound.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 import { startDaemon } from "../support/process/daemon.ts";
 import { lastWords, until, within } from "../support/process/mail/scenario.ts";
 import { read } from "../support/process/sms/scenario.ts";
@@ -116,6 +120,80 @@ async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: 
         .all(),
     ),
   ).toEqual([]);
+}
+
+/** More calls than the adapter places at once. The provider takes each and does not answer. */
+const [placedAtOnce, wanted] = [32, 40];
+
+describe("the daemon that places calls, killed and started again", () => {
+  it("leaves those that it could not place yet queued, and places each call once", { timeout: 300_000 }, async () => {
+    const servers = await startSmsServers();
+    const setup = await openSmsSetup(servers);
+    try {
+      setup.api.fault("hang-stored", { on: "call" });
+      const first = startDaemon({ config: setup.config, env: setup.env });
+      expect(await first.ready, lastWords(first)).toBe(true);
+      await openCalls(setup);
+      await until("all drafts, and as many calls as are placed at once", () => {
+        const stored = read(setup, (db) => db.prepare("SELECT id FROM drafts").all());
+        return stored.length === wanted && setup.api.calls.length >= placedAtOnce;
+      });
+      const call = await setup.phone.dial({
+        url: `${publicUrl}/channels/voice/call`,
+        from: "+12025579999",
+        to: ourNumber,
+      });
+      call.say("Tell me about tag-live-1");
+      await call.hears("tag-live-1", 90_000);
+      const ofCalls = "FROM drafts WHERE session IS NULL";
+      expect(
+        read(setup, (db) =>
+          db.prepare(`SELECT state, attempts, COUNT(*) AS n ${ofCalls} GROUP BY state, attempts ORDER BY state`).all(),
+        ),
+      ).toEqual([
+        { state: "queued", attempts: 0, n: wanted - placedAtOnce },
+        { state: "sending", attempts: 1, n: placedAtOnce },
+      ]);
+      expect(setup.api.calls).toHaveLength(placedAtOnce);
+      first.send("SIGKILL");
+      expect((await within(first.ended, 90_000))?.signal).toBe("SIGKILL");
+
+      setup.api.heal();
+      const second = startDaemon({ config: setup.config, env: setup.env });
+      expect(await second.ready, lastWords(second)).toBe(true);
+      await until("the calls are settled", () =>
+        read(
+          setup,
+          (db) => db.prepare(`SELECT id ${ofCalls} AND state NOT IN ('sent', 'delivered')`).all().length === 0,
+        ),
+      );
+      expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
+      expect(new Set(setup.api.calls.map(({ to }) => to)).size).toBe(wanted);
+      expect(setup.api.calls).toHaveLength(wanted);
+    } finally {
+      await setup.close();
+      await servers.close();
+    }
+  });
+});
+
+/** What `bridgehead start` stores for each person. */
+async function openCalls(setup: SmsSetup): Promise<void> {
+  const db = openSqlite(setup.store, Date.now);
+  await db.tx(async (q) => {
+    await ensureChannel(q, "voice");
+    for (let n = 0; n < wanted; n += 1) {
+      const opening = { introduction: `Good day, number ${n}.`, subject: null, context: null, speak: true };
+      await begin(q, systemClock, {
+        channel: "voice",
+        agent: "support",
+        address: `+120255${80_000 + n}`,
+        name: null,
+        opening,
+      });
+    }
+  });
+  await db.close();
 }
 
 const sessions = (setup: SmsSetup): { id: string; state: string }[] =>

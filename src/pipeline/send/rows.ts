@@ -114,13 +114,21 @@ export async function recordAnyway(
   return own !== undefined;
 }
 
+/** Returns whether the adapter's capacity limits the draft. It does not limit lookups of an earlier attempt. */
+export const needsCapacity = ({ outbound }: ChannelRuntime, draft: Pick<DraftRow, "state" | "session">): boolean =>
+  draft.state === "queued" && (draft.session === null || outbound?.unlimitedInSessions !== true);
+
 export interface Gate {
-  /** Returns the senders that are paused or whose send rate limit has no room, excluded when lanes are leased. */
+  /** Returns the senders that are paused or whose send rate limit has no room, excluded when lanes are leased. All lanes
+   *  but those of live calls are closed when the adapter has no capacity left. */
   closed(): ClosedLanes;
-  /** Returns the number of lanes to lease at once: it admits no more drafts of one sender before it closes that sender. */
+  /** Returns the number of lanes to lease at once: it admits no more drafts of one sender before it closes that sender,
+   *  and no more drafts than the adapter has capacity for. 0: no lane is open. */
   atOnce(): number;
-  /** Returns whether a draft of that sender may be attempted. Takes it from the send rate limit and
-   *  makes it the probe of a pause. */
+  /** Returns whether the admitted drafts use all of the adapter's capacity. */
+  isFull(): boolean;
+  /** Returns whether a draft of that sender may be attempted. Takes it from the adapter's capacity and from the send rate
+   *  limit, and makes it the probe of a pause. */
   admits(draft: DraftRow, sender: string): Promise<boolean>;
 }
 
@@ -143,9 +151,10 @@ export class Pauses {
     this.#probeMs = probeMs;
   }
 
-  /** Creates the gate for one claim on a channel. */
-  async gate(q: Query, line: ChannelRuntime): Promise<Gate> {
-    const { channel } = line;
+  /** Creates the gate for one claim on a channel. `capacity`: how many more drafts the adapter can begin. */
+  async gate(q: Query, line: ChannelRuntime, capacity: number): Promise<Gate> {
+    const { channel, outbound } = line;
+    let left = capacity;
     const pauses = new Map<string, Pause>();
     const closed = this.#withoutRoom(channel);
     await this.#read(q, channel, (found) => {
@@ -163,25 +172,34 @@ export class Pauses {
     };
     const { rate } = line.rules;
     const limit = rate && sendRate(rate.messages, rate.per, this.#timing.rate);
+    const mayStart = async (draft: DraftRow, sender: string): Promise<boolean> => {
+      if (draft.session !== null) return true;
+      if (closed.has(wholeChannel) || closed.has(sender)) return false;
+      // A draft of unknown outcome is reconciled, which is no attempt.
+      if (draft.state !== "queued") return true;
+      if (limit && !(await this.#takeRoom(q, channel, sender, limit))) {
+        closed.add(sender);
+        return false;
+      }
+      return (await probes(wholeChannel, draft)) && (await probes(sender, draft));
+    };
+    const isFull = () => left <= 0;
     return {
+      isFull,
       closed: () => ({
-        all: closed.has(wholeChannel),
+        all: closed.has(wholeChannel) || isFull(),
         senders: [...closed].filter((key) => key !== wholeChannel),
       }),
       atOnce: () => {
-        if (pauses.size > 0) return 1;
-        return limit === undefined ? Infinity : burstOf(limit);
+        const most = isFull() && outbound?.unlimitedInSessions ? Infinity : Math.max(0, left);
+        if (pauses.size > 0) return Math.min(1, most);
+        return limit === undefined ? most : Math.min(burstOf(limit), most);
       },
       admits: async (draft, sender) => {
-        if (draft.session !== null) return true;
-        if (closed.has(wholeChannel) || closed.has(sender)) return false;
-        // A draft of unknown outcome is reconciled, which is no attempt.
-        if (draft.state !== "queued") return true;
-        if (limit && !(await this.#takeRoom(q, channel, sender, limit))) {
-          closed.add(sender);
-          return false;
-        }
-        return (await probes(wholeChannel, draft)) && (await probes(sender, draft));
+        const takes = needsCapacity(line, draft);
+        if ((takes && isFull()) || !(await mayStart(draft, sender))) return false;
+        if (takes) left -= 1;
+        return true;
       },
     };
   }

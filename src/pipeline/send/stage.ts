@@ -1,9 +1,9 @@
 // Stage send. Input: the head of a conversation's outbound lane, due: a draft `queued`; a draft of unknown outcome goes
-// to stage reconcile. At most as many as the adapter has capacity for. Effect: checks suppression and supersession, and
-// sends. The attempt is recorded at the crossing. Output: draft `sent`, `failed`, `queued` until its retry, or
-// `unknown` until the first lookup. Failure: depends on the outcome. Crash: before the crossing the draft is `queued`
-// and is sent immediately. After it the draft is `sending` with an expired lease: its outcome is unknown, so stage
-// reconcile determines it.
+// to stage reconcile. At most as many as the adapter has capacity for; a reply in a call may need none. Effect: checks
+// suppression and supersession, and sends. The attempt is recorded at the crossing. Output: draft `sent`, `failed`,
+// `queued` until its retry, or `unknown` until the first lookup. Failure: depends on the outcome. Crash: before the
+// crossing the draft is `queued` and is sent immediately. After it the draft is `sending` with an expired lease: its
+// outcome is unknown, so stage reconcile determines it.
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { strikeLimit } from "../../domain/retry.ts";
@@ -30,6 +30,7 @@ import {
   isHumans,
   isSuperseded,
   leaseDrafts,
+  needsCapacity,
   Pauses,
   recordAnyway,
   recordSending,
@@ -55,21 +56,21 @@ export function sendStage(deps: SendDeps): Stage {
   const { attempt, leaseMargin } = deps.timing.send;
   const leaseMs = attempt + leaseMargin;
   const pauses = new Pauses(deps.clock, leaseMs, deps.timing);
-  /** Drafts by channel that were claimed and whose `send` was not called yet. */
+  /** Drafts by channel that need capacity, were claimed, and whose `send` was not called yet. */
   const waiting = new Map<string, number>();
   return {
     name: "send",
     takes: "drafts",
-    async claim(q, channel, most) {
+    async claim(q, channel, most, isDue = true) {
       const line = deps.lines().get(channel);
       if (!line?.outbound || line.catchingUp()) return { claimed: [], room: most };
-      const capacity = line.outbound.capacity?.() ?? Infinity;
-      const room = Math.min(most, capacity - (waiting.get(channel) ?? 0));
-      if (room <= 0) return { claimed: [], room };
+      const capacity = (line.outbound.capacity?.() ?? Infinity) - (waiting.get(channel) ?? 0);
+      // Without capacity only replies in calls can start. They are claimed when they become due.
+      if (capacity <= 0 && !(isDue && line.outbound.unlimitedInSessions)) return { claimed: [], room: capacity };
       const claimed: Claimed[] = [];
-      const gate = await pauses.gate(q, line);
+      const gate = await pauses.gate(q, line, capacity);
       const { clock, node } = deps;
-      const claim = { channel, holder: node, leaseMs, limit: room, clock, announced: true };
+      const claim = { channel, holder: node, leaseMs, limit: most, clock, announced: true };
       for await (const { lease, deadline, head } of leaseAdmitted(q, gate, claim)) {
         const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
         // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
@@ -81,12 +82,12 @@ export function sendStage(deps: SendDeps): Stage {
           await returnLane(q, lease, "out");
           continue;
         }
-        const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
+        const started = needsCapacity(line, draft) ? count(waiting, channel) : () => undefined;
         q.onRollback(started);
         const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
         claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
       }
-      return { claimed, room };
+      return { claimed, room: gate.isFull() && claimed.length < most ? 0 : most };
     },
   };
 }
@@ -95,6 +96,7 @@ export function sendStage(deps: SendDeps): Stage {
 async function* leaseAdmitted(q: Query, gate: Gate, claim: Omit<Parameters<typeof leaseDrafts>[1], "closed">) {
   for (let left = claim.limit; left > 0; ) {
     const limit = Math.min(left, gate.atOnce());
+    if (limit === 0) return;
     const leased = await leaseDrafts(q, { ...claim, limit, closed: gate.closed() });
     yield* leased;
     if (leased.length < limit) return;

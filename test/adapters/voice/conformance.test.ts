@@ -120,8 +120,6 @@ const harness: Harness = {
   start,
   openKeys: ["transfer.enqueue.attributes"],
   lacks: {
-    capacity:
-      "a reply is spoken over its call's own socket; a call to place waits for a connection before the crossing",
     attachments: "nobody hears a file",
     inbound: "nobody is connected to: who calls finds us",
     acknowledge: "there is no inbound",

@@ -180,41 +180,34 @@ async function startSilentProvider(): Promise<SilentProvider> {
   };
 }
 
-test("calls that get no connection in time are deferred without a request, and speech does not wait for them", async () => {
+test("the capacity falls with the calls that are being placed; speech lowers none and waits for none", async () => {
   const provider = await startSilentProvider();
   const fixture = await openPlacing({ api_url: provider.url });
+  const capacity = () => fixture.adapter.outbound?.capacity?.();
+  expect(capacity()).toBe(connections);
   const crossed: number[] = [];
-  const outcomes = Array.from({ length: connections + 8 }, (_, n) =>
-    fixture.place(caller, "Hello.", `k${n}`, () => void crossed.push(n)),
-  );
+  const outcomes = Array.from({ length: connections + 1 }, (_, n) => {
+    const outcome = fixture.place(caller, "Hello.", `k${n}`, () => void crossed.push(n));
+    expect(capacity()).toBe(Math.max(0, connections - n - 1));
+    return outcome;
+  });
   await provider.arrived(connections);
   const call = await fixture.dial();
   await fixture.says(call, "Are you there?");
   expect(await fixture.answer(call, "Yes.")).toMatchObject({ kind: "sent" });
-  await fixture.clock.passes(20_000);
-  const late = await Promise.all(outcomes.slice(connections));
-  expect(late).toEqual(
-    late.map(() => ({ kind: "deferred", reason: expect.stringContaining("no connection was free") })),
-  );
-  await fixture.clock.passes(10_000);
-  const placed = await Promise.all(outcomes.slice(0, connections));
-  expect(new Set(placed.map(({ kind }) => kind))).toEqual(new Set(["unknown"]));
-  expect(crossed).toHaveLength(connections);
-  expect(Math.max(...crossed)).toBe(connections - 1);
-  expect(provider.requests).toHaveLength(connections);
+  expect(capacity()).toBe(0);
+  // The last one is beyond what was announced: it waits for a connection, and its time ends before its crossing.
+  await fixture.clock.passes(30_000);
+  expect(new Set((await Promise.all(outcomes)).map(({ kind }) => kind))).toEqual(new Set(["unknown"]));
+  expect([crossed.length, Math.max(...crossed), provider.requests.length]).toEqual([
+    connections,
+    connections - 1,
+    connections,
+  ]);
+  expect(capacity()).toBe(connections);
 });
 
-test("a call that waited for a connection has the whole time for its request", async () => {
-  const provider = await startSilentProvider();
-  const fixture = await openPlacing({ api_url: provider.url });
-  const answer = (response: ServerResponse, n: number) =>
-    response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify({ sid: `CA${n}` }));
-  const outcomes = Array.from({ length: connections + 1 }, (_, n) => fixture.place(caller, "Hello.", `k${n}`));
-  await provider.arrived(connections);
-  await fixture.clock.passes(15_000);
-  provider.requests.forEach(answer);
-  await provider.arrived(connections + 1);
-  await fixture.clock.passes(29_000);
-  answer(provider.requests.at(-1) as ServerResponse, connections);
-  expect(await outcomes.at(-1)).toEqual({ kind: "sent", id: `CA${connections}`, detail: "201" });
+test("has no capacity and no limit where no call can be placed", async () => {
+  const { adapter } = await openPlacing({ account_sid: undefined });
+  expect(Object.keys(adapter.outbound ?? {})).toEqual(["compose", "send"]);
 });

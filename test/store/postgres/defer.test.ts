@@ -121,7 +121,7 @@ describeReal("deferred statements on PostgreSQL", await needPostgres(), () => {
     const pauses = new Pauses(systemClock, 60_000, standardTiming);
     const line = { channel: "c", rules: {} } as ChannelRuntime;
     const claim = async (q: Query) => {
-      const gate = await pauses.gate(q, line);
+      const gate = await pauses.gate(q, line, Infinity);
       const closed = gate.closed();
       const held = await leaseDrafts(q, {
         channel: "c",
