@@ -31,7 +31,7 @@ export type Ability =
   | "acknowledge"
   /** Has `outbound`. */
   | "outbound"
-  /** Has `outbound.capacity`. The reason states what limits concurrent sends instead, if anything does. */
+  /** Has `outbound.capacity`. Without it no send may wait for another; the reason states why none does. */
   | "capacity"
   /** Sends files with a reply (`Traits.attachments`). */
   | "attachments"

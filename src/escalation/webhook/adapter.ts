@@ -5,6 +5,7 @@ import {
   type Attempt,
   type Channel,
   channelId,
+  countedSends,
   defineAdapter,
   type ExchangeAnswer,
   externalId,
@@ -39,8 +40,7 @@ type WebhookDraft = {
   readonly token: string;
 };
 
-/** Maximum number of notifications that are delivered at once. Each has its own connection, so the adapter
- *  reports no capacity. */
+/** Maximum number of notifications that are delivered at once, each over a connection of its own. */
 const atOnce = 32;
 const mostAddresses = 4;
 const longestAnswer = 64 * 1024;
@@ -73,13 +73,13 @@ function outboundOf(core: WebhookCore): Outbound<WebhookDraft> {
       if (!party) throw new Error("composing a webhook: no recipient");
       return [{ v: 1, url: party.address, body: text, token }];
     },
-    async send(draft, attempt) {
+    ...countedSends<WebhookDraft>(atOnce, async (draft, attempt) => {
       const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
       if (recipient === "stranger") return refused("not-a-recipient", "no responder has this webhook any more");
       if (recipient === "unread")
         return deferred("the agent's recipients were not read yet", attempt.number, deps.timing.webhook);
       return deliver(draft, recipient, attempt, core);
-    },
+    }),
   };
 }
 

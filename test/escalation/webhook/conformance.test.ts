@@ -68,7 +68,6 @@ const harness: Harness = {
     inbound: "nothing is read; what receivers say is in their answers",
     acknowledge: "nothing is read",
     reconcile: "a receiver has no list; it knows a delivery again by its id",
-    capacity: "each delivery has a connection of its own, as many as the concurrency of the channel",
     probe: "who is told is not asked before",
     credentials: "each recipient has secrets of their own, and refuses by status",
     http: "nobody calls it",

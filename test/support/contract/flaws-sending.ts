@@ -9,9 +9,11 @@ import {
   type Outbound,
   type SendOutcome,
   sendKey,
+  sessionId,
 } from "bridgehead/contract";
 import { type Harness, noFiles } from "bridgehead/contract/testing";
 import PQueue from "p-queue";
+import call, { callHarness } from "../../contract/call-adapter.ts";
 import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
 import { altered, type Flaw, required, sending } from "./flaws.ts";
@@ -28,6 +30,8 @@ const once = "send: sent, once, when all is well";
 const crosses = "send: calls crossing(), and before the first byte with an effect";
 const waits = "send: waits for crossing(), and sends nothing when the attempt ends there";
 const capacity = "capacity: falls with running sends, and is the number that can begin";
+const without = "capacity: where there is none, no send waits for another";
+const inSession = "session: an answer needs no capacity where the adapter declares that, and lowers none";
 const refusedLine = "send: deferred when the connection is refused";
 const never = "send: refused when the peer says never";
 const later = "send: deferred when the peer says later";
@@ -106,6 +110,7 @@ export const sendFlaws: readonly Flaw[] = [
     {
       [crosses]: /never called crossing/,
       [waits]: /did not wait/,
+      [without]: /in vain for: 65 sends at the crossing/,
       [cutAfter]: /expected unknown/,
       [hangAfter]: /expected unknown/,
     },
@@ -249,7 +254,62 @@ const { capacity: _unlimited, ...lineLacks } = lineHarness.lacks ?? {};
 const limitedHarness: Harness = { ...lineHarness, lacks: lineLacks };
 const capacityFlaw = (...given: Parameters<typeof flaw>): Flaw => ({ ...flaw(...given), harness: limitedHarness });
 
+/** The call adapter with drafts outside sessions as well (the harness's own replies), two of them at once. `queued`: the
+ *  drafts that wait for their turn and lower the capacity. */
+const placing = (queued: (outside: boolean) => { readonly waits: boolean; readonly counts: boolean }) =>
+  altered(call, ({ outbound }) => {
+    const most = 2;
+    const queue = new PQueue({ concurrency: most });
+    let counted = 0;
+    return {
+      outbound: {
+        ...required(outbound),
+        unlimitedInSessions: true,
+        capacity: () => Math.max(0, most - counted),
+        compose: (reply) =>
+          required(outbound)
+            .compose({ ...reply, session: reply.session ?? sessionId("always") })
+            .map((draft) => ({ ...object(draft), outside: reply.session === null })),
+        async send(draft, attempt) {
+          const { outside, ...own } = object(draft);
+          const { waits: isQueued, counts } = queued(outside === true);
+          const speak = () => required(outbound).send(own, attempt);
+          if (counts) counted += 1;
+          return (isQueued ? queue.add(speak) : speak()).finally(() => {
+            if (counts) counted -= 1;
+          });
+        },
+      },
+    };
+  });
+const { capacity: _sockets, ...callLacks } = callHarness.lacks ?? {};
+const placingHarness: Harness = {
+  ...callHarness,
+  lacks: callLacks,
+  start: async () => ({ ...(await callHarness.start()), reply: { to: [{ address: "ann" }] } }),
+};
+const placingFlaw = (...given: Parameters<typeof flaw>): Flaw => ({ ...flaw(...given), harness: placingHarness });
+
 export const capacityFlaws: readonly Flaw[] = [
+  flaw(
+    "sends wait for each other, and there is no capacity()",
+    altered(line, ({ outbound }) => {
+      const queue = new PQueue({ concurrency: 32 });
+      const send: Outbound["send"] = (draft, attempt) => queue.add(() => required(outbound).send(draft, attempt));
+      return { outbound: { ...required(outbound), send } };
+    }),
+    { [without]: /in vain for: 65 sends at the crossing/ },
+  ),
+  placingFlaw(
+    "an answer in a session waits for drafts outside of sessions",
+    placing((outside) => ({ waits: true, counts: outside })),
+    { [inSession]: /was not sent while capacity\(\) was 0/ },
+  ),
+  placingFlaw(
+    "an answer in a session lowers the capacity for others",
+    placing((outside) => ({ waits: outside, counts: true })),
+    { [inSession]: /counts a reply in a session/ },
+  ),
   capacityFlaw("capacity() is missing without a reason", line, {
     [parts]: /lacks capacity, undeclared/,
     [capacity]: /no capacity\(\), and the harness does not declare "capacity" lacking/,

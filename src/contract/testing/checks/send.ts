@@ -198,6 +198,31 @@ async function reportsCapacity(fixture: Fixture): Promise<void> {
   assert.equal(free(), idle, "capacity() did not rise again when the sends had ended");
 }
 
+/** One more than the core's default `concurrency`. */
+const withoutLimit = 65;
+
+/** The core claims as many drafts as `concurrency` when there is no `capacity`: all of them must be able to begin. */
+async function letsNoneWait(fixture: Fixture): Promise<void> {
+  if (outboundOf(fixture).capacity !== undefined) return;
+  let crossing = 0;
+  const end = Promise.withResolvers<void>();
+  end.promise.catch(() => undefined); // there may be no send at the crossing
+  const blocked = () => {
+    crossing += 1;
+    return end.promise;
+  };
+  const sends = Array.from({ length: withoutLimit }, (_, n) =>
+    send(fixture, compose(fixture, `unlimited ${n}`), { crossing: blocked }),
+  );
+  try {
+    const all = `${withoutLimit} sends at the crossing, because there is no capacity()`;
+    await eventually(all, () => crossing === withoutLimit, fixture.patienceMs);
+  } finally {
+    end.reject(new Error("crossing: the lease is over (planted)"));
+    await Promise.allSettled(sends);
+  }
+}
+
 const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => async (fixture: Fixture) => {
   const composed = compose(fixture, fault);
   await fixture.peer.fault(fault);
@@ -250,6 +275,7 @@ export const sendChecks: readonly Check[] = [
     ["outbound", "capacity"],
     reportsCapacity,
   ),
+  check("capacity: where there is none, no send waits for another", ["outbound"], letsNoneWait),
   faultCheck("refuse-connection", "deferred", "when the connection is refused"),
   faultCheck("refuse-message", "refused", "when the peer says never"),
   faultCheck("later", "deferred", "when the peer says later"),

@@ -21,6 +21,7 @@ import type { Caller, SessionSample } from "../harness.ts";
 import { attempt, deadline, eventually, throughout, within } from "../patience.ts";
 import { type Serving, serveTest } from "../socket.ts";
 import { replyWith } from "./compose.ts";
+import { compose, send } from "./send.ts";
 
 interface TestedCall extends Serving {
   readonly caller: Caller;
@@ -218,8 +219,44 @@ async function answersInSession(fixture: Fixture): Promise<void> {
   }
 }
 
+/** Answers a caller while as many other drafts as can begin are at the crossing. */
+async function answersWithoutCapacity(fixture: Fixture): Promise<void> {
+  const outbound = outboundOf(fixture);
+  const capacity = present(outbound.capacity?.bind(outbound), "the adapter has no capacity()", "capacity");
+  if (!outbound.unlimitedInSessions) return;
+  for (const sample of samples(fixture)) {
+    const call = await begin(fixture, sample);
+    const asks = async () => {
+      const words = mark("question");
+      sayAll(call, call.caller.say(words));
+      await arrives(fixture, words);
+    };
+    const idle = capacity();
+    const end = Promise.withResolvers<void>();
+    end.promise.catch(() => undefined); // there may be no send at the crossing
+    const others = Array.from({ length: idle }, (_, n) =>
+      send(fixture, compose(fixture, `outside ${n}`), { crossing: () => end.promise }),
+    );
+    try {
+      assert.equal(capacity(), 0, `capacity() is ${capacity()} with ${idle} running sends`);
+      await asks();
+      const ended = await within(sendInto(fixture, mark("answer")), fixture.patienceMs);
+      assert.equal(ended?.value, "sent", "the answer to a live caller was not sent while capacity() was 0");
+    } finally {
+      end.reject(new Error("crossing: the lease is over (planted)"));
+      await Promise.allSettled(others);
+    }
+    let during = idle;
+    await asks();
+    await sendInto(fixture, mark("uncounted"), () => void (during = capacity()));
+    assert.equal(during, idle, "capacity() counts a reply in a session");
+    call.cut();
+    await ends(call, "after the answers");
+  }
+}
+
 /** Sends one answer to the newest message and returns its outcome, interpreted like the core does. */
-async function sendInto(fixture: Fixture, words: string): Promise<string> {
+async function sendInto(fixture: Fixture, words: string, crossing = () => {}): Promise<string> {
   const message = fixture.channel.messages.at(-1);
   assert.ok(message && "session" in message.thread, "no message of a session");
   const reply = {
@@ -239,7 +276,10 @@ async function sendInto(fixture: Fixture, words: string): Promise<string> {
         key: reply.key,
         number: 1,
         signal,
-        crossing: async () => void (crossed = true),
+        crossing: async () => {
+          crossed = true;
+          crossing();
+        },
         read: noFiles,
       }),
     );
@@ -278,5 +318,10 @@ export const sessionChecks: readonly Check[] = [
     "session: an answer reaches the caller while the call lives, and is not called sent after it",
     ["socket", "session", "outbound"],
     answersInSession,
+  ),
+  check(
+    "session: an answer needs no capacity where the adapter declares that, and lowers none",
+    ["socket", "session", "outbound", "capacity"],
+    answersWithoutCapacity,
   ),
 ];
