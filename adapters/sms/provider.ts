@@ -39,7 +39,8 @@ export interface Provider {
   /** `Inbound.run` of the contract, for providers with their own connection (SMPP) or a list from which
    *  missed messages are backfilled. */
   run?(cursor: Cursor | null, signal: AbortSignal): Promise<void>;
-  /** Maximum number of texts that are sent at once: HTTP connections, or the window of an SMPP connection. */
+  /** Maximum number of texts that are sent at once: the HTTP connections that only texts use, or the window of an SMPP
+   *  connection. It is the basis of `Outbound.capacity`, so no text may wait for another request. */
   readonly atOnce: number;
   /** `Outbound.send` of the contract. For an opted-out recipient it returns refused, code `opted-out`,
    *  scope `recipient`. */

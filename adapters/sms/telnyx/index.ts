@@ -36,7 +36,8 @@ import { classOf, keyParameter, readEvent, refusalOf } from "./webhook.ts";
 const telnyxUrl = "https://api.telnyx.com";
 /** Request timeout. Telnyx responds in well under a second; a later response is unlikely. */
 const timeoutMs = 30_000;
-const mostConnections = 32;
+/** Maximum number of texts that are sent at once, each over a connection of its own. */
+const sentAtOnce = 32;
 /** Each of the three paths accepts all events, because a profile has one URL and one failover URL. */
 const paths: readonly RoutePath[] = ["/inbound", "/inbound-fallback", "/status"];
 
@@ -73,13 +74,15 @@ export const telnyx = defineProvider({
 class Telnyx implements Provider {
   readonly name = "telnyx";
   readonly limits = { maxLength: 1600, media: true };
-  readonly atOnce = mostConnections;
+  readonly atOnce = sentAtOnce;
   readonly endpoints: readonly WebhookEndpoint[];
   readonly #channel: Channel;
   readonly #media: SmsConfig["media"];
   readonly #config: z.output<typeof block>;
   readonly #base: string;
-  readonly #connections: HttpConnections;
+  readonly #sending: HttpConnections;
+  /** Connections for checks of the key, so that texts never wait for them. */
+  readonly #checking: HttpConnections;
   readonly #state: Health;
   readonly #pauses: SenderPauses;
 
@@ -88,7 +91,8 @@ class Telnyx implements Provider {
     this.#media = media;
     this.#config = config;
     this.#base = apiUrl.replace(/\/$/, "");
-    this.#connections = new HttpConnections({ ca, connections: mostConnections });
+    this.#sending = new HttpConnections({ ca, connections: sentAtOnce });
+    this.#checking = new HttpConnections({ ca, connections: 2 });
     this.#state = new Health(channel);
     this.#pauses = new SenderPauses(channel.clock, this.#state);
     const keys = config.public_keys.flatMap((key) => ed25519Key(key) ?? []);
@@ -153,7 +157,8 @@ class Telnyx implements Provider {
   }
 
   async close(): Promise<void> {
-    this.#connections.close();
+    this.#sending.close();
+    this.#checking.close();
   }
 
   async #read(request: Request, keys: readonly KeyObject[]): Promise<ReceivedBatch | null> {
@@ -165,8 +170,9 @@ class Telnyx implements Provider {
   }
 
   #ask(path: string, signal: AbortSignal, body?: object, crossing?: () => Promise<void>) {
+    const connections = crossing === undefined ? this.#checking : this.#sending;
     return withTimeout(this.#channel.clock, signal, timeoutMs, (limited) =>
-      this.#connections.exchange({
+      connections.exchange({
         method: body === undefined ? "GET" : "POST",
         url: new URL(`${this.#base}/v2${path}`),
         headers: {

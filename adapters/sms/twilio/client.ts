@@ -81,14 +81,17 @@ interface ApiRequest {
   readonly data?: object;
 }
 
-/** Maximum number of connections to the API, and so of texts that are sent at once. */
-export const httpConnections = 32;
+/** Maximum number of texts that are sent at once, each over a connection of its own. */
+export const sentAtOnce = 32;
+/** Maximum number of connections for all other requests, so that texts never wait for them. */
+const mostLookups = 32;
 
 /** Opens no connection before the first call. */
 export class TwilioClient {
   readonly #settings: TwilioSettings;
   readonly #clock: Clock;
-  readonly #connections: HttpConnections;
+  readonly #sending: HttpConnections;
+  readonly #lookups: HttpConnections;
   readonly #base: URL;
   /** The URL of the account, without its ending. */
   readonly #account: string;
@@ -100,7 +103,8 @@ export class TwilioClient {
   constructor(settings: TwilioSettings, clock: Clock) {
     this.#settings = settings;
     this.#clock = clock;
-    this.#connections = new HttpConnections({ ca: settings.ca, connections: httpConnections });
+    this.#sending = new HttpConnections({ ca: settings.ca, connections: sentAtOnce });
+    this.#lookups = new HttpConnections({ ca: settings.ca, connections: mostLookups });
     this.#base = new URL(settings.apiUrl);
     const prefix = this.#base.pathname.replace(/\/$/, "");
     this.#account = `${this.#base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}`;
@@ -172,7 +176,8 @@ export class TwilioClient {
   }
 
   close(): void {
-    this.#connections.close();
+    this.#sending.close();
+    this.#lookups.close();
   }
 
   #loaded(): TwilioPackage {
@@ -192,10 +197,11 @@ export class TwilioClient {
 
   async #request({ method, headers, data, ...wanted }: ApiRequest, call: ApiCall) {
     const { length } = this.#settings.logins;
+    const connections = call.crossing === undefined ? this.#lookups : this.#sending;
     for (let tries = 1; ; tries++) {
       const used = this.#current;
       const answer = await withTimeout(this.#clock, call.signal, timeoutMs, (signal) =>
-        this.#connections.exchange({
+        connections.exchange({
           method: method.toLowerCase() === "post" ? "POST" : "GET",
           url: addressOf(wanted.api ?? this.#base, wanted),
           headers: { accept: "application/json", ...headers, authorization: this.#basic(used) },

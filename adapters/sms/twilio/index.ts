@@ -7,7 +7,7 @@ import { meaningOf } from "../events.ts";
 import { openDownload } from "../media.ts";
 import { defineProvider, isLocal, type Provider, type ProviderParts } from "../provider.ts";
 import { Backfill } from "./backfill.ts";
-import { httpConnections, isApiFailure, statusOf, TwilioClient } from "./client.ts";
+import { isApiFailure, sentAtOnce, statusOf, TwilioClient } from "./client.ts";
 import type { MediaRef } from "./forms.ts";
 import { TwilioSender } from "./send.ts";
 import { webhookEndpoints } from "./webhook.ts";
@@ -43,7 +43,7 @@ function create(parts: ProviderParts, settings: TwilioSettings): Provider {
   return {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
-    atOnce: httpConnections,
+    atOnce: sentAtOnce,
     endpoints: webhookEndpoints(channel, settings, (status) => sending.handleStatus(status)),
     async run(cursor, signal) {
       const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);

@@ -251,6 +251,37 @@ describe("a picture", () => {
   });
 });
 
+describe("a text", () => {
+  it("waits for no check of the key: its connections are the capacity that is reported", async () => {
+    let checks = 0;
+    const server = createServer((request, response) => {
+      if (request.method === "GET") checks += 1;
+      else response.end(JSON.stringify({ data: { id: "m1" } }));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { adapter } = fixture({ api_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    const free = adapter.outbound?.capacity?.() ?? 0;
+    const end = new AbortController();
+    const probes = Array.from({ length: free }, async () => adapter.probe?.(end.signal));
+    await expect.poll(() => checks).toBeGreaterThan(0);
+    const [draft] = adapter.outbound?.compose(replyTo("+15550177", "Not held up.")) ?? [];
+    if (draft === undefined) throw new Error("nothing to send");
+    const sending = adapter.outbound?.send(draft, {
+      key: sendKey("k1"),
+      number: 1,
+      signal: AbortSignal.timeout(60_000),
+      crossing: () => Promise.resolve(),
+      read: noFiles,
+    });
+    const first = await Promise.race([sending, Promise.allSettled(probes)]);
+    end.abort();
+    await Promise.allSettled(probes);
+    server.closeAllConnections();
+    server.close();
+    expect(first).toMatchObject({ kind: "sent", id: "m1" });
+  });
+});
+
 type Telnyx = Awaited<ReturnType<typeof startTelnyx>>;
 let telnyx: Telnyx | null = null;
 afterEach(async () => {

@@ -293,4 +293,23 @@ describe("a text without an answer", () => {
     expect((await sendText(openTwilio(api.url), person, "Too late.", over)).outcome.kind).toBe("deferred");
     expect(api.creates.length).toBe(before);
   });
+
+  it("waits for no request about other texts: its connections are the capacity that is reported", async () => {
+    const { adapter } = openTwilio(api.url);
+    const free = adapter.outbound?.capacity?.() ?? 0;
+    const before = api.lists.length;
+    api.fault("hang", { on: "list" });
+    const [draft] = adapter.outbound?.compose(replyTo(person, "Lost.")) ?? [];
+    if (draft === undefined) throw new Error("nothing to look for");
+    const past = { key: sendKey("01hzx7lost"), number: 1, startedAt: new Date(Date.now() - 120_000) };
+    const end = new AbortController();
+    const looks = Array.from({ length: free }, async () => adapter.outbound?.reconcile?.(draft, past, end.signal));
+    await expect.poll(() => api.lists.length - before).toBe(free);
+    expect(adapter.outbound?.capacity?.()).toBe(free);
+    const sending = sendText({ ...openTwilio(api.url), adapter }, person, "Not held up.");
+    const first = await Promise.race([sending.then(({ outcome }) => outcome.kind), Promise.allSettled(looks)]);
+    end.abort();
+    await Promise.allSettled(looks);
+    expect(first).toBe("sent");
+  });
 });
