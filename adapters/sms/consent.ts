@@ -1,8 +1,8 @@
-// Recognizes consent keywords (STOP, START, HELP). A message counts only when it consists of one keyword, or of a request for
-// no more texts ("stop please"): "STOP 12345" and "please stop by tomorrow" are ordinary messages.
+// Recognizes consent keywords (STOP, START, HELP). A message counts only when it consists of one keyword, possibly repeated or
+// signed, or of a request for no more texts ("stop please"): "STOP 12345" and "please stop by tomorrow" are ordinary messages.
 
 import type { Consent } from "bridgehead/contract";
-import { requestIn, type StopRequest } from "./phrases.ts";
+import { requestIn, type StopRequest, withoutSignature } from "./phrases.ts";
 import type { InboundText } from "./provider.ts";
 
 export interface ConsentWords {
@@ -144,7 +144,7 @@ export const languages = Object.keys(vocabulary) as readonly Language[] as reado
 /** The consent that a message expresses. */
 export interface Meaning {
   readonly word: Consent["word"];
-  /** For a business term: the confirmation message for the sender, so that a misunderstanding is noticed. */
+  /** For all but an exact keyword: the confirmation message for the sender, so that a misunderstanding is noticed. */
   readonly confirmation?: string;
 }
 
@@ -159,14 +159,21 @@ export function consentOf(body: string, words: ConsentWords, countries: readonly
   if (said === "") return null;
   const keyword = meanings(words).get(said);
   if (keyword !== undefined) return { word: keyword.word };
+  const unsigned = withoutSignature(text);
+  const message = bare(unsigned);
+  const loose = lookUp(meanings(words), message);
+  if (loose !== undefined) return confirmed(loose);
   const places = words.countries ?? countries;
-  const term = meaningsOfTerms(words)
-    .get(said)
-    ?.find(({ language }) => terms[language].countries.some((one) => places.includes(one)));
-  if (term !== undefined) return { word: term.word, confirmation: confirmations[term.language][term.word] };
-  const { request, language } = requestOf(text, words);
-  return request === "stop" ? { word: "stop", confirmation: confirmations[language].stop } : null;
+  const term = lookUp(meaningsOfTerms(words), message)?.find(({ language }) =>
+    terms[language].countries.some((one) => places.includes(one)),
+  );
+  if (term !== undefined) return confirmed(term);
+  const { request, language } = requestOf(unsigned, words);
+  return request === "stop" ? confirmed({ word: "stop", language }) : null;
 }
+
+const confirmed = ({ word, language }: Keyword): Meaning =>
+  word === "help" ? { word } : { word, confirmation: confirmations[language][word] };
 
 /** Returns true when a text without consent may ask for no more texts, so that a human must read it. */
 export function isDoubtful({ body }: Pick<InboundText, "body">, words: ConsentWords): boolean {
@@ -183,7 +190,7 @@ function requestOf(
   const request = requestIn(text, (message) => {
     const said = bare(message);
     if (isRemoved(said, words)) return null;
-    const keyword = meanings(words).get(said);
+    const keyword = lookUp(meanings(words), said);
     if (keyword?.word !== "stop") return undefined;
     language = keyword.language;
     return "stop";
@@ -191,7 +198,18 @@ function requestOf(
   return { request, language };
 }
 
-const isRemoved = (said: string, words: ConsentWords): boolean => words.remove.some((one) => bare(one) === said);
+const isRemoved = (said: string, words: ConsentWords): boolean => words.remove.some((one) => repeats(said, bare(one)));
+
+/** Returns the entry of a normalized message; "STOP STOP" has that of "STOP". */
+function lookUp<T>(known: ReadonlyMap<string, T>, said: string): T | undefined {
+  const exact = known.get(said);
+  if (exact !== undefined) return exact;
+  for (const [word, entry] of known) if (repeats(said, word)) return entry;
+  return undefined;
+}
+
+const repeats = (said: string, word: string): boolean =>
+  word !== "" && said.startsWith(word) && said === word.repeat(said.length / word.length);
 
 interface Keyword {
   readonly language: Language;

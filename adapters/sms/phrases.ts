@@ -18,13 +18,15 @@ const texts = "(?:(?:these|those|your|such) )?(?:(?:text|sms) )?(?:texts?|messag
 const allTexts =
   "(?:(?:all|any) (?:of )?)?(?:(?:the|these|those|your|such) )?(?:(?:text|sms) )?(?:texts|messages|sms|msgs|txts)";
 const never = "(?:do not|don t|dont|never)";
+/** What the notice "Reply STOP to end" names as the purpose. */
+const purpose = " ?(?:to|2) ?(?:stop|end|quit|cancel|unsubscribe|opt ?out|revoke)";
 const write = "(?:text|txt|message|sms)";
 const writing = "(?:texting|txting|messaging)";
 const list = "(?:(?:this|your|the) )?(?:(?:sms|text|texting|mailing|contact) )?list";
 
 /** The whole message, without its courtesies. */
 const requests = new RegExp(
-  `^(?:stop|(?:stop|quit) ${writing}(?: (?:me|us|this number))?|(?:stop|quit) sending(?: (?:me|us))? ${texts}|(?:stop|quit|end|cancel) ${allTexts}|no more (?:of )?${allTexts}|${never} ${write} (?:me|us|this number)|opt me out|unsubscribe me|(?:remove|take) (?:me|my number) (?:from|off|off of) ${list})$`,
+  `^(?:stop(?:${purpose})?|(?:stop|quit) ${writing}(?: (?:me|us|this number))?|(?:stop|quit) sending(?: (?:me|us))? ${texts}|(?:stop|quit|end|cancel) ${allTexts}|no more (?:(?:of )?${allTexts}|${writing})|${never} ${write}(?: (?:me|us|this number))?|opt me out|unsubscribe me|(?:remove|take) (?:me|my number) (?:from|off|off of) ${list})$`,
 );
 
 /** Any part of a message. */
@@ -35,7 +37,15 @@ const doubtful = new RegExp(
 const leave = "(?:unsubscrib(?:e|ed|ing)|opt(?:ed|ing)? ?out)";
 /** Any part of a short message. */
 const doubtfulInShort = new RegExp(
-  `\\b(?:${leave}|(?:stop|quit|end|cancel) ${allTexts}|no more (?:of )?${allTexts}|${never} want (?:any )?(?:more )?${allTexts})\\b`,
+  `\\b(?:${[
+    `${leave}|(?:stop|quit|end|cancel) ${allTexts}|no more (?:(?:of )?${allTexts}|${writing})`,
+    `${never} want (?:any )?(?:more )?${allTexts}`,
+    ...otherLanguages(),
+  ].join("|")})\\b`,
+);
+/** The notice "Reply STOP to end" as the whole message. It may be a question about the notice, or a notice to us. */
+const notice = new RegExp(
+  `^(?:i )?(?:reply|replied|text|txt|send|sent|answer|type|typed|say|said) stop(?:${purpose})?$`,
 );
 /** In a question this is about something other than texts: "can I opt out of the insurance?" */
 const leaveOther = new RegExp(
@@ -45,7 +55,7 @@ const leaveOther = new RegExp(
 
 /** Whole messages that ask for no more texts in languages without keywords of their own (consent.ts), or that often do. */
 const doubtfulMessages = new Set(
-  "stop it|stop this|remove me|td|退订|退訂|取消订阅|停止|配信停止|配信解除|수신거부|סטופ|הסר|توقف|إيقاف|стоп|отписаться|отписка|στοπ|iptal|avregistrera|avsluta|afmeld|frameld|avmeld|lopeta|odhlásit|dezabonare|leiratkozás"
+  "stop it|stop this|remove me|td|hör auf|hören sie auf|退订|退訂|取消订阅|停止|配信停止|配信解除|수신거부|סטופ|הסר|توقف|إيقاف|стоп|отписаться|отписка|στοπ|iptal|avregistrera|avsluta|afmeld|frameld|avmeld|lopeta|odhlásit|dezabonare|leiratkozás"
     .split("|")
     .map(simple),
 );
@@ -55,26 +65,56 @@ const longest = 320;
 /** Longer messages may mention an opt-out in passing. Characters. */
 const longestShort = 100;
 
-/** Returns the request that a text expresses; null for an ordinary message. `listed` is called with the message, and with
- *  the message without its courtesies. It returns what the channel's keywords say about such a message, or undefined
- *  when they say nothing. */
-export function requestIn(
-  text: string,
-  listed: (words: string) => StopRequest | null | undefined = () => undefined,
-): StopRequest | null {
+/** What the channel's keywords say about a message: undefined when they say nothing, null when it is ordinary. */
+type KeywordLookup = (words: string) => StopRequest | null | undefined;
+
+/** Returns the request that a text expresses; null for an ordinary message. `listed` is called with the message and with
+ *  its clauses, each also without its courtesies. */
+export function requestIn(text: string, listed: KeywordLookup = () => undefined): StopRequest | null {
   if (text.length > longest) return null;
+  const whole = wholeRequest(text, listed);
+  if (whole !== undefined) return whole;
   const said = simple(text);
-  const request = said.replace(courtesies, "").replace(/ {2,}/g, " ").trim();
+  if (doubtful.test(said)) return "doubtful";
+  if (said.length > longestShort) return null;
+  const isQuestion = /[?？]$/.test(text.trimEnd());
+  if (doubtfulInShort.test(isQuestion ? said.replace(leaveOther, "") : said)) return "doubtful";
+  if (notice.test(withoutCourtesies(said))) return "doubtful";
+  // "Stop. Wrong number", "Hi! I don't know you, stop"
+  const clauses = text.split(clauseEnd).filter((clause) => withoutCourtesies(simple(clause)) !== "");
+  return [clauses.at(0), clauses.at(-1)].some((one) => one !== undefined && wholeRequest(one, listed))
+    ? "doubtful"
+    : null;
+}
+
+const clauseEnd = /[\n\r.!?…;:,。！？；：，、]|\s[-–—~]/u;
+
+/** Returns what the text means when it contains nothing but a request and courtesies; undefined: it is no request. */
+function wholeRequest(text: string, listed: KeywordLookup): StopRequest | null | undefined {
+  const said = simple(text);
+  const request = withoutCourtesies(said);
   for (const words of [said, request]) {
     const meaning = listed(words);
     if (meaning !== undefined) return meaning;
   }
   if (requests.test(request)) return "stop";
-  if (doubtfulMessages.has(said) || doubtfulMessages.has(request) || doubtful.test(said)) return "doubtful";
-  if (said.length > longestShort) return null;
-  const isQuestion = /[?？]$/.test(text.trimEnd());
-  return doubtfulInShort.test(isQuestion ? said.replace(leaveOther, "") : said) ? "doubtful" : null;
+  return doubtfulMessages.has(said) || doubtfulMessages.has(request) ? "doubtful" : undefined;
 }
+
+/** Returns the text without a signature below it: "-John", "-- Mary Ann Lee", "Sent from my iPhone". A name counts only after
+ *  a dash and with capitals, because "- not yet" is a message. */
+export function withoutSignature(text: string): string {
+  const [first = "", ...rest] = text.split(/[\n\r]+/);
+  return signature.test(rest.join(" ").trim()) ? first : text;
+}
+
+const name = "\\p{Lu}[\\p{L}.'’-]*";
+const signature = new RegExp(
+  `^(?:[-–—~_]+ *${name}(?: ${name}){0,2}|(?:[-–—~_]+ *)?(?:[Ss]ent (?:from|via)|[Gg]esendet (?:von|mit)|[Vv]on meinem|[Ee]nvoyé d|[Ee]nviado d|[Ii]nviato da|[Vv]er(?:zonden|stuurd) v|[Ww]ysłan[eo] z).{0,40})$`,
+  "u",
+);
+
+const withoutCourtesies = (said: string): string => said.replace(courtesies, "").replace(/ {2,}/g, " ").trim();
 
 /** Returns the words in lower case, without accents, separated by single spaces. */
 function simple(text: string): string {
@@ -84,4 +124,39 @@ function simple(text: string): string {
     .replace(/\p{M}/gu, "")
     .replace(/[^\p{L}\p{N}]+/gu, " ")
     .trim();
+}
+
+/** "No more texts" and "stop writing to me" in the other languages of the keywords, as `simple` writes them. "I get no more
+ *  texts" is a complaint. */
+function otherLanguages(): readonly string[] {
+  const de = "(?:sms|(?:text|werbe)?nachrichten|werbung|mitteilungen|texte)";
+  const fr = "(?:sms|textos?|messages?)";
+  const es = "(?:sms|mensajes?|textos?)";
+  const it = "(?:sms|messaggi|messaggini)";
+  const pt = "(?:sms|mensagens|mensagem|torpedos)";
+  const nl = "(?:sms|smsjes|sms jes|sms en|smsen|berichten|berichtjes)";
+  const pl = "(?:sms|smsow|sms ow|smsy|sms y|wiadomosci)";
+  return [
+    `(?<!\\b(?:bekomme|erhalte|kriege|habe|haben) (?:ich |wir )?)keine ${de} mehr|keine weiteren ${de}`,
+    `(?:schick|send|schreib)(?:e|en sie|t)? (?:mir|uns) (?:bitte )?(?:nicht mehr|nichts mehr|keine ${de})`,
+    "hor(?:t|en sie)? (?:bitte |endlich )*auf (?:mir|uns|mich)",
+    `(?:veux|veut|souhaite|desire) plus (?:de ${fr}|recevoir|de recevoir)`,
+    `(?<!\\b(?:recois|recoit|recevons|recevez|ai|as|a|avons|avez) )plus (?:de|aucun) ${fr}`,
+    "n(?:e me|e m|e nous|e) (?:envoyez|envoie|envoyer|ecrivez|ecris|ecrire|contactez) plus",
+    `arret(?:ez|e|er) (?:de (?:m|me|nous) (?:envoyer|ecrire|contacter)|(?:les|ces|vos|tes) ${fr}|l envoi)`,
+    `no mas ${es}|no (?:quiero|deseo|queremos) (?:recibir )?mas ${es}|basta de ${es}`,
+    `no (?:me|nos) (?:envien?|envies|manden?|mandes|escriban?|escribas) (?:mas|${es})`,
+    "dej(?:a|e|en|ad) de (?:enviar|mandar|escribir)(?:me|nos)",
+    `(?:niente piu|niente|basta|basta con i|basta con gli) ${it}|non voglio (?:piu )?(?:ricevere )?(?:altri )?${it}`,
+    "non (?:mi )?(?:invi|mand|scriv)(?:are|ere|ate|ete|iate|iare|armi|ermi|iarmi|atemi|etemi|iatemi) piu",
+    "smett(?:i|a|ete|etela|ila) di (?:scriver|mandar|inviar|contattar)(?:mi|ci)",
+    `nao (?:quero|desejo|queremos) (?:receber )?mais (?:receber )?${pt}|(?:chega de|sem mais|nada de) ${pt}`,
+    "nao (?:me |nos )?(?:enviem?|mandem?|escrevam?|contatem?) mais",
+    "par(?:e|em|a) de (?:me |nos )?(?:enviar|mandar|escrever|contatar)",
+    `(?<!\\b(?:krijg|krijgen|ontvang|ontvangen) (?:ik |wij |we )?)geen ${nl} meer|niet meer ${nl}`,
+    `stop(?:pen)? met (?:${nl}|sturen|het sturen)|(?:stuur|sms) (?:me|mij|ons) (?:niet meer|geen ${nl})`,
+    `(?:zadnych|koniec z|nie chc[ea](?: juz)?)(?: wiecej)?(?: otrzymywac| dostawac)?(?: wiecej)? ${pl}`,
+    `nie (?:wysyłaj|wysyłajcie|wysyłac|pisz|piszcie|pisac) (?:mi |do mnie |nam )?(?:juz|wiecej|${pl})`,
+    "przestan(?:cie)? (?:mi |do mnie )?(?:pisac|wysyłac)",
+  ];
 }

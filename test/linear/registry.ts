@@ -157,7 +157,10 @@ export const cases: Cases = {
     textsOf: (f, text) => f(replyWith(text), split),
     split: (f, text) => f(text, 320),
   },
-  "adapters/sms/phrases.ts": { requestIn: one },
+  "adapters/sms/phrases.ts": {
+    requestIn: (f, text) => [f(text), f(text.slice(0, 320)), f(text.slice(0, 100))],
+    withoutSignature: (f, text) => [f(text), f(`a\n${text}`), f(`a\n-${text}`)],
+  },
   "adapters/sms/consent.ts": {
     consentOf: (f, text) => f(text, { languages: ["en", "de"], add: {}, remove: [] }),
   },

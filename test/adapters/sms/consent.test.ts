@@ -73,6 +73,21 @@ describe("a word on being written to", () => {
     expect(consentOf("Stop", { ...english, languages: [] })).toBe("stop");
   });
 
+  it("counts when it is repeated or signed, and only an exact keyword has no confirmation", () => {
+    const words: ConsentWords = { ...all, add: { start: ["YES"], stop: ["bye bye"] } };
+    expect(meaningOf("START START", words)).toEqual({ word: "start", confirmation: expect.any(String) as string });
+    expect(meaningOf("yes! yes!", words)?.word).toBe("start");
+    expect(meaningOf("bye bye", words)).toEqual({ word: "stop" });
+    expect(meaningOf("bye bye bye bye", words)?.word).toBe("stop");
+    expect(meaningOf("HELP HELP", words)).toEqual({ word: "help" });
+    expect(meaningOf("Hilfe\n-John", words)).toEqual({ word: "help" });
+    expect(consentOf("Cancel cancel", words, ["US"])).toBe("stop");
+    expect(consentOf("Cancel\n- John", words, ["US"])).toBe("stop");
+    expect(consentOf("Cancel cancel", words, ["GB"])).toBeNull();
+    for (const text of ["stop start", "stop\nsent the parcel", "bye", "START\nnow", "-John", "\n-John"])
+      expect(consentOf(text, words), text).toBeNull();
+  });
+
   it("keywords are added and removed", () => {
     const words: ConsentWords = {
       languages: ["en"],

@@ -194,6 +194,28 @@ it.concurrent("a polite STOP counts, a worded one waits for a human, and other p
   expect(daemon.questions().map(({ text }) => text)).toEqual(["Please stop by at five"]);
 });
 
+it.concurrent("a repeated or signed STOP counts, and one followed by a sentence waits for a human", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("STOP STOP STOP");
+  await daemon.text("Stop\n-Bert", { from: bert });
+  await daemon.api.until(({ sent }) => sent.length === 2);
+  await daemon.text("Stop. Wrong number", { from: "+12025550125" });
+  await daemon.text("Bitte keine SMS mehr", { from: "+12025550126" });
+  await daemon.text("Does the bus stop here?", { from: "+12025550127" });
+  await daemon.api.until(({ sent }) => sent.length === 3);
+  await daemon.idle();
+  expect((await codes(daemon)).map(({ code }) => code).toSorted()).toEqual([
+    "opt-out",
+    "opt-out",
+    "possible-opt-out",
+    "possible-opt-out",
+  ]);
+  for (const to of [undefined, bert]) expect(daemon.textsTo(to)).toEqual([expect.stringContaining("Reply START")]);
+  expect(daemon.questions().map(({ text }) => text)).toEqual(["Does the bus stop here?"]);
+});
+
 it.concurrent("an operator opts out the sender of a doubtful text, and the reply that waits is not sent", async ({
   onTestFinished,
 }) => {
