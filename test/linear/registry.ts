@@ -273,9 +273,11 @@ export const cases: Cases = {
   },
   "adapters/voice/engine/dialogue.ts": {
     Dialogue: (f, text) => {
-      const moment = { speaking: true, lastSentence: true, pending: false };
+      const moment = { speaking: true, pending: false };
       const call = new (f as unknown as typeof Dialogue)();
       call.answers({ sentences: text.split("\n"), most: 4, offer: "More?" });
+      call.utteranceBegins(1);
+      call.ignores(text, moment);
       call.interrupted(text);
       call.ignores(text, moment);
       return [call.handleUtterance(text), call.handleUtterance(text), call.finishReply()];

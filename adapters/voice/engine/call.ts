@@ -112,7 +112,7 @@ export class Call {
     const first = greeting ?? (again ? this.#phrases.lostYou : (usual ?? this.#phrases.greeting));
     const sentences = sentencesOf(first, this.#language, this.#phrases);
     this.#talk.record(sentences);
-    if (can.greets) this.#speaker.assume(first);
+    if (can.greets) for (const sentence of sentences) this.#speaker.assume(sentence);
     // A call that continues on another connection is not affected by a pause that began during it.
     const refused = this.#isIdle || (!again && channel.agent()?.paused === true);
     if (!can.greets && !refused) await this.#speaker.speak(sentences);
@@ -273,15 +273,15 @@ export class Call {
   async #turn(text: string, reported: string | null): Promise<void> {
     const { config, can, failed, write } = this.#parts;
     const speaking = can.turnsEndSpeech !== true && this.#speaker.busy;
-    const lastSentence = !speaking || this.#speaker.inLastPiece;
-    const moment = { speaking, lastSentence, pending: this.#pending };
     this.#active();
     this.#quiet.callerSpeaks(false);
     this.#quiet.rest();
     if (this.#isLeaving) return;
-    // A back-channel is not a question and does not interrupt one.
-    if (!this.#utterances.pending && this.#talk.ignores(text, moment))
-      return this.#talk.endsAfter(moment) ? this.#end() : this.#listen();
+    if (!this.#utterances.pending) {
+      this.#talk.utteranceBegins(speaking ? this.#speaker.unplayed : 0);
+      if (this.#talk.ignores(text, { speaking, pending: this.#pending }))
+        return this.#talk.endsAfterSpeech ? this.#end() : this.#listen();
+    }
     const now = languageOf(config, reported) ?? this.#language;
     if (now !== this.#language) {
       this.#language = now;

@@ -17,8 +17,6 @@ export interface SpokenAnswer {
 export interface Moment {
   /** True while our speech is played. */
   readonly speaking: boolean;
-  /** True while its last sentence is played, or nothing is. */
-  readonly lastSentence: boolean;
   /** True while the agent's reply to a question is pending. */
   readonly pending: boolean;
 }
@@ -44,6 +42,8 @@ export class Dialogue {
   #offer: string | null = null;
   /** Number of sentences of `#current` that were played completely before a barge-in; null for all. */
   #spoken: number | null = null;
+  /** Number of sentences at the end of `#current` that were probably not played completely when the utterance began. */
+  #ahead = 0;
   /** The played part of the last reply, kept until the agent replies again. */
   #note: string | null = null;
   /** True when the last sentence of `#current` is a goodbye, whether it was played or not. */
@@ -93,30 +93,37 @@ export class Dialogue {
     this.#note = `${words} (interrupted)`;
   }
 
-  /** Returns true for an utterance without meaning in this moment, which is not even buffered. */
-  ignores(text: string, { speaking, lastSentence, pending }: Moment): boolean {
+  /** Called before the first utterance after our speech. `unplayed`: how many of the pieces sent were probably not played
+   *  completely, including the one that is played. */
+  utteranceBegins(unplayed: number): void {
+    this.#ahead = this.#presence ? 0 : unplayed;
+  }
+
+  /** Returns true for an utterance without meaning in this moment, such as a back-channel. It is not buffered, is no
+   *  question, and interrupts none. */
+  ignores(text: string, { speaking, pending }: Moment): boolean {
     const keeps = this.#kept.length > 0;
     if (pending || (this.#presence && !keeps)) return isAcknowledgement(text);
     if (!speaking) return this.#spoken === null && !keeps && isBackchannel(text) && !isQuestion(this.#current);
-    if (lastSentence && isQuestion(this.#current)) return isBackchannel(text) && !keeps;
-    return isAcknowledgement(text);
+    if (this.#ahead <= 1 && isQuestion(this.#current)) return isBackchannel(text) && !keeps;
+    return this.#heardQuestion ? isBackchannel(text) : isAcknowledgement(text);
   }
 
   /** Returns whether the call ends after our speech, when the caller responds with an utterance that is ignored. An
    *  acknowledgement of an earlier sentence does not respond to the goodbye. */
-  endsAfter({ lastSentence }: Moment): boolean {
-    return this.over || (this.closing && lastSentence);
+  get endsAfterSpeech(): boolean {
+    return this.over || (this.closing && this.#ahead <= 1);
   }
 
   /** Handles a complete utterance that was not ignored. */
   handleUtterance(text: string): Reaction {
     this.#presence = false;
     const agrees = isAcknowledgement(text);
-    if (this.closing && (agrees || isClosing(text))) return { kind: "leave" };
     const left = this.#unplayed();
-    // After a barge-in with a back-channel, speech resumes where playback stopped. A question that was cut off counts
-    // as answered.
-    const answered = left.length === 1 && isQuestion(left) && !isBackchannel(text);
+    // After a barge-in with a back-channel, speech resumes where playback stopped. A question counts as answered when it
+    // was the last sentence heard, or the last one of the reply and cut off.
+    const answered = !isBackchannel(text) && (this.#heardQuestion || (left.length === 1 && isQuestion(left)));
+    if (this.closing && ((agrees && !answered) || isClosing(text))) return { kind: "leave" };
     if (agrees && !answered && left.length + this.#kept.length > 0) {
       this.#note = null;
       const pieces = this.#answering ? this.#portion([...left, ...this.#kept]) : this.#setCurrent(left);
@@ -133,9 +140,16 @@ export class Dialogue {
     return this.#asked();
   }
 
+  /** True when the last sentence that the caller has heard completely is a question. Our offer of the rest is none. */
+  get #heardQuestion(): boolean {
+    const heard = this.#current.slice(0, this.#spoken ?? Math.max(0, this.#current.length - this.#ahead));
+    return isQuestion(heard) && heard.at(-1) !== this.#offer;
+  }
+
   #setCurrent(pieces: readonly string[]): readonly string[] {
     this.#current = pieces;
     this.#spoken = null;
+    this.#ahead = 0;
     return pieces;
   }
 

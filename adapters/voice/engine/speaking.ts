@@ -15,7 +15,7 @@ export interface SpeakerParts {
 
 /** Delay in milliseconds between sending text and the start of its playback. */
 const leadMs = 300;
-/** Tolerance in milliseconds of the estimated end. */
+/** Tolerance in milliseconds of the estimated end of a piece. */
 const estimateMs = 1000;
 /** Timeout of a "speaking" event from the provider: twice the estimated playback time plus this many milliseconds. */
 const doubtMs = 5000;
@@ -26,8 +26,8 @@ export class Speaker {
   #believedUntil = 0;
   #speaking = false;
   #open = false;
-  /** Playback time of the last piece, in milliseconds. */
-  #lastMs = 0;
+  /** When each piece of the current speech has probably been played, in milliseconds of the monotonic clock. */
+  #ends: number[] = [];
   #cuts = 0;
   #left = 0;
   /** End the sleeps of `finished`, because playback ends earlier than estimated. */
@@ -48,9 +48,11 @@ export class Speaker {
     return isBelieved ? this.#believedUntil : this.#endsAt;
   }
 
-  /** True while the last piece is probably being played, or nothing is. */
-  get inLastPiece(): boolean {
-    return this.#endsAt - this.#parts.clock.monotonic() <= this.#lastMs + estimateMs;
+  /** Number of pieces that are probably not played completely: at least the one that is played. */
+  get unplayed(): number {
+    if (!this.busy) return 0;
+    const now = this.#parts.clock.monotonic();
+    return Math.max(1, this.#ends.filter((end) => end - now > estimateMs).length);
   }
 
   /** Number of pieces sent so far. */
@@ -90,8 +92,8 @@ export class Speaker {
     if (rate === null) return;
     const now = clock.monotonic();
     const lasts = (text.length / rate) * 1000;
-    this.#lastMs = lasts;
     this.#endsAt = Math.max(now + leadMs, this.#endsAt) + lasts;
+    this.#ends = [...this.#ends.filter((end) => end > now), this.#endsAt];
     this.#believedUntil = Math.max(now, this.#believedUntil) + 2 * lasts + doubtMs;
   }
 
@@ -99,6 +101,7 @@ export class Speaker {
   async interrupted(): Promise<void> {
     this.#cuts++;
     this.#endsAt = 0;
+    this.#ends = [];
     this.#speaking = false;
     this.#shortened();
     await this.close();
@@ -109,6 +112,7 @@ export class Speaker {
     this.#speaking = speaking;
     // The stop event may cross text that was just sent. The provider gets a moment to report the start of that text.
     if (speaking) return;
+    this.#ends = [];
     this.#endsAt = Math.min(this.#endsAt, this.#parts.clock.monotonic() + leadMs);
     this.#shortened();
   }

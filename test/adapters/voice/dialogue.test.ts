@@ -174,6 +174,89 @@ describe("back-channels", () => {
   });
 });
 
+describe("a question before other sentences of the reply", () => {
+  const question = "Shall I cancel your order 4711?";
+  const rest = "Please note that this cannot be undone.";
+  const config = { max_sentences: 5 };
+
+  it.each(["Yes.", "Yes please", "Ja, genau.", "Oui", "Sí, por favor", "Mm-hmm, yeah", "Okay", "No"])(
+    "is answered by %j when the caller interrupts after it",
+    async (text) => {
+      const { rig: fixture, call } = await answered(`I have found it. ${question} ${rest}`, { config });
+      call.interrupt(`I have found it. ${question} Please`);
+      await fixture.says(call, text);
+      expect(asked(fixture)).toEqual(["Tell me about it.", text]);
+      expect(notes(fixture)).toEqual({ "caller heard": `"I have found it. ${question} Please" (interrupted)` });
+      expect(texts(call)).toHaveLength(2);
+    },
+  );
+
+  it.each([
+    ["the last sentence", `${question} ${rest}`, 2500],
+    ["a short last sentence", `${question} Thank you.`, 2600],
+    ["the one after it", `${question} ${rest} It is final. Nothing helps after that, ever.`, 2500],
+    ["a goodbye", `${question} Thank you for calling us today, goodbye.`, 2500],
+  ])("is answered by a yes while %s is played", async (_, text, passes) => {
+    const { rig: fixture, call } = await answered(text, { config, passes });
+    await fixture.says(call, "Yes.");
+    expect(asked(fixture)).toEqual(["Tell me about it.", "Yes."]);
+    expect(closed(fixture)).toEqual([]);
+  });
+
+  it("is answered by a yes when sentences are kept, which are not spoken then", async () => {
+    const text = `${question} ${rest} One is first. Two is second.`;
+    const { rig: fixture, call } = await answered(text, { passes: 2500 });
+    await fixture.says(call, "Yes.");
+    expect(asked(fixture)).toEqual(["Tell me about it.", "Yes."]);
+    expect(notes(fixture)).toEqual({ "caller heard": `"${question} ${rest} ${offer}" (the rest was not spoken)` });
+    expect(texts(call).join()).not.toContain("One is first");
+  });
+
+  it("is not answered by a back-channel, after which the speech resumes or goes on", async () => {
+    const { rig: fixture, call } = await answered(`${question} ${rest}`, { config, passes: 2500 });
+    await mutters(fixture, call, "Uh-huh");
+    expect(texts(call)).toHaveLength(2);
+    call.interrupt(`${question} Please`);
+    await mutters(fixture, call, "Mhm");
+    expect(texts(call).at(-1)).toBe(rest);
+    expect(asked(fixture)).toEqual(["Tell me about it."]);
+  });
+
+  it("is not answered by a yes before it was heard, or after a later sentence", async () => {
+    const { rig: fixture, call } = await answered(`We have a great many of them here. ${question} ${rest}`, { config });
+    await mutters(fixture, call, "Yes");
+    call.interrupt("We have a great many of them here. Shall I");
+    await mutters(fixture, call, "Yes");
+    expect(texts(call).at(-1)).toBe(`${question} ${rest}`);
+    expect(asked(fixture)).toEqual(["Tell me about it."]);
+    const other = await answered(`${question} ${rest} It is final.`, { config });
+    other.call.interrupt(`${question} ${rest} It`);
+    await mutters(other.rig, other.call, "Okay");
+    expect(texts(other.call).at(-1)).toBe("It is final.");
+    expect(asked(other.rig)).toEqual(["Tell me about it."]);
+  });
+
+  it("is answered by a yes in a greeting", async () => {
+    for (const interrupts of [true, false]) {
+      const fixture = await openVoiceFixture({ config: { greeting: `Hello. Is this Anna Miller? ${rest}` } });
+      const call = await fixture.dial();
+      await fixture.clock.passes(2600);
+      if (interrupts) call.interrupt("Hello. Is this Anna Miller? Please");
+      await fixture.says(call, "Yes.");
+      expect(asked(fixture)).toEqual(["Yes."]);
+    }
+  });
+
+  it("in a greeting is not answered by a yes before it was heard", async () => {
+    const greeting = `Welcome to the support line of Example Limited. Is this Anna Miller? ${rest}`;
+    const fixture = await openVoiceFixture({ config: { greeting } });
+    const call = await fixture.dial();
+    await fixture.clock.passes(500);
+    await mutters(fixture, call, "Yes.");
+    expect(asked(fixture)).toEqual([]);
+  });
+});
+
 describe("the played part of a reply", () => {
   it("is passed with the next question, in one line", async () => {
     const { rig: fixture, call } = await answered("It is in Hamburg. It comes\non Monday.");
