@@ -6,10 +6,14 @@ import { isTokenFailure } from "./oauth.ts";
 
 /** The fields that nodemailer sets on its errors. */
 export interface SmtpFailure {
-  readonly code?: string;
-  readonly command?: string;
-  readonly response?: string;
-  readonly responseCode?: number;
+  readonly code?: string | undefined;
+  readonly command?: string | undefined;
+  readonly response?: string | undefined;
+  readonly responseCode?: number | undefined;
+  /** The recipient whose RCPT the server refused. */
+  readonly recipient?: string | undefined;
+  /** The refusals of all recipients. */
+  readonly rejectedErrors?: readonly SmtpFailure[] | undefined;
 }
 
 /** The fields that imapflow, nodemailer and Node set on their errors. */

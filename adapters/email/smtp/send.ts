@@ -7,6 +7,7 @@ import { encode as base64, wrap as wrapBase64 } from "nodemailer/lib/base64";
 import MailComposer from "nodemailer/lib/mail-composer";
 import type MimeNode from "nodemailer/lib/mime-node";
 import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
+import type { SMTPConnectionEnvelope, SMTPEnvelope } from "nodemailer/lib/smtp-connection";
 import * as z from "zod";
 import { isTokenFailure } from "../oauth.ts";
 import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
@@ -58,24 +59,43 @@ interface Once {
 
 async function once(pool: SmtpPool, draft: EmailDraft, bytes: Buffer, attempt: Attempt, fresh: boolean): Promise<Once> {
   const state: { pooled: PooledConnection | null; crossed: boolean } = { pooled: null, crossed: false };
+  const envelope = envelopeOf(draft, bytes.length);
+  /** Begins when the server has responded to every recipient and to DATA. The crossing is awaited when the message is
+   *  written, except for the final dot, without which a server must not deliver anything. Of a large message, the last
+   *  slices may still be in the buffers of the streams and of the kernel. */
+  const message = async function* () {
+    const { rejectedErrors } = envelope;
+    const refusal = refusalOf(draft, rejectedErrors);
+    // A retry would otherwise send the accepted copies again.
+    if (refusal !== null && outcomeOf(refusal, false).kind !== "refused")
+      throw Object.assign(new Error("the recipient was refused"), { rejectedErrors });
+    for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
+    await attempt.crossing();
+    state.crossed = true;
+  };
   const work = async (pooled: PooledConnection): Promise<SendOutcome> => {
     state.pooled = pooled;
-    const envelope = envelopeOf(draft, bytes.length);
     if (!pooled.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address))) return noUtf8;
-    const info = await transmit(pooled, envelope, bytes, attempt, () => {
-      state.crossed = true;
-    });
-    return taken(draft, info);
+    return taken(draft, await transmit(pooled, envelope, message(), attempt.signal));
   };
   try {
     const result = await pool.use(attempt.signal, work, fresh);
     return { result, error: null, loggedIn: true, stale: false };
-  } catch (error) {
+  } catch (thrown) {
     const { pooled, crossed } = state;
+    const error = refusalOf(draft, (thrown as SmtpFailure).rejectedErrors) ?? thrown;
     const result = reached(outcomeOf(error, crossed), pooled !== null);
     const stale = pooled?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
     return { result, error, loggedIn: pooled !== null, stale };
   }
+}
+
+/** Returns the response that refused the recipients in To, of several a temporary one; null when the server accepted one of
+ *  them. It decides about the draft, because the responses to the copies say nothing about the recipient. */
+function refusalOf(draft: EmailDraft, refusals: readonly SmtpFailure[] = []): SmtpFailure | null {
+  const own = refusals.filter(({ recipient }) => draft.to.some(({ address }) => address === recipient));
+  if (own.length < draft.to.length) return null;
+  return own.find((one) => outcomeOf(one, false).kind === "deferred") ?? own[0] ?? null;
 }
 
 /** Without a connection no message can be sent. The deferral applies to the channel, so one attempt at a
@@ -94,7 +114,7 @@ const noUtf8: SendOutcome = {
 
 interface Info {
   readonly response: string;
-  readonly rejected: readonly string[];
+  readonly rejectedErrors?: readonly SmtpFailure[] | undefined;
   readonly serverMessageId?: string | undefined;
 }
 
@@ -102,15 +122,12 @@ interface Info {
  *  for the server. */
 const sliceBytes = 65_536;
 
-/** Runs the dialogue from MAIL to the response after the final dot. The crossing is awaited when the message is written,
- *  except for the final dot, without which a server must not deliver anything. Of a large message, the last slices may
- *  still be in the buffers of the streams and of the kernel. */
+/** Runs the dialogue from MAIL to the response after the final dot. */
 function transmit(
   { connection }: PooledConnection,
-  envelope: ReturnType<typeof envelopeOf>,
-  bytes: Buffer,
-  attempt: Attempt,
-  crossed: () => void,
+  envelope: DraftEnvelope,
+  message: AsyncIterable<Buffer>,
+  signal: AbortSignal,
 ): Promise<Info> {
   return new Promise((resolve, reject) => {
     const abort = () => {
@@ -119,19 +136,11 @@ function transmit(
     };
     const fail = (error: Error) => reject(error);
     const ended = () => fail(Object.assign(new Error("the server closed the connection"), { code: "ECONNECTION" }));
-    attempt.signal.addEventListener("abort", abort, { once: true });
+    signal.addEventListener("abort", abort, { once: true });
     connection.on("error", fail);
     connection.on("end", ended);
-    const message = Readable.from(
-      (async function* () {
-        for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
-        await attempt.crossing();
-        crossed();
-      })(),
-      { objectMode: false },
-    );
-    connection.send(envelope, message, (error, info) => {
-      attempt.signal.removeEventListener("abort", abort);
+    connection.send(envelope, Readable.from(message, { objectMode: false }), (error, info) => {
+      signal.removeEventListener("abort", abort);
       connection.off("error", fail);
       connection.off("end", ended);
       if (error) reject(error);
@@ -140,8 +149,15 @@ function transmit(
   });
 }
 
+interface DraftEnvelope extends Pick<SMTPEnvelope, "size" | "dsn"> {
+  readonly from: string;
+  readonly to: string[];
+  /** Written by nodemailer during the dialogue: the responses to the recipients that the server refused. */
+  readonly rejectedErrors?: SMTPConnectionEnvelope["rejectedErrors"];
+}
+
 /** `compose` wrote the domains as A-labels, because servers without SMTPUTF8 accept no others (RFC 6531, 3.2). */
-function envelopeOf(draft: EmailDraft, size: number) {
+function envelopeOf(draft: EmailDraft, size: number): DraftEnvelope {
   return {
     from: draft.envelopeFrom,
     to: [...draft.to, ...draft.cc].map((party) => party.address),
@@ -156,11 +172,10 @@ const longestResponse = 500;
 
 /** With several recipients the server may refuse some and accept the message for the others. */
 function taken(draft: EmailDraft, info: Info): SendOutcome {
-  const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
-  if (refused.size > 0 && draft.to.every(({ address }) => refused.has(address.toLowerCase()))) {
-    const reason = "the recipient was refused; only the copies were taken";
-    return { kind: "refused", code: "recipient", reason, scope: "recipient" };
-  }
+  const { rejectedErrors = [] } = info;
+  const refusal = refusalOf(draft, rejectedErrors);
+  const outcome = refusal === null ? null : outcomeOf(refusal, true);
+  if (outcome?.kind === "refused") return { ...outcome, reason: `${outcome.reason}; only the copies were accepted` };
   const replaced = info.serverMessageId === undefined ? draft.messageId : bracketed(info.serverMessageId);
   return {
     kind: "sent",
@@ -168,7 +183,7 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
     ...(replaced === draft.messageId ? {} : { also: [externalId(replaced)] }),
     detail: [
       info.response.trim().slice(0, longestResponse),
-      ...(refused.size > 0 ? [`${refused.size} of the recipients were refused`] : []),
+      ...(rejectedErrors.length > 0 ? [`${rejectedErrors.length} of the recipients were refused`] : []),
     ].join("; "),
   };
 }

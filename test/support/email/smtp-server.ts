@@ -62,6 +62,8 @@ export interface SmtpPeerOptions {
   readonly size?: number;
   /** Further connections are answered with 421. */
   readonly maxClients?: number;
+  /** The recipients that are refused now, with the response. */
+  readonly refused?: ReadonlyMap<string, { readonly code: number; readonly text: string }>;
   /** Text of the answer after the dot, in place of `OK`: `2.0.0 Ok <id@server>`. */
   readonly confirmation?: () => string;
 }
@@ -134,7 +136,12 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
       });
     },
     onMailFrom: (_address, session, next) => apply("mail", session, next),
-    onRcptTo: (_address, session, next) => apply("rcpt", session, next),
+    onRcptTo({ address }, session, next) {
+      const refusal = options.refused?.get(address);
+      if (refusal === undefined) return apply("rcpt", session, next);
+      stages.push("rcpt");
+      next(answer(refusal));
+    },
     onData(stream, session, next) {
       if (faults.get("data")?.fault.kind === "reset") {
         due("data");

@@ -209,20 +209,52 @@ it("stores the Message-ID that a server assigns instead of our own", async () =>
   await own.close();
 });
 
-it("distinguishes a refused recipient from refused copies", async () => {
-  const own = await startSmtpPeer();
-  const { adapter } = adapterFor(
-    settingsFor(1, own.port, { reply: "all", smtp: { login: false } as Settings["smtp"] }),
-  );
-  const both = replyTo({ cc: [{ address: "bob@example.net" }] });
-  const [draft] = adapter.outbound?.compose(both) ?? [];
-  own.fail("rcpt", reply(550, "5.1.1 unknown"), 1);
-  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({
-    kind: "refused",
-    scope: "recipient",
+describe("a message with a copy", () => {
+  const [ann, bob] = ["ann@example.net", "bob@example.net"];
+  type Answer = { readonly code: number; readonly text: string } | null;
+  /** Sends to ann with a copy to bob, once with these responses to their RCPT and once without. */
+  async function sendTwice(toAnn: Answer, toBob: Answer) {
+    const refused = new Map(
+      Object.entries({ [ann]: toAnn, [bob]: toBob }).flatMap(([to, one]) => (one ? [[to, one]] : [])),
+    );
+    const own = await startSmtpPeer({ refused });
+    const login = { login: false } as Settings["smtp"];
+    const { outbound } = adapterFor(settingsFor(1, own.port, { reply: "all", smtp: login })).adapter;
+    if (!outbound) throw new Error("cannot send");
+    const [draft] = outbound.compose(replyTo({ cc: [{ address: bob }] }));
+    const tried = attempt();
+    const outcome = await outbound.send(draft as never, tried);
+    const arrived = own.arrived.map(({ to }) => to);
+    refused.clear();
+    expect((await outbound.send(draft as never, attempt())).kind).toBe("sent");
+    expect(own.arrived.at(-1)?.to).toEqual([ann, bob]);
+    await own.close();
+    return { outcome, crossed: tried.crossed, arrived };
+  }
+
+  const noUser = { code: 550, text: "5.1.1 unknown" };
+  const wait = { code: 450, text: "4.2.0 greylisted" };
+  const policy = { code: 550, text: "5.7.1 blocked by policy" };
+  const full = { code: 552, text: "5.2.2 mailbox full" };
+  const limit = { code: 550, text: "5.4.5 daily user sending limit exceeded" };
+  const refused = (code: string, scope: string) => ({ kind: "refused", code, scope });
+  const sent = { kind: "sent", detail: expect.stringContaining("1 of the recipients were refused") };
+  it.each<readonly [string, Answer, Answer, object, readonly string[] | null]>([
+    ["waits while the recipient is refused for now", wait, null, { ...deferred, scope: undefined }, null],
+    ["waits for the recipient whose copy has no mailbox", wait, noUser, { ...deferred, scope: undefined }, null],
+    ["waits for the end of a limit of the account", limit, null, paused, null],
+    ["fails when the recipient is unknown", noUser, null, refused("5.1.1", "recipient"), [bob]],
+    ["fails when the recipient is blocked", policy, null, refused("5.7.1", "draft"), [bob]],
+    ["fails when the recipient's mailbox is full", full, null, refused("5.2.2", "draft"), [bob]],
+    ["fails by the response to the recipient", policy, noUser, refused("5.7.1", "draft"), null],
+    ["fails by a permanent response to the recipient", noUser, wait, refused("5.1.1", "recipient"), null],
+    ["is sent when a copy is refused", null, noUser, sent, [ann]],
+    ["is sent when a copy is refused for now", null, wait, sent, [ann]],
+  ])("%s", async (_, toAnn, toBob, expected, receivers) => {
+    const { outcome, crossed, arrived } = await sendTwice(toAnn, toBob);
+    expect({ scope: undefined, ...outcome }).toMatchObject(expected);
+    expect([crossed, arrived]).toEqual([receivers !== null, receivers === null ? [] : [receivers]]);
   });
-  expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({ kind: "sent" });
-  await own.close();
 });
 
 it("uses a line again, and a new one when the idle one has died in silence", async () => {
