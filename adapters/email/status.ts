@@ -144,7 +144,7 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
       : { kind: "deferred", reason: brief(error) };
   }
   const reason = replyText(failure);
-  if (isQuota(code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
+  if (isQuota(failure, code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
   // A failure before MAIL is not about this message: the server accepts no messages now.
   if (/^(?:CONN|EHLO|HELO|STARTTLS)$/.test(failure.command ?? ""))
     return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
@@ -166,13 +166,22 @@ export function isLogin(failure: SmtpFailure): boolean {
   return failure.responseCode === 530 || failure.responseCode === 535;
 }
 
-/** Limits of the account instead of this message: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. */
-function isQuota(code: number, reason: string): boolean {
-  if (code === 432 || code === 454) return true;
-  if (code === 450 && /\b4\.2\.1\b/.test(reason)) return true;
-  if (code === 550 && /\b5\.4\.5\b/.test(reason)) return true;
-  return /\b(daily|sending|user) .{0,30}(limit|quota) exceeded|\b5\.7\.708\b/i.test(reason);
+/** Limits of the account instead of this message: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. A response about
+ *  the recipient is not about the account. */
+function isQuota(failure: SmtpFailure, code: number, reason: string): boolean {
+  if (aboutMessage.test(reason)) return false;
+  if ((code === 550 && /\b5\.4\.5\b/.test(reason)) || accountLimit.test(reason)) return true;
+  const namesRecipient = failure.command === "RCPT TO" && reason.includes(address) && !/\bsender\b/i.test(reason);
+  if (namesRecipient) return false;
+  return code === 432 || code === 454 || (code === 450 && /\b4\.2\.1\b/.test(reason)) || userLimit.test(reason);
 }
+
+/** Codes of RFC 3463 about the recipient's address (X.1), its mailbox (X.2.2 full, X.2.3 size, X.2.4 list), or the size of the
+ *  message (X.3.4). */
+const aboutMessage = /^\d{3}[ -][45]\.(?:1\.\d{1,3}|2\.[234]|3\.4)\b/;
+const accountLimit = /\b(?:daily|sending) .{0,30}(?:limit|quota) exceeded|\b5\.7\.708\b/i;
+/** The user is the sender or, with a full mailbox, the recipient. */
+const userLimit = /\buser (?!.{0,30}\b(?:mailbox|storage|size)\b).{0,30}(?:limit|quota) exceeded/i;
 
 /** True when the recipient's address is invalid: 5.1.x, or a bare 550/551/553 response to RCPT that is
  *  not about policy. */
@@ -182,10 +191,13 @@ function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefi
   return code === 550 || code === 551 || code === 553;
 }
 
+/** Replaces the addresses in a response. */
+const address = "<address>";
+
 /** Returns the text of the server's response, truncated and without the address it may repeat. */
 function replyText(failure: SmtpFailure): string {
   return (failure.response ?? String(failure.responseCode))
-    .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, "<address>")
+    .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, address)
     .replace(/[\p{Cc}]+/gu, " ")
     .slice(0, 300);
 }
