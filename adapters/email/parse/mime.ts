@@ -143,8 +143,23 @@ function decoderFor(encoding: string): Decoder {
 }
 
 function decode(encoding: string, bytes: Buffer): Uint8Array {
-  if (/base64/i.test(encoding)) return Buffer.from(bytes.toString("latin1"), "base64");
+  if (/base64/i.test(encoding)) return base64(bytes);
   return /quoted-printable/i.test(encoding) ? quotedPrintable(bytes) : bytes;
+}
+
+/** Decodes base64 (RFC 2045, section 6.8). Gateways put their banner before or after the text, each encoded by itself, so
+ *  padding ends a run and not the content. Other characters are ignored. */
+function base64(bytes: Buffer): Uint8Array {
+  const text = bytes.toString("latin1");
+  const out = Buffer.allocUnsafe(Math.ceil((text.length * 3) / 4));
+  let to = 0;
+  for (let from = 0; from < text.length; ) {
+    const padding = text.indexOf("=", from);
+    const end = padding < 0 ? text.length : padding;
+    if (end > from) to += out.write(text.slice(from, end), to, "base64");
+    from = end + 1;
+  }
+  return out.subarray(0, to);
 }
 
 /** Decodes quoted-printable (RFC 2045, section 6.7). Invalid sequences are unchanged. */

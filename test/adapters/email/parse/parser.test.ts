@@ -131,6 +131,21 @@ describe("charsets", () => {
     expect((await read(Buffer.from(mail({ Subject: "Grüße" })))).subject).toBe("Grüße");
     expect((await read(bytes(japanese.toString("latin1"), "latin1"))).subject).toBe("日本語");
   });
+  const chunks = ["CAUTION: external mail\n", "Please cancel my order\n", "Its number is 4711. Grüße!"];
+  const encoded = chunks.map((chunk) => Buffer.from(chunk).toString("base64"));
+  it.each([
+    ["on lines of their own", encoded.join("\r\n")],
+    ["in one line", encoded.join("")],
+    ["without the last padding", encoded.join("\r\n").replace(/=+$/, "")],
+    ["among other characters", `=${encoded.join("=\r\n! ")}==`],
+  ])("reads base64 that is encoded in pieces, %s", async (_, body) => {
+    expect(encoded.filter((piece) => piece.endsWith("=")).length).toBeGreaterThan(1);
+    const base64 = { "Content-Transfer-Encoding": "base64" };
+    expect((await read(mail(base64, body))).text).toBe(chunks.join(""));
+    const specs = [{ type: "application/pdf; name=a.pdf", body, fields: base64 }];
+    const [file] = (await read(multipart("mixed", specs))).attachments;
+    expect(Buffer.from(file?.bytes ?? []).toString()).toBe(chunks.join(""));
+  });
   it("joins format=flowed lines", async () => {
     const raw = mail({ "Content-Type": "text/plain; format=flowed" }, "a long \nline\nnext\n");
     expect((await read(raw)).text).toBe("a long line\nnext");
