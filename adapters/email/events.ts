@@ -253,9 +253,11 @@ function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderA
   const customer = formCustomer(config, self, mail, from, authenticated);
   if (customer !== null) return { via: "form", author: customer, ...alone };
   const isTrusted = (one: Mailbox) => authenticated || isSameOrganization(one.address, from.address);
-  const replyTo = replyToOf(mail, from, isExternal, isTrusted);
-  const others = [...mail.to, ...mail.cc].filter(
-    (one) => isExternal(one) && isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
+  const wanted = wantedReplies(mail, isExternal);
+  const namesFrom = mail.replyTo.some((one) => one.address === from.address);
+  const replyTo = namesFrom || !wanted.every(isTrusted) ? null : (wanted[0] ?? null);
+  const others = [...wanted, ...[...mail.to, ...mail.cc].filter(isExternal)].filter(
+    (one) => isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
   );
   const all = unique(others);
   return {
@@ -286,19 +288,11 @@ function formCustomer(
   return isForm ? customer : null;
 }
 
-/** Returns null when the response goes to From: Reply-To is absent, names From, our own address or a
- *  list, or is not trusted. */
-function replyToOf(
-  mail: Mail,
-  from: Mailbox,
-  isExternal: (one: Mailbox) => boolean,
-  isTrusted: (one: Mailbox) => boolean,
-): Mailbox | null {
-  const named = unique(mail.replyTo);
-  if (named.some((one) => one.address === from.address)) return null;
+/** Returns the addresses in Reply-To apart from our own and those of lists. The response goes to the first of them, with the
+ *  others as further recipients. It goes to From when From is one of them or when one of them is not trusted. */
+function wantedReplies(mail: Mail, isExternal: (one: Mailbox) => boolean): readonly Mailbox[] {
   const lists = new Set(mailboxesOf(mail.headers, "list-post").map(({ address }) => address.replace(/^mailto:/, "")));
-  const wanted = named.filter((one) => isExternal(one) && !lists.has(one.address));
-  return wanted.every(isTrusted) ? (wanted[0] ?? null) : null;
+  return unique(mail.replyTo).filter((one) => isExternal(one) && !lists.has(one.address));
 }
 
 const isFromList = (mail: Mail): boolean =>

@@ -90,6 +90,35 @@ describe("Reply-To of a sender that is not authenticated", () => {
     expect(await answered({ "Reply-To": "talk@lists.example" }, accept)).toEqual([anna, anna]);
   });
 
+  const several: readonly [string, Fields, SenderAuth | null, string, readonly string[] | undefined][] = [
+    ["of one domain", { "Reply-To": "a@example.org, b@example.org" }, null, "a@example.org", ["b@example.org"]],
+    ["in two fields", { "Reply-To": ["a@example.org", "b@example.org"] }, null, "a@example.org", ["b@example.org"]],
+    ["and From", { "Reply-To": `${anna}, b@example.org` }, null, anna, ["b@example.org"]],
+    ["behind From, one foreign", { "Reply-To": `${anna}, ${mallory}, b@example.org` }, null, anna, ["b@example.org"]],
+    ["all foreign", { "Reply-To": `${mallory}, x@evil.example` }, failed, anna, undefined],
+    ["of an authenticated sender", { "Reply-To": `b@example.org, ${mallory}` }, passed, "b@example.org", [mallory]],
+    ["of an authenticated sender, and From", { "Reply-To": `${mallory}, ${anna}` }, passed, anna, [mallory]],
+    [
+      "one of them also in Cc",
+      { "Reply-To": "a@example.org, b@example.org", Cc: "b@example.org, c@example.org" },
+      null,
+      "a@example.org",
+      ["b@example.org", "c@example.org"],
+    ],
+    ["one of them ours", { "Reply-To": "support@example.com, b@example.org" }, null, "b@example.org", undefined],
+    [
+      "one of them a list",
+      { "Reply-To": `${anna}, talk@lists.example`, "List-Post": "<mailto:talk@lists.example>" },
+      passed,
+      anna,
+      undefined,
+    ],
+  ];
+  it.each(several)("several addresses, %s: the others are copied", async (_, fields, auth, to, copies) => {
+    const { from, replyTo, cc } = await message(fields, { auth });
+    expect([replyTo?.address ?? from.address, cc?.map((one) => one.address)]).toEqual([to, copies]);
+  });
+
   it("lets a forged Cc neither receive the answer nor join the conversation", async () => {
     const fields = { Cc: `${mallory}, Ben <ben@example.org>, support@example.com` };
     const cc = async (...how: Parameters<typeof message>) => (await message(...how)).cc?.map((one) => one.address);
