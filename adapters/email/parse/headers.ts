@@ -9,8 +9,7 @@ import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./mime.ts";
 import { forwardPrefixes, replyPrefixes } from "./quotes/phrases.ts";
 
-/** Maximum number of addresses of one header. */
-/** Characters of an address header that are parsed: about a thousand recipients. */
+/** Limits of an address header: characters that are parsed, about a thousand recipients, and addresses. */
 const maxAddressField = 50_000;
 const maxAddresses = 2000;
 
@@ -267,7 +266,14 @@ export function decodeText(bytes: Uint8Array, declared: string | null): string {
     return decodeWith(label === "" || /ascii|2022|unknown/.test(label) ? "windows-1252" : label, bytes);
   }
   if (/^utf-?8$/.test(label) && !isUtf8(bytes)) return decodeBrokenUtf8(bytes);
-  return decodeWith(label, bytes);
+  return decodeWith(/^utf-?16$/.test(label) ? utf16Of(bytes) : label, bytes);
+}
+
+/** Without a byte order mark it is big-endian (RFC 2781, 4.3), unless most characters are Latin in the other order. */
+function utf16Of(bytes: Uint8Array): string {
+  const start = bytes.subarray(0, 1000);
+  const zeros = start.filter((byte, at) => at % 2 === 1 && byte === 0).length;
+  return (start[0] === 0xff && start[1] === 0xfe) || zeros > start.length / 4 ? "utf-16le" : "utf-16be";
 }
 
 /** True for ISO-2022-JP, which is recognized by its escape sequences and has no byte above 127. */

@@ -209,9 +209,17 @@ function namesOf(sender: Mail["from"][number] | null): string[] {
 function idsOf(headers: readonly HeaderField[]) {
   return {
     messageId: messageIdOf(headerOf(headers, "message-id")),
-    inReplyTo: messageIdsOf(headerOf(headers, "in-reply-to"), 20),
-    references: messageIdsOf(headerOf(headers, "references")),
+    inReplyTo: citedIds(headers, "in-reply-to", 20),
+    references: citedIds(headers, "references", 100),
   };
+}
+
+/** Returns the newest ids of In-Reply-To or References. Some programs write no angle brackets. */
+function citedIds(headers: readonly HeaderField[], name: string, max: number): string[] {
+  const value = headerOf(headers, name) ?? "";
+  if (value.includes("<")) return messageIdsOf(value, max);
+  const bare = value.split(/[\s,;()"]+/).filter((word) => word.includes("@"));
+  return messageIdsOf(bare.map((id) => `<${id}>`).join(" "), max);
 }
 
 function peopleOf(headers: readonly HeaderField[]) {

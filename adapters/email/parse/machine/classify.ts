@@ -191,8 +191,14 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
   return null;
 }
 
-/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. */
-const isNoReply = (address: string): boolean => noReply.test(lettersOf(localOf(address)));
+/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. Words that
+ *  only together form it count from their start: "bruno.reply" is a person. */
+function isNoReply(address: string): boolean {
+  const local = localOf(address).slice(0, 100);
+  if (!noReply.test(lettersOf(local))) return false;
+  const words = local.split(/[^\p{L}\p{M}\p{N}]+/u).map(lettersOf);
+  return words.some((word, i) => noReply.test(word) || words.slice(i).join("").search(noReply) === 0);
+}
 
 /** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
 const isProgram = (address: string): boolean =>

@@ -91,6 +91,8 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["no-reply", "no-reply", mail({ From: "no-reply@shop.example" })],
   ["noreply with a number", "no-reply", mail({ From: "Shop <noreply.12345@shop.example>" })],
   ["orders-no_reply", "no-reply", mail({ From: "orders-no_reply@shop.example" })],
+  ["shop.no.reply.12", "no-reply", mail({ From: "shop.no.reply.12@shop.example" })],
+  ["shopnoreply", "no-reply", mail({ From: "shopnoreply@shop.example" })],
   ["donotreply", "no-reply", mail({ From: "do.not.reply@bank.example" })],
   ["nicht-antworten", "no-reply", mail({ From: "bitte-nicht-antworten@bahn.example" })],
   ["ne-pas-repondre", "no-reply", mail({ From: "ne-pas-repondre@poste.example" })],
@@ -238,6 +240,8 @@ describe("machine mail", () => {
 });
 
 const people: readonly [string, Uint8Array | Fields][] = [
+  ["a name that ends like no-reply begins", { From: "bruno.reply@example.org" }],
+  ["a name that ends like no-answer begins", { From: "Milano-Answer@example.org" }],
   ["a plain mail", {}],
   ["Auto-Submitted: no", { "Auto-Submitted": "no" }],
   ["X-Auto-Response-Suppress alone", xars],

@@ -59,6 +59,20 @@ describe("fields", () => {
     });
     expect(read1.headers.find((header) => header.name === "references")?.value).toBe("<0@x> <1@x> junk <0@x>");
   });
+  it("reads cited ids without angle brackets", async () => {
+    const cited = async (value: string) => {
+      const { inReplyTo, references } = await read(mail({ "In-Reply-To": value, References: value }));
+      expect(references).toEqual(inReplyTo);
+      return inReplyTo;
+    };
+    expect(await cited("abcd.bridgehead@example.com")).toEqual(["<abcd.bridgehead@example.com>"]);
+    expect(await cited("0@x, 1@x\r\n 0@x (a comment)")).toEqual(["<0@x>", "<1@x>"]);
+    expect(await cited("anna@example.org wrote <1@x>")).toEqual(["<1@x>"]);
+    expect(await cited("Your message of Friday")).toEqual([]);
+    const many = Array.from({ length: 20_000 }, (_, i) => `${i}@example.org`);
+    const { references } = await read(mail({ References: many.join("\r\n ") }));
+    expect(references).toEqual(many.slice(-100).map((id) => `<${id}>`));
+  });
   it("reads the newest of very many references", async () => {
     const ids = Array.from({ length: 20_000 }, (_, i) => `<${i}@example.org>`);
     const { references } = await read(mail({ References: ids.join("\r\n ") }));
@@ -107,6 +121,11 @@ const charsets: readonly [string, string | null, Uint8Array, string][] = [
   ["Shift_JIS under its other name", "cp932", Buffer.from([0x93, 0xfa, 0x96, 0x7b]), "日本"],
   ["EUC-KR", "ks_c_5601-1987", Buffer.from([0xc7, 0xd1]), "한"],
   ["UTF-16", "utf-16le", Buffer.from("Hallo", "utf16le"), "Hallo"],
+  ["UTF-16 of unknown byte order", "utf-16", Buffer.from("Hallo", "utf16le").swap16(), "Hallo"],
+  ["UTF-16 of unknown byte order in Chinese", "UTF-16", Buffer.from("一二三\n", "utf16le").swap16(), "一二三"],
+  ["UTF-16 in the wrong byte order", "utf-16", Buffer.from("Hallo", "utf16le"), "Hallo"],
+  ["UTF-16 with a mark, little-endian", "utf-16", Buffer.from("\ufeff你好", "utf16le"), "你好"],
+  ["UTF-16 with a mark, big-endian", "utf-16", Buffer.from("\ufeff你好", "utf16le").swap16(), "你好"],
   ["an unknown name", "x-unknown", Buffer.from("Grüße"), "Grüße"],
 ];
 
