@@ -3,7 +3,7 @@
 
 import type { RetentionAges } from "../domain/retention.ts";
 import { standardTiming } from "../ops/timing.ts";
-import type { Query } from "./driver.ts";
+import { listOf, type Query } from "./driver.ts";
 import { channelsIn } from "./due.ts";
 import { erasureAction } from "./person/ledger.ts";
 import { lockChannel } from "./tables/events.ts";
@@ -67,7 +67,7 @@ export async function forget(
     attachments: await inEach(q, "attachments", "(blob IS NOT NULL OR ref IS NOT NULL)", raw, forgetAttachments),
     files: await forgetFiles(q, raw, batch),
     blobs: await forgetBlobs(q, strictest.rawMs),
-    events: await inEach(q, "events", "body <> '{}'", text, eraseEvents),
+    events: await inEach(q, "events", "body <> '{}'", text, forgetEvents),
     turns: await inEach(q, "turns", "question <> ''", text, forgetTurns),
     replies:
       (await inEach(q, "replies", "kept = 1", text, forgetReplies)) +
@@ -110,10 +110,6 @@ async function inEach(
 
 // Statements of `inEach`. $1: the channel (or agent); $2: the age in milliseconds; $3: the number of rows.
 
-const eraseEvents = `UPDATE events SET body = '{}', subject = NULL, sender = NULL WHERE id IN (
-  SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
-    AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`;
-
 const erasePlatformWebhooks = `UPDATE platform_webhooks SET body = ''
   WHERE body <> '' AND state <> 'stored' AND (agent, id) IN (
     SELECT agent, id FROM platform_webhooks WHERE agent = $1 AND body <> '' AND state <> 'stored'
@@ -123,6 +119,26 @@ const erasePlatformWebhooks = `UPDATE platform_webhooks SET body = ''
 const deleteActions = `DELETE FROM actions WHERE id IN (
   SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 AND action <> '${erasureAction}'
   ORDER BY made_at LIMIT $3)`;
+
+/** Erases events with the names of their attachments. Only events in state `stored` are ordered by `queue`. Reasons may
+ *  quote the sender. */
+async function forgetEvents(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
+  const rows = await q.all<{ id: number }>(
+    `UPDATE events SET body = '{}', subject = NULL, sender = NULL, queue = NULL, reason = NULL WHERE id IN (
+       SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
+         AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3) RETURNING id`,
+    channel,
+    ageMs,
+    limit,
+  );
+  await q.run(
+    `UPDATE attachments SET name = '', reason = NULL
+     WHERE event IN (SELECT CAST(value AS BIGINT) FROM json_each($1)) -- only: sqlite
+     WHERE event = ANY (ARRAY(SELECT CAST(json_array_elements_text(CAST($1 AS json)) AS BIGINT))) -- only: postgres`,
+    listOf(rows.map(({ id }) => String(id))),
+  );
+  return rows.length;
+}
 
 /** Returns the first young event of the channel. Event ids increase in order of arrival, so all events before it are
  *  old. One that arrived while the clock was ahead does not count: it would keep all later ones. */
@@ -185,10 +201,11 @@ async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
 }
 
 /** Skips turns whose reply is not composed yet, because the reply uses the turn's address, and turns of held messages,
- *  because a release asks them again. */
+ *  because a release asks them again. Without `queue`, younger messages of the sender are ordered as if this one had not
+ *  been asked. */
 async function forgetTurns(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
-    `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
+    `UPDATE turns SET question = '', context = NULL, address = '{}', queue = NULL, reason = NULL WHERE id IN (
        SELECT id FROM turns WHERE channel = $1 AND question <> '' AND received_at < now_ms() - $2 AND open = 0
          AND state IN ('answered', 'silent', 'failed', 'dropped')
          AND NOT EXISTS (SELECT 1 FROM replies WHERE replies.turn = turns.id AND replies.state = 'ready')
@@ -205,7 +222,7 @@ async function forgetTurns(q: Query, channel: string, ageMs: number, limit: numb
  *  `channel` null: those to responders, on all channels. */
 async function forgetReplies(q: Query, channel: string | null, ageMs: number, limit: number): Promise<number> {
   const replies = await q.all<{ id: string }>(
-    `UPDATE replies SET text = '', address = NULL, kept = 0 WHERE id IN (
+    `UPDATE replies SET text = '', rendered = NULL, address = NULL, reason = NULL, kept = 0 WHERE id IN (
        SELECT id FROM replies WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND kept = 1
          AND created_at < now_ms() - $2 AND state <> 'ready' AND NOT EXISTS (
            SELECT 1 FROM drafts WHERE drafts.reply = replies.id AND (open = 1 OR updated_at >= now_ms() - $2
@@ -216,7 +233,10 @@ async function forgetReplies(q: Query, channel: string | null, ageMs: number, li
     limit,
   );
   for (const { id } of replies)
-    await forgetAttempts(q, await q.all("UPDATE drafts SET body = '', heard = NULL WHERE reply = $1 RETURNING id", id));
+    await forgetAttempts(
+      q,
+      await q.all("UPDATE drafts SET body = '', heard = NULL, reason = NULL WHERE reply = $1 RETURNING id", id),
+    );
   return replies.length;
 }
 
@@ -280,12 +300,13 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number,
   await q.run("UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1", conversation);
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
   await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
-  // An outbound turn has no question to erase, so its address is erased here.
-  await q.run(
-    `UPDATE turns SET person = '', reply_to = NULL, opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END
-     WHERE conversation = $1`,
+  // A turn without a question, such as one that opens a conversation, is erased here.
+  const turns = await q.all<{ id: string }>(
+    `UPDATE turns SET person = '', reply_to = NULL, queue = NULL, opening = NULL, context = NULL, address = '{}', reason = NULL
+     WHERE conversation = $1 RETURNING id`,
     conversation,
   );
+  await forgetAttempts(q, turns);
   await q.run("UPDATE drafts SET recipient = '' WHERE conversation = $1", conversation);
 }
 

@@ -103,7 +103,7 @@ const facts = (event: EventHistory, fate: Fate, suppressed: readonly Suppression
       "Conversation",
       event.conversation && html`<a href="/conversations/${event.conversation}">Show the conversation</a>`,
     ],
-    ...event.attachments.map((one) => ["Attachment", html`${one.name} (${one.media_type})`] as const),
+    ...event.attachments.map((one) => ["Attachment", html`${one.name || "(erased)"} (${one.media_type})`] as const),
   ]);
 
 function actions(

@@ -108,7 +108,9 @@ function eventEntry(event: EventHistory, history: History): TimelineEntry {
       ids: word(body.session) === null ? [] : [["call", word(body.session) ?? ""]],
     };
   }
-  const files = event.attachments.map(({ name, size }) => `${name}${size === null ? "" : ` (${size} bytes)`}`);
+  const files = event.attachments.map(
+    ({ name, size }) => `${name || "(erased)"}${size === null ? "" : ` (${size} bytes)`}`,
+  );
   const name = word(body.from?.name);
   return {
     ...instant("received", event.received_at, event.state),
