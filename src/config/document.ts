@@ -7,6 +7,7 @@ import type { AdapterDefinition } from "bridgehead/contract";
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
 import type { SchemaFinding } from "./explain.ts";
 import type { Problem, StoreConfig } from "./index.ts";
+import { brokenPostgresUrl, postgresUrl } from "./schema/values.ts";
 import { type Resolved, resolveReferences } from "./secrets.ts";
 
 export type Path = readonly (string | number)[];
@@ -272,6 +273,9 @@ export function parseStore(
   const [first] = problems;
   if (first !== undefined) return { problem: `${first.message} (${first.fix})` };
   const url = String(value);
-  if (/^(sqlite:.+|postgres(ql)?:\/\/.+)$/.test(url)) return storeConfig(url, folder);
-  return { problem: 'is not a store: write "sqlite:<path>" or "postgres://user@host/database"' };
+  if (!/^(sqlite:.+|postgres(ql)?:\/\/.+)$/.test(url))
+    return { problem: 'is not a store: write "sqlite:<path>" or "postgres://user@host/database"' };
+  const store = storeConfig(url, folder);
+  if (store.kind === "sqlite" || postgresUrl(store.url) !== null) return store;
+  return { problem: `${brokenPostgresUrl.message} (${brokenPostgresUrl.fix})` };
 }

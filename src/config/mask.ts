@@ -5,6 +5,7 @@ import type { Path } from "./document.ts";
 import type { Config } from "./index.ts";
 import { secretPaths, shapeOf } from "./json-schema.ts";
 import { file } from "./schema/file.ts";
+import { postgresUrl } from "./schema/values.ts";
 
 const mask = "********";
 
@@ -38,12 +39,12 @@ export function secretValues(config: Config): readonly string[] {
   const theirs = config.channels.flatMap(({ adapter, settings }) =>
     pick(settings, secretPaths(shapeOf(adapter.config), settings)),
   );
-  const password = config.store.kind === "postgres" ? (URL.parse(config.store.url)?.password ?? "") : "";
+  const written = config.store.kind === "postgres" ? (postgresUrl(config.store.url)?.password ?? "") : "";
+  const password = decodeURIComponent(written);
   const responders = config.escalation ? policySecrets(config.escalation) : [];
   const monitors = [config.heartbeat?.url ?? "", ...Object.values(config.otlp?.headers ?? {})];
-  return [...new Set([...own, ...theirs, ...responders, ...monitors, password, decodeURIComponent(password)])].filter(
-    (text) => text !== "",
-  );
+  const passwords = [password, encodeURIComponent(password), written];
+  return [...new Set([...own, ...theirs, ...responders, ...monitors, ...passwords])].filter((text) => text !== "");
 }
 
 const at = (value: unknown, path: Path): unknown =>
@@ -51,7 +52,7 @@ const at = (value: unknown, path: Path): unknown =>
 
 function maskStore({ store }: Config): unknown {
   if (store.kind === "sqlite") return store;
-  const url = URL.parse(store.url);
+  const url = postgresUrl(store.url);
   if (url === null) return { ...store, url: mask };
   if (url.password !== "") url.password = mask;
   return { ...store, url: url.href };

@@ -39,18 +39,22 @@ export function referencedFiles(raw: unknown, folder: string): readonly string[]
   return Object.values(raw).flatMap((inner) => referencedFiles(inner, folder));
 }
 
-/** Replaces every reference in every string. An unresolved reference becomes a problem at its position. */
+/** Replaces every reference in every string; in the user and the password of a URL, by its percent-encoded value. An
+ *  unresolved reference becomes a problem at its position. */
 export function resolveReferences(raw: unknown, sources: Sources): Resolved {
   const problems: SchemaFinding[] = [];
   const warnings: SchemaFinding[] = [];
   const walk = (value: unknown, path: Path): unknown => {
     if (typeof value === "string") {
-      return value.replace(reference, (_whole, body?: string) => {
+      const { from, to } = userinfoOf(value);
+      return value.replace(reference, (_whole, body: string | undefined, at: number) => {
         if (body === undefined) return "${";
         const found = lookUp(body, sources);
         if ("text" in found) {
           if (found.warning !== undefined) warnings.push({ path, of: "value", ...found.warning });
-          return found.text;
+          if (at < from || at >= to) return found.text;
+          if (/%[\da-f]{2}/i.test(found.text)) warnings.push({ path, of: "value", ...encodedTwice(body) });
+          return encodeURIComponent(found.text);
         }
         problems.push({ path, of: "value", ...found });
         return "";
@@ -62,6 +66,18 @@ export function resolveReferences(raw: unknown, sources: Sources): Resolved {
   };
   return { value: walk(raw, []), problems, warnings };
 }
+
+/** Returns the range of the user and the password in a URL whose references are not replaced; empty without one. */
+function userinfoOf(text: string): { readonly from: number; readonly to: number } {
+  const plain = text.replace(reference, (whole) => "x".repeat(whole.length));
+  const [, scheme = "", userinfo = ""] = /^([a-z][a-z\d+.-]*:\/\/)([^/?#]*)@/i.exec(plain) ?? [];
+  return { from: scheme.length, to: scheme.length + userinfo.length };
+}
+
+const encodedTwice = (body: string): Advice => ({
+  message: `seems to be percent-encoded already: \${${body}}`,
+  fix: "write the value as it is: it is encoded here, in the user and the password of a URL",
+});
 
 type Advice = { readonly message: string; readonly fix: string };
 type FoundSecret = { readonly text: string; readonly warning?: Advice } | Advice;

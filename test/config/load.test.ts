@@ -1,8 +1,9 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { Client } from "pg";
 import { describe, expect, it } from "vitest";
-import { loadConfig, maskSecrets, secretValues } from "../../src/config/index.ts";
+import { loadConfig, maskSecrets, parseStore, secretValues } from "../../src/config/index.ts";
 import { fax, folder, good, line, load } from "../support/commands/configuration.ts";
 
 const env = { KEY: "k-1" };
@@ -156,6 +157,61 @@ describe("references", () => {
   it("may be a part of a text, and be escaped", async () => {
     const read = await config(`${good}    paper: { size: "a \${env:KEY} b $\${env:KEY}" }\n`);
     expect(read.channels[0]?.settings).toMatchObject({ paper: { size: "a k-1 b ${env:KEY}" } });
+  });
+
+  it.each(["p%w", "p#w", "p/w", "p?w", "p@w", "p:w", "p w", "p%41", "'\"<ü€", "1#w", "1/w", "${env:KEY}"])(
+    "is encoded in the password of the store, and both forms are masked: %s",
+    async (password) => {
+      for (const host of ["db.example.com/b", "[::1]:5433/b?application_name=b", "/b?host=/run/postgresql"]) {
+        const { store, ...rest } = await config(`${good}store: postgres://b.\${env:USER}:\${env:PW}@${host}\n`, {
+          ...env,
+          USER: "u/1",
+          PW: password,
+        });
+        if (store.kind !== "postgres") return expect.fail(store.kind);
+        expect(new Client(store.url)).toMatchObject({ user: "b.u/1", password, database: "b" });
+        const read = { ...rest, store };
+        expect(secretValues(read)).toContain(password);
+        expect(secretValues(read).some((secret) => store.url.includes(`:${secret}@`))).toBe(true);
+        const printed = JSON.stringify(maskSecrets(read));
+        expect(printed).not.toContain(JSON.stringify(password).slice(1, -1));
+        expect(printed).not.toContain(encodeURIComponent(password));
+      }
+    },
+  );
+
+  it("warn of a password that was encoded already; other parts of a URL are not encoded", async () => {
+    const text = `${good}store: postgres://b:\${env:PW}@\${env:HOST}\n`;
+    const loaded = await load(text, { ...env, PW: "p%2Fw", HOST: "h:5433/b" });
+    if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
+    expect(loaded.config.store).toEqual({ kind: "postgres", url: "postgres://b:p%252Fw@h:5433/b" });
+    expect(loaded.warnings.map(line)).toEqual([
+      expect.stringMatching(/^9:8 store: seems to be percent-encoded already/),
+    ]);
+  });
+
+  it("is not encoded where the whole URL is a reference, which is refused when its password is not", async () => {
+    const text = `${good}store: \${env:URL}\n`;
+    const valid = "postgres://b:p%2F%25w@h/b";
+    expect((await config(text, { ...env, URL: valid })).store).toEqual({ kind: "postgres", url: valid });
+    expect(secretValues(await config(text, { ...env, URL: valid }))).toEqual(
+      expect.arrayContaining(["p/%w", "p%2F%25w"]),
+    );
+    for (const password of ["p%w", "p#w", "p/w", "p?w", "1#w", "1/w", "1?w", "p w"]) {
+      const url = `postgres://b:${password}@h/b`;
+      const loaded = await load(text, { ...env, URL: url });
+      expect(loaded.ok ? url : loaded.problems.map(line)).toEqual([
+        expect.stringMatching(/^9:8 store: is not a valid URL: .* \(write postgres:.*encode % as %25/),
+      ]);
+      expect(JSON.stringify(loaded)).not.toContain(password);
+      expect(parseStore("${env:URL}", folder, { URL: url })).toEqual({
+        problem: expect.stringContaining("is not a valid URL"),
+      });
+    }
+    expect(parseStore("postgres://b:${env:PW}@h/b", folder, { PW: "p#w" })).toEqual({
+      kind: "postgres",
+      url: "postgres://b:p%23w@h/b",
+    });
   });
 
   it("warn of a world-readable file", async () => {

@@ -3,7 +3,18 @@
 import * as z from "zod";
 import { channels } from "./channel.ts";
 import { escalation } from "./escalation.ts";
-import { anyHttpUrl, duration, httpUrl, isLoopback, listen, name, secret, span } from "./values.ts";
+import {
+  anyHttpUrl,
+  brokenPostgresUrl,
+  duration,
+  httpUrl,
+  isLoopback,
+  listen,
+  name,
+  postgresUrl,
+  secret,
+  span,
+} from "./values.ts";
 
 /** Margin in milliseconds between the longest answer of the model and the timeout of the request for it. */
 export const answerMargin = 10_000;
@@ -206,7 +217,14 @@ const otlp = z.strictObject({
 /** `sqlite:<path>` or `postgres://...` */
 const store = z
   .string()
-  .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, 'must be "sqlite:<path>" or "postgres://user@host/database"');
+  .regex(/^(sqlite:.+|postgres(ql)?:\/\/.+)$/, {
+    error: 'must be "sqlite:<path>" or "postgres://user@host/database"',
+    abort: true,
+  })
+  .refine((text) => text.startsWith("sqlite:") || postgresUrl(text) !== null, {
+    error: brokenPostgresUrl.message,
+    params: { fix: brokenPostgresUrl.fix },
+  });
 
 export const defaultStore = "sqlite:/var/lib/bridgehead/bridgehead.db";
 

@@ -33,6 +33,25 @@ export const httpUrl = z
   .refine(isPlainHttpUrl, "must be an http(s) URL without user, query or fragment")
   .transform((text) => text.replace(/\/+$/, ""));
 
+/** Returns the URL of a PostgreSQL server; null when the driver would read it differently or not at all. As for the driver,
+ *  the host may be missing behind `user@` (it is then in the query). A password with `#`, `/` or `?` would end the host. */
+export function postgresUrl(text: string): URL | null {
+  const url = URL.parse(text) ?? URL.parse(text.replace("@/", "@localhost/"));
+  if (url === null || /\s/.test(text) || url.hash !== "" || `${url.pathname}${url.search}`.includes("@")) return null;
+  try {
+    decodeURIComponent(url.username + url.password + url.hostname + url.pathname);
+    return url;
+  } catch {
+    return null;
+  }
+}
+
+/** Why `postgresUrl` returns null, and the remedy. */
+export const brokenPostgresUrl = {
+  message: "is not a valid URL: its user or password seems to have a character that is not percent-encoded",
+  fix: "write postgres://user:${env:PGPASSWORD}@host/database, with the password as it is in PGPASSWORD; where the whole URL is a reference, encode % as %25, # as %23, / as %2F, ? as %3F and @ as %40 in its password",
+} as const;
+
 /** Returns true for a name or an address of this machine, with or without brackets. */
 export function isLoopback(host: string): boolean {
   const plain = host.toLowerCase().replace(/^\[|\]$|\.$/g, "");
