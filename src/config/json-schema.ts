@@ -27,10 +27,32 @@ export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>
   // The keywords for objects do not apply to the short form, a text.
   const bothForms = { ...platform, anyOf: [{ type: "object" }, { const: "embedded" }] };
   const withBlocks = { ...channels, additionalProperties: { oneOf: [...blocks, foreign] } };
-  return {
+  return withReferences({
     ...root,
     title: "Bridgehead's configuration",
     properties: { ...root.properties, platform: bothForms, channels: withBlocks },
+  });
+}
+
+/** Adds that a number, and true or false, may be a reference (`typed.ts`). */
+function withReferences(shape: Shape): Shape {
+  const { description, default: value, ...bare } = shape;
+  if (["number", "integer", "boolean"].includes(String(shape.type))) {
+    const outer = { ...(description !== undefined && { description }), ...(value !== undefined && { default: value }) };
+    return { ...outer, anyOf: [bare, { type: "string", pattern: "^\\$\\{[^{}]*\\}$" }] };
+  }
+  const each = (shapes: Readonly<Record<string, Shape>>) =>
+    Object.fromEntries(Object.entries(shapes).map(([key, inner]) => [key, withReferences(inner)]));
+  const { properties, $defs, items, additionalProperties: rest, anyOf, oneOf, allOf } = shape;
+  return {
+    ...shape,
+    ...(properties && { properties: each(properties) }),
+    ...($defs && { $defs: each($defs) }),
+    ...(items && { items: withReferences(items) }),
+    ...(typeof rest === "object" && { additionalProperties: withReferences(rest) }),
+    ...(anyOf && { anyOf: anyOf.map(withReferences) }),
+    ...(oneOf && { oneOf: oneOf.map(withReferences) }),
+    ...(allOf && { allOf: allOf.map(withReferences) }),
   };
 }
 
@@ -61,7 +83,7 @@ function channelBlock(core: Shape, name: string, own: Shape): Shape {
 export interface Shape {
   readonly $ref?: string;
   readonly $defs?: { readonly [name: string]: Shape };
-  readonly type?: string;
+  readonly type?: string | readonly string[];
   readonly description?: string;
   readonly secret?: boolean;
   /** Quantity of the value (`units` of the contract). */
@@ -127,6 +149,10 @@ export function descriptionAt(root: Shape, path: Path): string | undefined {
 export function unitAt(root: Shape, path: Path): string | undefined {
   return shapesAt(root, path).find((shape) => shape.unit !== undefined)?.unit;
 }
+
+/** Returns the types that the schema allows at a path, as JSON Schema names them. */
+export const typesAt = (root: Shape, path: Path): readonly string[] =>
+  shapesAt(root, path).flatMap(({ type }) => type ?? []);
 
 /** Returns the paths in `value` of the strings that the schema marks as secret. */
 export function secretPaths(root: Shape, value: unknown, path: Path = []): readonly Path[] {

@@ -26,6 +26,7 @@ import {
   wrongStorePaths,
 } from "./rules.ts";
 import { type File, file as fileSchema } from "./schema/file.ts";
+import { withTypes } from "./typed.ts";
 
 /** A configuration that cannot be used. */
 export interface Rejected {
@@ -45,15 +46,17 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   const faults = opened.toProblems(document.faults);
   if (document.faults.some((fault) => !fault.readable)) return { ok: false, problems: faults, warnings: [] };
 
-  const resolved = opened.resolve(document.value ?? {});
-  const { adapters, findings: missing } = await findAdapters(block(resolved.value), (name) =>
+  const texts = opened.resolve(document.value ?? {});
+  const { adapters, findings: missing } = await findAdapters(block(texts.value), (name) =>
     options.adapters(name, folder),
   );
+  const rootShape = shapeOf(fileSchema);
+  const channelShapes = [...adapters].map(([id, { config }]) => ({ path: ["channels", id], shape: shapeOf(config) }));
+  const resolved = withTypes(texts, [{ path: [], shape: rootShape }, ...channelShapes]);
   const whole = longForm(withDefaults(resolved.value, adapters));
   const root = fileSchema.safeParse(whole);
   const settings = readSettings(block(resolved.value), block(document.value), adapters);
 
-  const rootShape = shapeOf(fileSchema);
   const schemaFindings = root.success
     ? []
     : root.error.issues.flatMap((issue) => explain(issue, { input: whole, shape: rootShape }));

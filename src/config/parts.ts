@@ -14,6 +14,7 @@ import { type Block, block } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 import { file as fileSchema } from "./schema/file.ts";
 import { isReference, referencedFiles } from "./secrets.ts";
+import { withTypes } from "./typed.ts";
 
 /** A channel of the file as it is written. */
 export interface ChannelSummary {
@@ -195,11 +196,12 @@ function readPart<T extends z.ZodType>(
   if (faults.length > 0) return rejected(opened.toProblems(faults));
   const wrong = wrongRoot(document.value, Object.keys(raw));
   if (wrong !== null) return rejected(opened.located([wrong]));
-  const resolved = opened.resolve(raw);
+  const shape = shapeOf(schema);
+  const resolved = withTypes(opened.resolve(raw), [{ path: [], shape }]);
   const result = schema.safeParse(resolved.value);
   if (result.success && resolved.problems.length === 0)
     return { ok: true, value: result.data, written: block(resolved.value) };
-  const scope = { input: resolved.value, shape: shapeOf(schema) };
+  const scope = { input: resolved.value, shape };
   const findings = result.success ? [] : result.error.issues.flatMap((issue) => explain(issue, scope));
   const all = [...resolved.problems, ...withoutUnresolved(findings, resolved.problems)];
   return rejected(opened.located(all));

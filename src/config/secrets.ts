@@ -14,8 +14,17 @@ export interface Sources {
   readonly folder: string;
 }
 
+export interface ResolvedReference {
+  readonly path: Path;
+  /** As written, such as `${env:PORT}`. */
+  readonly reference: string;
+  readonly text: string;
+}
+
 export interface Resolved {
   readonly value: unknown;
+  /** The values that are one reference and nothing else. */
+  readonly references: readonly ResolvedReference[];
   readonly problems: readonly SchemaFinding[];
   readonly warnings: readonly SchemaFinding[];
 }
@@ -42,16 +51,18 @@ export function referencedFiles(raw: unknown, folder: string): readonly string[]
 /** Replaces every reference in every string; in the user and the password of a URL, by its percent-encoded value. An
  *  unresolved reference becomes a problem at its position. */
 export function resolveReferences(raw: unknown, sources: Sources): Resolved {
+  const references: ResolvedReference[] = [];
   const problems: SchemaFinding[] = [];
   const warnings: SchemaFinding[] = [];
   const walk = (value: unknown, path: Path): unknown => {
     if (typeof value === "string") {
       const { from, to } = userinfoOf(value);
-      return value.replace(reference, (_whole, body: string | undefined, at: number) => {
+      return value.replace(reference, (whole, body: string | undefined, at: number) => {
         if (body === undefined) return "${";
         const found = lookUp(body, sources);
         if ("text" in found) {
           if (found.warning !== undefined) warnings.push({ path, of: "value", ...found.warning });
+          if (whole === value) references.push({ path, reference: whole, text: found.text });
           if (at < from || at >= to) return found.text;
           if (/%[\da-f]{2}/i.test(found.text)) warnings.push({ path, of: "value", ...encodedTwice(body) });
           return encodeURIComponent(found.text);
@@ -64,7 +75,7 @@ export function resolveReferences(raw: unknown, sources: Sources): Resolved {
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, walk(inner, [...path, key])]));
   };
-  return { value: walk(raw, []), problems, warnings };
+  return { value: walk(raw, []), references, problems, warnings };
 }
 
 /** Returns the range of the user and the password in a URL whose references are not replaced; empty without one. */

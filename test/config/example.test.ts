@@ -139,6 +139,34 @@ describe("config.example.yaml", () => {
     }
   });
 
+  it("may have a reference for every number, true and false", async () => {
+    const env: Record<string, string> = {};
+    for (const [, name = ""] of text.matchAll(/\$\{env:(\w+)\}/g)) env[name] = "value";
+    const referring = (value: unknown): unknown => {
+      if (Array.isArray(value)) return value.map(referring);
+      if (value !== null && typeof value === "object")
+        return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, referring(inner)]));
+      if (typeof value !== "number" && typeof value !== "boolean") return value;
+      const name = `VALUE_${Object.keys(env).length}`;
+      env[name] = String(value);
+      return `\${env:${name}}`;
+    };
+    const path = join(folder, "referring.yaml");
+    const loaded = async (value: unknown) => {
+      writeFileSync(path, JSON.stringify(value));
+      const read = await loadConfig(path, { env, adapters: loadAdapter });
+      return read.ok ? read.config : read.problems.map(({ key, message }) => [key, message]);
+    };
+    for (const yaml of [text, all]) {
+      const plain = quoted(yaml);
+      const references = referring(plain);
+      expect(await loaded(references)).toEqual(await loaded(plain));
+      validate(references);
+      expect(validate.errors ?? []).toEqual([]);
+    }
+    expect(Object.keys(env).length).toBeGreaterThan(50);
+  });
+
   it("has every key of the schema, and no other", () => {
     expect(keys.length).toBeGreaterThan(50);
     expect(pathsOf(quoted(all)).sort()).toEqual([...new Set(keys.map(({ path }) => path))].sort());

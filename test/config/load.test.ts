@@ -3,8 +3,8 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { describe, expect, it } from "vitest";
-import { loadConfig, maskSecrets, parseStore, secretValues } from "../../src/config/index.ts";
-import { fax, folder, good, line, load } from "../support/commands/configuration.ts";
+import { loadChannel, loadConfig, maskSecrets, parseStore, secretValues } from "../../src/config/index.ts";
+import { fax, folder, good, line, load, problems } from "../support/commands/configuration.ts";
 
 const env = { KEY: "k-1" };
 async function config(text: string, given: Record<string, string> = env) {
@@ -157,6 +157,36 @@ describe("references", () => {
   it("may be a part of a text, and be escaped", async () => {
     const read = await config(`${good}    paper: { size: "a \${env:KEY} b $\${env:KEY}" }\n`);
     expect(read.channels[0]?.settings).toMatchObject({ paper: { size: "a k-1 b ${env:KEY}" } });
+  });
+
+  it("are numbers, true or false where the schema expects these, in the file's keys and an adapter's", async () => {
+    const given = { ...env, PAGES: "4", RATE: "12.5", ON: "false", NUMBER: "5" };
+    const withRate = good.replace(" }\n", ", rate: { requests: ${env:RATE}, per: 60s } }\n");
+    const text = `${withRate}    pages: \${env:PAGES}
+    pin: \${env:NUMBER}
+    enabled: "\${env:ON}"
+    caps: { channel: [ { max: \${env:NUMBER}, per: 1h } ] }
+`;
+    const read = await config(text.replace("${env:RATE}", "${env:NUMBER}"), given);
+    expect(read.platform.rate.requests).toBe(5);
+    expect(read.channels[0]?.core).toMatchObject({ enabled: false, caps: { channel: [{ max: 5 }] } });
+    expect(read.channels[0]?.settings).toMatchObject({ pages: 4, pin: "5" });
+    expect(await problems(text, { ...given, RATE: "7", PAGES: "s3cret", ON: "yes" })).toEqual([
+      "9:12 channels.office.pages: must be a number, but ${env:PAGES} is another text (set it to a number)",
+      "11:14 channels.office.enabled: must be true or false, but ${env:ON} is another text (set it to true or false)",
+    ]);
+    // A number that the schema rejects, and a reference that is a part of the value.
+    expect(await problems(text.replace("pages: $", "pages: 1$"), { ...given, RATE: "0.5" })).toEqual([
+      expect.stringMatching(/^1:\d+ platform.rate.requests: /),
+      expect.stringMatching(/^9:12 channels.office.pages: must be a number, not a text/),
+    ]);
+  });
+
+  it("are converted for commands that read a part of the file", async () => {
+    const path = join(folder, "part.yaml");
+    writeFileSync(path, good.replace("    agent: support\n", "    agent: support\n    enabled: ${env:ON}\n"));
+    const options = { env: { ...env, ON: "false" }, adapters: async () => fax };
+    expect(await loadChannel(path, "office", options)).toMatchObject({ ok: true, channel: { enabled: false } });
   });
 
   it.each(["p%w", "p#w", "p/w", "p?w", "p@w", "p:w", "p w", "p%41", "'\"<ü€", "1#w", "1/w", "${env:KEY}"])(
