@@ -11,6 +11,10 @@ import { type LaneLeases } from "./lanes.ts";
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
 
+/** Rounds a fraction up. All numbers of the store are integers, which PostgreSQL requires and SQLite does not; durations
+ *  of the platform and of providers may have fractions, and must not end early. */
+export const integral = (value: Value): Value => (typeof value === "number" ? Math.ceil(value) : value);
+
 /** Kinds of work for the stages: stored events, due turns, ready replies, due drafts; attachments that
  *  the provider stores; live sessions, which only the sweep checks; escalations and notifications; polls
  *  of the platform's conversations. */

@@ -343,8 +343,8 @@ export async function hastenDue(q: Query, ms: number): Promise<void> {
        AND columns.name IN ('due_at', 'until', 'penalty_until', 'reconcile_until', 'preferred_until', 'others_until')`,
   );
   for (const { owner, name } of columns)
-    await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, Math.ceil(ms));
+    await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, ms);
   await q.run(doubtful);
-  await q.run("UPDATE rates SET arrival = arrival - $1 * 1000 WHERE arrival > now_ms() * 1000", Math.ceil(ms));
+  await q.run("UPDATE rates SET arrival = arrival - $1 * 1000 WHERE arrival > now_ms() * 1000", ms);
   q.leases?.hasten(q, ms);
 }

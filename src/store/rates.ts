@@ -176,7 +176,7 @@ export async function penalise(q: Query, name: string, forMs: number): Promise<v
     `UPDATE rates SET penalty_until = CASE WHEN penalty_until > now_ms() + $2 THEN penalty_until ELSE now_ms() + $2 END
      WHERE name = $1`,
     name,
-    Math.ceil(forMs),
+    forMs,
   );
 }
 

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { type Database, type DeferredRows, dialect, type Query, type Value } from "./driver.ts";
+import { type Database, type DeferredRows, dialect, integral, type Query, type Value } from "./driver.ts";
 import { LaneLeases } from "./lanes.ts";
 import { checkFile } from "./sqlite/check.ts";
 import { Commits } from "./sqlite/commits.ts";
@@ -56,7 +56,7 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
       const writes = statement.readonly ? "never" : changesRows.test(text) ? "rows" : "always";
       const inOrder = (values: readonly Value[]): Value[] => {
         const time = Math.floor(now());
-        return places.map((place) => (place === null ? time : (values[place] ?? null)));
+        return places.map((place) => (place === null ? time : integral(values[place] ?? null)));
       };
       prepared = { statement, writes, inOrder };
       if (statements.size >= mostPrepared) for (const oldest of statements.keys().take(1)) statements.delete(oldest);

@@ -1,11 +1,14 @@
 // Transactions, savepoints, reads and wake-ups.
 
 import { describe, expect, it } from "vitest";
-import type { Query } from "../../src/store/driver.ts";
+import { ManyRows, type Query } from "../../src/store/driver.ts";
+import { forget } from "../../src/store/retention.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { readCursor } from "../../src/store/tables/events.ts";
-import { fresh, onEachDatabase } from "../support/store/databases.ts";
+import { pauseChannel } from "../../src/store/tables/pauses.ts";
+import { conversation, draft, fresh, onEachDatabase } from "../support/store/databases.ts";
 
+const returned = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', $2) RETURNING read_at AS at";
 const names = async (q: Query) =>
   (await q.all<{ id: string }>("SELECT id FROM agents ORDER BY id")).map((row) => row.id);
 
@@ -20,6 +23,48 @@ onEachDatabase((newDatabase) => {
       });
       expect(during).toEqual([]);
       expect(await db.read(names)).toEqual(["one"]);
+    });
+
+    it("stores fractions as the next integer, in every kind of statement", async () => {
+      const db = await fresh(newDatabase);
+      const rows = new ManyRows("INSERT INTO agents (id, settings, read_at) VALUES", "(:id, '{}', :at)");
+      const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', $2)";
+      const refused = () => new Error("refused");
+      await db.tx(async (q) => {
+        await q.run(insert, "run", 1000.5);
+        await q.write(insert, "write", 1000.0000000000001);
+        await q.writeOne(refused, insert, "one", 2 ** 40 + 0.25);
+        await rows.write(q, [
+          { id: "many", at: 1.5 },
+          { id: "more", at: -1.5 },
+        ]);
+        await q.defer({ use: () => undefined }, returned, "defer", 8.2 * 1000);
+        await q.all(returned, "all", (1 / 3) * 86_400_000);
+        await q.one(returned, "first", 0.1);
+      });
+      const stored = await db.read((q) => q.all("SELECT id, read_at FROM agents"));
+      expect(Object.fromEntries(stored.map((row) => Object.values(row as object)))).toEqual({
+        run: 1001,
+        write: 1001,
+        one: 2 ** 40 + 1,
+        many: 2,
+        more: -1,
+        defer: 8200,
+        all: 28_800_000,
+        first: 1,
+      });
+    });
+
+    it("stores an answer that is due in a fraction of a millisecond, and forgets by ages in fractions", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d", "k", 1000.5);
+        await pauseChannel(q, { channel: "c", code: "operator", reason: "x", event: null, forMs: 0.1 + 0.2 });
+        await forget(q, { rawMs: 0.3 * 1.1, eventsMs: 86_400_000 / 7 });
+      });
+      const [row] = await db.read((q) => q.all<{ due_at: number }>("SELECT due_at FROM drafts"));
+      expect(row?.due_at).toSatisfy(Number.isSafeInteger);
     });
 
     it("rolls back only the part that throws, next to other commits", async () => {

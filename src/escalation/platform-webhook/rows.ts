@@ -106,7 +106,7 @@ export async function postponePlatformWebhooks(
 ): Promise<void> {
   await postponedRows.write(
     q,
-    postponed.map(({ row, ms }) => ({ ...row, ms: Math.ceil(ms) })),
+    postponed.map(({ row, ms }) => ({ ...row, ms })),
   );
 }
 

@@ -50,7 +50,7 @@ export async function duePoll(q: Query, conversation: string): Promise<PollRow |
 
 /** Postpones the poll by `ms`. */
 export async function postponePoll(q: Query, conversation: string, ms: number): Promise<void> {
-  await q.write("UPDATE polls SET due_at = now_ms() + $2 WHERE conversation = $1", conversation, Math.ceil(ms));
+  await q.write("UPDATE polls SET due_at = now_ms() + $2 WHERE conversation = $1", conversation, ms);
   q.waits.add(ms);
 }
 
@@ -89,7 +89,7 @@ export async function endPoll(
     found.mode,
     found.mark,
     found.until,
-    found.nextMs === null ? null : Math.ceil(found.nextMs),
+    found.nextMs,
     found.position,
     found.failed ? 1 : 0,
   );
@@ -138,6 +138,6 @@ export async function failPoll(q: Query, conversation: string, nextMs: number): 
   await q.write(
     "UPDATE polls SET failures = failures + 1, due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,
-    Math.ceil(nextMs),
+    nextMs,
   );
 }

@@ -55,7 +55,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
   const { bodies, errors } = composed(line.outbound, dress(row, loaded, address));
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
-  const delay = row.kind === "answer" && !address.session ? (skill?.responseDelaySeconds ?? 0) * 1000 : 0;
+  const delay = row.kind === "answer" && !address.session ? Math.round((skill?.responseDelaySeconds ?? 0) * 1000) : 0;
   const drafts = bodies?.map((body, part) => ({
     id: partKey(sendKey(row.id), part),
     conversation: row.conversation,

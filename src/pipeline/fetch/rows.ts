@@ -59,7 +59,7 @@ export async function keepFetched(
 
 /** Schedules a retry after `delayMs`. Throws LeaseLost. */
 export async function postponeFetch(q: Query, fetch: Fetch, delayMs: number, reason: string): Promise<void> {
-  await change(q, fetch, "due_at = now_ms() + $4, reason = $5", Math.ceil(delayMs), reason);
+  await change(q, fetch, "due_at = now_ms() + $4, reason = $5", delayMs, reason);
   if (delayMs === 0) touch(q, "attachments");
   else q.waits.add(delayMs);
 }

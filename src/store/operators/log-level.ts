@@ -25,7 +25,7 @@ export interface LogLevelAnswer {
 /** Writes a request. Returns its number. */
 export async function requestLogLevel(q: Query, wanted: Omit<LogLevelRequest, "id">): Promise<number> {
   const { id = 0 } = (await readLogLevelRequest(q)) ?? {};
-  await write(q, { "log-request": id + 1, "log-level": wanted.level, "log-for": Math.ceil(wanted.forMs) });
+  await write(q, { "log-request": id + 1, "log-level": wanted.level, "log-for": wanted.forMs });
   return id + 1;
 }
 

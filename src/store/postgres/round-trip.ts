@@ -2,7 +2,7 @@
 // them in order and responds once. After an error it skips the rest, including a COMMIT.
 
 import { type ClientBase, type Connection, DatabaseError, type FieldDef, types as pgTypes, type Submittable } from "pg";
-import { dialect, type Row, type Value } from "../driver.ts";
+import { dialect, integral, type Row, type Value } from "../driver.ts";
 
 interface QueuedStatement {
   readonly text: string;
@@ -205,6 +205,6 @@ export const isDefinite = (error: unknown): boolean =>
 function toParameter(value: Value): Buffer | string | null {
   if (typeof value === "string") return value.includes("\0") ? value.replaceAll("\0", "") : value;
   if (value === null) return null;
-  if (typeof value === "number") return String(value);
+  if (typeof value === "number") return String(integral(value));
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }

@@ -256,7 +256,7 @@ export async function schedulePolls(
   const sorted = conversations.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   await dueRows.write(
     q,
-    sorted.map((one) => ({ ...one, ms: Math.ceil(ms) })),
+    sorted.map((one) => ({ ...one, ms })),
   );
   for (const { channel } of sorted) noteDue(q, "polls", channel, ms);
 }

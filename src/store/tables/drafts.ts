@@ -269,7 +269,7 @@ export async function changeDraft(q: Query, id: string, change: DraftChange, fro
 const draftValues = (id: string, change: DraftChange, from = ""): Value[] => [
   id,
   change.open,
-  Math.ceil(change.dueInMs ?? 0),
+  change.dueInMs ?? 0,
   change.reason ?? null,
   change.externalId ?? null,
   change.lookups ?? 0,

@@ -388,7 +388,7 @@ export async function postponeChannel(q: Query, channel: string, delayMs: number
     `UPDATE channels SET others_until = now_ms() + $2,
        preferred_until = CASE WHEN $3 = 1 THEN now_ms() + $2 ELSE preferred_until END WHERE id = $1`,
     channel,
-    Math.ceil(delayMs),
+    delayMs,
     most,
   );
   await q.write(

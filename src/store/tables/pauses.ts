@@ -60,7 +60,7 @@ export async function writePause(
     pause.sender,
     pause.cause,
     pause.failures,
-    Math.ceil(pause.forMs),
+    pause.forMs,
     pause.by_provider ? 1 : 0,
     pause.reason,
   );
@@ -82,7 +82,7 @@ export async function takeProbe(
     channel,
     sender,
     draft,
-    Math.ceil(forMs),
+    forMs,
     longestMs,
   );
   return changed === 1;
@@ -168,7 +168,7 @@ export async function pauseChannel(
     pause.code,
     pause.reason,
     pause.event,
-    pause.forMs === null ? null : Math.ceil(pause.forMs),
+    pause.forMs,
   );
   return changed === 1;
 }

@@ -97,8 +97,7 @@ export type NewNotification = Omit<NotificationRow, "reply"> & { readonly inMs: 
 
 /** Enqueues notifications. Ignores duplicates (same target, kind and subject); returns how many were new. */
 export async function addNotifications(q: Query, notifications: readonly NewNotification[]): Promise<number> {
-  const rows = notifications.map((one) => ({ ...one, inMs: Math.ceil(one.inMs) }));
-  const added = await notificationRows.run(q, rows);
+  const added = await notificationRows.run(q, notifications);
   if (added > 0 && notifications.some(({ inMs }) => inMs <= 0)) touch(q, "escalations");
   for (const { inMs } of notifications) if (added > 0 && inMs > 0) q.waits.add(inMs);
   return added;

@@ -218,7 +218,7 @@ export async function changeTurn(q: Query, id: string, change: TurnChange): Prom
 const changeValues = (id: string, { open, dueInMs = 0, ...change }: TurnChange): Value[] => [
   id,
   open,
-  Math.ceil(dueInMs),
+  dueInMs,
   change.reason ?? null,
   change.questionId ?? null,
   change.lookups ?? 0,

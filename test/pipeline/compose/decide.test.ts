@@ -22,6 +22,7 @@ const conversation: ConversationRow = {
   platform_id: null,
 };
 const skill = activeSettings({ delay: 60 }).email;
+const delayed = (responseDelaySeconds: number) => skill && { ...skill, responseDelaySeconds };
 const facts = (over: Partial<ComposeFacts> = {}): ComposeFacts => ({
   turn,
   conversation,
@@ -94,6 +95,9 @@ describe("the drafts of a reply", () => {
 
   it.each<[string, ReplyRow, Partial<ComposeFacts>, Partial<NewDraft>]>([
     ["an answer without a delay", answer, { skill: null }, { dueAt: 5000, isDue: true }],
+    // 1.001 * 1000 is no integer.
+    ["an answer with a delay in fractions of a second", answer, { skill: delayed(1.001) }, { dueAt: 6001 }],
+    ["an answer with a delay in fractions of a millisecond", answer, { skill: delayed(0.0005) }, { dueAt: 5001 }],
     [
       "in a call",
       answer,
