@@ -126,7 +126,7 @@ class RunningChannel {
     return this.#options.paused(this.config.id);
   }
 
-  /** Starts its inbound, unless it was stopped meanwhile. */
+  /** Starts its inbound, unless it was stopped in the meantime. */
   begin(): void {
     const { inbound } = this.adapter;
     if (this.#abort.signal.aborted) return;

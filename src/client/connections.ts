@@ -58,7 +58,7 @@ export class OriginConnections {
     return new Promise((resolve) => void this.#waiting.push(resolve));
   }
 
-  /** True when no idle connection, or no place in the queue, is left beside the reserved ones. */
+  /** True when no idle connection, or no place in the queue, is left besides the reserved ones. */
   #isTaken(): boolean {
     const { size, pending, concurrency } = this.queue;
     return size > 0 || pending + this.reserved >= concurrency || this.pool.stats.free <= this.reserved;

@@ -68,7 +68,7 @@ interface Expectation {
   readonly now: number;
   /** The request names an object that may not exist. */
   readonly mayBeMissing: boolean;
-  /** The parsed body of the response; undefined when there is none. */
+  /** The parsed body of the response; undefined without one. */
   readonly body: unknown;
   /** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
   readonly longestRetryAfterMs: number;

@@ -172,7 +172,7 @@ export class Daemon {
     }
   }
 
-  /** Deletes old copies beside the databases: raw messages are in them. */
+  /** Deletes old copies next to the databases: raw messages are in them. */
   async #deleteCopies(): Promise<void> {
     const { config, log, timing } = this.#service;
     const rules = retentionRules(this.#config, this.#app.agents);

@@ -170,7 +170,7 @@ function messageText({ kind, party, subject, text, written }: PlaygroundMessage)
   const mark = written === null ? "<" : ">";
   const head = kind === "mail" ? `Subject: ${subject}\n` : `(${kind}) `;
   const who = party === "responder" ? "(the responder)\n" : "";
-  // The text is the operator's own or the demo agent's; control characters are removed all the same.
+  // The text is the operator's own or the demo agent's; control characters are removed anyway.
   const plain = `${who}${head}${text.trimEnd()}`.replace(/[^\P{Cc}\n]/gu, "");
   return `\n${mark} ${plain.replaceAll("\n", `\n${mark} `)}\n`;
 }

@@ -99,7 +99,7 @@ export function embeddedConfig(
   return { platform: { ...rest, timeout, embedded }, agents };
 }
 
-/** Returns the path of the embedded platform's database: as written, or beside the store. */
+/** Returns the path of the embedded platform's database: as written, or next to the store. */
 export function embeddedDatabase(written: string | undefined, folder: string, store: StoreConfig): string {
   if (written !== undefined) return databasePath(folder, written);
   if (store.kind === "postgres") return "/var/lib/bridgehead/platform.db";

@@ -29,7 +29,7 @@ export interface ChannelRow {
   readonly oldest: number | null;
 }
 
-/** The pause of all channels; null when there is none. */
+/** The pause of all channels; null without one. */
 export const pauseOfAll = (pauses: readonly ChannelPause[]): ChannelPause | null =>
   pauses.find(({ channel }) => channel === everyChannel) ?? null;
 
@@ -97,7 +97,7 @@ function rowOf(
   };
 }
 
-/** A channel that works has a green badge, whatever waits on it. */
+/** A channel that works has a green badge, even when work waits on it. */
 const badgeOf = (state: string, level: RowLevel): RowLevel =>
   state === "ready" || state === "standby" ? "good" : level;
 

@@ -67,7 +67,7 @@ const labels: Readonly<Record<ChartSeries, string>> = {
   held: "Held",
 };
 
-/** The bars are stretched to the width of the page; labels are beside the image, and are not. */
+/** The bars are stretched to the width of the page; labels are next to the image, and are not. */
 const [width, height] = [1000, 100];
 
 /** Sum over all hours. */

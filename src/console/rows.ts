@@ -18,7 +18,7 @@ export async function insertLogin(q: Query, hash: string, kind: LoginKind, ms: n
   );
 }
 
-/** Deletes a valid login link. Returns false when there is none. */
+/** Deletes a valid login link. Returns false when it does not exist. */
 export const takeLink = async (q: Query, hash: string): Promise<boolean> =>
   (await q.run("DELETE FROM logins WHERE hash = $1 AND kind = 'link' AND until > now_ms()", hash)) > 0;
 

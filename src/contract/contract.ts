@@ -144,7 +144,7 @@ export interface Outbound<Draft extends Json = Json> {
   /** The maximum total size in bytes of the files of one reply, as this channel is configured. The core
    *  never passes more. Default: 25 MiB. */
   readonly attachmentLimit?: number;
-  /** The channel's default address, on a channel whose people opt out of single addresses of ours: a STOP that was sent to
+  /** The channel's default address, on a channel whose people opt out of single addresses: a STOP that was sent to
    *  one of them (`MessageEvent.via`), and a provider's report of it (`opted-out`), suppresses messages from that address.
    *  Absent: an opt-out applies to the whole channel. */
   readonly ownAddress?: string;
@@ -171,7 +171,7 @@ export interface Outbound<Draft extends Json = Json> {
    *  for another, and only the configured `concurrency` limits the channel. */
   capacity?(): number;
   /** True: `capacity` is about drafts outside live sessions only. A reply in a session (`Reply.session`) needs nothing
-   *  but the connection of that session, so the core claims it whatever `capacity` returns. `send` does not count it,
+   *  but the connection of that session, so the core claims it at any `capacity`. `send` does not count it,
    *  and never lets it wait for other drafts. Default: every draft counts. */
   readonly unlimitedInSessions?: true;
   /** Checks whether an attempt of unknown outcome was sent. Absent when the adapter cannot determine it. */

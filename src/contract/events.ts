@@ -71,7 +71,7 @@ export interface HandledBefore {
 }
 
 /** `stop` suppresses the sender's address on this channel until `start`; where `Outbound.ownAddress` is given, for messages
- *  from the address of ours that it was sent to. `help` changes no state. */
+ *  from our address that it was sent to. `help` changes no state. */
 export interface Consent {
   readonly word: "stop" | "start" | "help";
   /** True for a keyword that is also an everyday message (ALTA, ANMELDEN). As `start` it counts only for

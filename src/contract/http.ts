@@ -81,7 +81,7 @@ export class HttpConnections {
         out.off("error", reject);
         void readAnswer(out, response, bodyAtMost).then(resolve, reject);
       });
-      // A request that failed meanwhile is destroyed: `end` then sends nothing.
+      // A request that failed in the meantime is destroyed: `end` then sends nothing.
       const send = () =>
         void (crossing?.() ?? Promise.resolve()).then(
           () => out.end(body),

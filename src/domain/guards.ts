@@ -115,7 +115,7 @@ export const loopCode = "loop";
 export const tooOldCode = "too-old";
 
 /** The code of a stored message that was refused as too old while the clock was ahead, and is decided again. It is held when
- *  it still seems too old: nobody knows by how much the clock was wrong when it arrived. */
+ *  it still seems too old: it is unknown by how much the clock was wrong when it arrived. */
 export const clockAhead = "clock-ahead";
 
 /** Returns the reason of work that waited longer than `max_age` before it was attempted, for example on a paused

@@ -33,7 +33,7 @@ export interface Instructions {
   readonly whole: string;
   /** The acknowledgement may have been meant as an answer to the customer. */
   readonly ambiguous: boolean;
-  /** The first line that resembles a command but is invalid; null when there is none. */
+  /** The first line that resembles a command but is invalid; null without one. */
   readonly slip: string | null;
 }
 

@@ -64,7 +64,7 @@ const table = {
     listenRetryLongest: 30 * second,
     /** Longest wait for the LISTEN connection to close. */
     listenClose: second,
-    /** Shortest time between two notifications; a later one covers all that were due meanwhile. */
+    /** Shortest time between two notifications; a later one covers all that were due in the meantime. */
     notifyInterval: 100,
   },
   http: {
@@ -225,7 +225,7 @@ const table = {
     retentionPause: 50,
     /** Old work that is held or stuck is checked again after this time. */
     retentionRecheck: day,
-    /** Copies beside the store stay at least this long, however short the retention of raw messages is. */
+    /** Copies next to the store stay at least this long, however short the retention of raw messages is. */
     copiesLeast: day,
     /** Pause between two steps of the store's maintenance, and the interval at which the store's generation advances. */
     maintenancePause: 20,

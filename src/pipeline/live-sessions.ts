@@ -39,7 +39,7 @@ export interface LiveSessions {
     context: SessionContext,
   ): Promise<void>;
   /** Stage route: routes a message of the session `about.id` and settles its event. Caps and `max_age` do not
-   *  apply. `about.session`: the session's conversation, null when there is none. */
+   *  apply. `about.session`: the session's conversation; null for an unknown session. */
   routeMessage(
     q: Query,
     line: ChannelRuntime,

@@ -28,7 +28,7 @@ export interface Repeated extends Begun {
 }
 
 /** Deduplicates openings. Returns the conversation in which the same text still waits for that recipient, or was queued
- *  or sent within the last `sameMs` milliseconds: the same command run twice. Returns null when there is none, or when all of them failed.
+ *  or sent within the last `sameMs` milliseconds: the same command run twice. Returns null when no text matches, or when all of them failed.
  *  `defaults` is the agent's own text, for openings that omit it. Call it in the transaction that calls
  *  `begin`; the channel's row must exist. */
 export async function begunBefore(

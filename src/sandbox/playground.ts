@@ -126,7 +126,7 @@ export class Playground {
     this.#write("customer", from, own, text, answers?.messageId ?? null);
   }
 
-  /** Answers a notification as the responder; the newest one by default. Returns false when there is none. */
+  /** Answers a notification as the responder; the newest one by default. Returns false without a notification. */
   respond(text: string, notification?: number): boolean {
     const received = this.#messages.filter(({ party, written }) => party === "responder" && written === null);
     const answered = notification === undefined ? received.at(-1) : received.find(({ id }) => id === notification);
@@ -220,7 +220,7 @@ export class Playground {
     }
   }
 
-  /** Records every text of ours when the provider accepts it. */
+  /** Records each of our texts when the provider accepts it. */
   async #watchTexts(): Promise<void> {
     const { signal } = this.#closed;
     for (let next = 0; !signal.aborted; next += 1) {

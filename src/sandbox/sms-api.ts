@@ -55,7 +55,7 @@ export class SmsApi {
   readonly inbound: SmsMessage[] = [];
   /** Every request to create a message, including rejected and aborted ones. */
   readonly creates: readonly Create[];
-  /** Texts of ours that the provider accepted. */
+  /** Our texts that the provider accepted. */
   readonly sent: readonly SmsMessage[];
   /** Calls that we requested. */
   readonly calls: readonly FakeCall[];

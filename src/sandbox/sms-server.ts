@@ -24,7 +24,7 @@ export interface Create {
   readonly form: Readonly<Record<string, string>>;
   /** Media URLs in order; a form may contain several. */
   readonly media: readonly string[];
-  /** SID of the message if it was accepted, whatever the response was. */
+  /** SID of the message if it was accepted, independently of the response. */
   readonly sid: string | null;
   /** Status of the response; null when none was sent. */
   readonly status: number | null;
@@ -220,7 +220,7 @@ export class ApiServer {
     exchange.response.writeHead(307, { location }).end();
   }
 
-  /** Like an object store, requires no credentials beside the signed URL. */
+  /** Like an object store, requires no credentials besides the signed URL. */
   #download(request: IncomingMessage, response: ServerResponse): void {
     const [, sid = ""] = /^\/cdn\/\w+\/(\w+)\?signed=1$/.exec(request.url ?? "") ?? [];
     const media = this.#options.inbound.flatMap((one) => one.media).find((one) => one.sid === sid);

@@ -1,7 +1,7 @@
 // Backups of an SQLite store: online copy, verification and restore. A copy is complete or does not exist:
 // it is written under a temporary name, verified, synced and renamed. Every copy is marked as a backup. A
 // daemon that starts on it holds the messages that may have been answered after the copy was made. The database of the
-// embedded platform is copied into a second file beside the backup, `<backup>-platform`.
+// embedded platform is copied into a second file next to the backup, `<backup>-platform`.
 
 import { createHash } from "node:crypto";
 import {
@@ -35,13 +35,13 @@ export interface StoreSummary {
   readonly newest: number | null;
   /** Rows of each table that holds data of customers. */
   readonly counts: Readonly<Record<string, number>>;
-  /** The copy of the embedded platform's database beside the backup; null without one. */
+  /** The copy of the embedded platform's database next to the backup; null without one. */
   readonly platform: { readonly file: string; readonly size: number } | null;
   /** Problems found, at most ten sentences. Empty when the files are sound. */
   readonly problems: readonly string[];
 }
 
-/** The file beside a backup with the copy of the embedded platform's database. */
+/** The file next to a backup with the copy of the embedded platform's database. */
 const platformCopy = (backup: string): string => `${backup}-platform`;
 
 /** Tables without data of customers: state of the daemon. The rows of all others are counted. */
@@ -97,7 +97,7 @@ export function copyStore(
 }
 
 /** Verifies the whole file: pages, references between rows, digests of stored bytes; and the copy of the platform's database
- *  beside it. Changes nothing.
+ *  next to it. Changes nothing.
  *  Throws when the file is not an SQLite database or cannot be opened. Blocks the thread. */
 export function verifyStore(file: string, report: ReportShare = () => {}): StoreSummary {
   const size = statSync(file).size;

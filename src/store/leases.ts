@@ -4,7 +4,7 @@
 import { isListed, listOf, type Query, touch } from "./driver.ts";
 import { type Direction, itemTable, type Lease } from "./lanes.ts";
 
-/** A lease is this many times longer where one process owns the store. Nobody waits for its end, and the next process
+/** A lease is this many times longer where one process owns the store. No process waits for its end, and the next process
  *  ends it at its start, so most renewals need not write. */
 const soleFactor = 360;
 

@@ -59,7 +59,7 @@ export async function forget(
   const all = [rules, ...(rules.channels?.values() ?? [])];
   const strictest = {
     rawMs: Math.min(...all.map(({ rawMs }) => rawMs)),
-    // Notifications quote customers of any agent, whichever channel carries them.
+    // Notifications quote customers of any agent, on any channel.
     eventsMs: Math.min(...all.map(({ eventsMs }) => eventsMs)),
   };
   return {

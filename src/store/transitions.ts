@@ -53,7 +53,7 @@ export function movesToAny<T extends Table>(
   return Object.fromEntries(states.map((to) => [to, moves(table, to, move)])) as Record<StateOf<T>, string>;
 }
 
-/** Returns an assignment that changes the state where it may change and `when` holds, beside others that apply in any
+/** Returns an assignment that changes the state where it may change and `when` holds, with others that apply in any
  *  case. */
 export function stateWhere<T extends Table>(table: T, to: StateOf<T>, when?: string): string {
   const may = oneOf(before(table, to));

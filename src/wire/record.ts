@@ -99,7 +99,7 @@ const usualNames = ["text", "value", "message", "content", "default", "en", "en-
 /** A text under a common field name may itself be an object by language. Deeper nesting is ignored. */
 const deepest = 2;
 
-/** Returns the trimmed text, or null when there is none. Of several languages it returns English, else
+/** Returns the trimmed text, or null without one. Of several languages it returns English, else
  *  the first that is not empty. */
 export function plainText(value: z.output<typeof textOrObject> | null | undefined): string | null {
   return textIn(value, deepest);

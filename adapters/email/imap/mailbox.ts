@@ -133,7 +133,7 @@ async function flag(
 }
 
 /** Marks the messages that were committed before a connection or the process ended, and whose marks are unknown. Without
- *  it they look as if nobody had handled them, and a person would answer them again. Only at the start of a connection. */
+ *  it they look unhandled, and a person would answer them again. Only at the start of a connection. */
 export async function markRest(
   client: ImapFlow,
   mark: Mark,

@@ -147,7 +147,7 @@ function decode(encoding: string, bytes: Buffer): Uint8Array {
   return /quoted-printable/i.test(encoding) ? quotedPrintable(bytes) : bytes;
 }
 
-/** Decodes base64 (RFC 2045, section 6.8). Gateways put their banner before or after the text, each encoded by itself, so
+/** Decodes base64 (RFC 2045, section 6.8). Gateways put their banner before or after the text, each in an encoding of its own, so
  *  padding ends a run and not the content. Other characters are ignored. */
 function base64(bytes: Buffer): Uint8Array {
   const text = bytes.toString("latin1");

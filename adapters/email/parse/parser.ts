@@ -219,7 +219,7 @@ export class Parser {
       const now = clock.monotonic();
       const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + idleMilliseconds;
       if (due > now) {
-        // Messages that arrive meanwhile do not end the wait: a timer for each would cost more than these looks.
+        // Messages that arrive in the meantime do not end the wait: a timer for each would cost more than these looks.
         await clock.sleep(Math.min(due - now, maxMilliseconds / looks), this.#ended.signal);
       } else if (this.#working.size > 0) {
         this.#broken(worker, "too-slow", `reading it took longer than ${maxMilliseconds} ms`);

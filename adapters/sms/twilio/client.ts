@@ -150,7 +150,7 @@ export class TwilioClient {
     };
   }
 
-  /** Returns the messaging service that the number belongs to; null when there is none, or its API is not available to
+  /** Returns the messaging service that the number belongs to; null when it belongs to none, or its API is not available to
    *  the login. */
   async serviceOf(number: string, signal: AbortSignal): Promise<MessagingService | null> {
     if (this.#settings.name !== "twilio") return null;

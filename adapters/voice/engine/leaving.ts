@@ -66,7 +66,7 @@ interface Leave {
 }
 
 /** The departure of one call: at most one farewell at a time. It runs in the background, so that the events of the
- *  connection are handled meanwhile. Its errors are reported with `failed`. */
+ *  connection are handled in the meantime. Its errors are reported with `failed`. */
 export class Departure {
   readonly #parts: CallParts;
   readonly #state: LastState;
@@ -89,7 +89,7 @@ export class Departure {
     return this.#closed;
   }
 
-  /** Starts a farewell. Call only when there is none. */
+  /** Starts a farewell. Call only while no farewell is spoken. */
   begin(farewell: Farewell): void {
     const leave = { farewell, cancelled: new AbortController(), played: false };
     this.#leave = leave;

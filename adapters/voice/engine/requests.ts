@@ -215,7 +215,7 @@ class RequestCall {
     const { clock, log } = this.#voice.channel;
     if (this.#failure !== null) return Promise.reject(this.#failure);
     if (this.#over.signal.aborted) {
-      // The adapter was closed meanwhile. The next process handles the next request.
+      // The adapter was closed in the meantime. The next process handles the next request.
       this.#held = Promise.withResolvers();
       const { promise } = this.#held;
       this.#respond();

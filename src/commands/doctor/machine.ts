@@ -74,7 +74,7 @@ export function fileProblems(config: string, secrets: readonly string[], store: 
   ];
 }
 
-/** The store and the files beside it, such as its log and its copies. No links: the daemon's user can create one to any file. */
+/** The store and the files next to it, such as its log and its copies. No links: the daemon's user can create one to any file. */
 function storeFiles(file: string, folder: string): string[] {
   const name = basename(file);
   try {

@@ -249,7 +249,7 @@ export async function writeConfiguration(config: string, text: string, replace: 
   return old;
 }
 
-/** Returns the user that the packages create for the service; null when there is none, or this process is not root. */
+/** Returns the user that the packages create for the service; null when it does not exist, or this process is not root. */
 async function serviceUser(): Promise<{ readonly uid: number; readonly gid: number } | null> {
   if (process.getuid?.() !== 0) return null;
   const users = await readFile("/etc/passwd", "utf8").catch(() => "");

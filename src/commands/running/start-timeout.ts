@@ -1,6 +1,6 @@
 // Requests more time from systemd while the daemon opens its databases. Copying and migrating a store of some gigabytes
 // takes longer than TimeoutStartSec= of the unit, and systemd would kill the daemon again and again. SQLite blocks the
-// main thread meanwhile, so a worker thread sends the requests.
+// main thread in the meantime, so a worker thread sends the requests.
 
 import { isMainThread, Worker, workerData } from "node:worker_threads";
 import { systemClock as clock } from "../../ops/clock.ts";

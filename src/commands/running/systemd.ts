@@ -93,7 +93,7 @@ function obstacle(config: string): string | null {
   const hidden = [process.execPath, realpathSync(launcher)].find((path) => /^\/(home|root|run\/user)\//.test(path));
   if (hidden !== undefined)
     return `${hidden}: the service does not see files below /home and /root; install it elsewhere`;
-  // Secrets and store of a configuration elsewhere are beside it, where the service may neither read nor write.
+  // Secrets and store of a configuration elsewhere are next to it, where the service may neither read nor write.
   return dirname(config) === dirname(defaultConfig)
     ? null
     : `${config}: the service reads ${dirname(defaultConfig)} only; move the file and its secrets there`;

@@ -56,7 +56,7 @@ export async function erasePersonData(options: PersonOptions, io: Io): Promise<n
       const erased = await withProgress(io, "erasing", erasureParts(records) + 1, (progress) =>
         eraseEverywhere(db, records, places, order, progress),
       );
-      // A running daemon may have opened conversations meanwhile.
+      // A running daemon may have opened conversations in the meantime.
       const { platform: opened } = await db.read((q) => findPerson(q, records.addresses));
       const after = deleteUsers === null || opened.length === 0 ? null : await deleteUsers(opened);
       if (after !== null) await db.tx((q) => recordDeleted(q, records.addresses, after.conversations));
@@ -180,7 +180,7 @@ async function untilIdle(db: Database, records: PersonRecords, io: Io): Promise<
   }
 }
 
-/** Returns the files that may be backups of these databases: beside them, and in the given folders. */
+/** Returns the files that may be backups of these databases: next to them, and in the given folders. */
 function backupsOf(files: readonly string[], folders: readonly string[]): string[] {
   const beside = files.flatMap((file) =>
     readdirSync(dirname(file))
@@ -236,7 +236,7 @@ interface Erasure {
   readonly searched: FilesSearched | null;
   /** Files that still contain an address. */
   readonly backups: readonly string[];
-  /** The copies beside the databases. */
+  /** The copies next to the databases. */
   readonly copies: readonly string[];
   readonly probable: readonly string[];
   readonly platform: { readonly deleted: number; readonly failed: readonly string[] } | null;
@@ -305,7 +305,7 @@ function printEmbedded({ file, users, remaining, problem }: ErasedFile, io: Io):
     );
 }
 
-/** Writes `data.jsonl`, and the raw messages and files beside it, into a new folder with mode 0700. */
+/** Writes `data.jsonl`, and the raw messages and files next to it, into a new folder with mode 0700. */
 export async function exportPersonData(options: PersonOptions & { readonly to: string }, io: Io): Promise<number> {
   const folder = resolve(io.cwd, options.to);
   if (existsSync(folder)) fail(`${folder} exists; name a new folder`);

@@ -1,6 +1,6 @@
 // Progress of a long operation: a bar on the terminal of standard error after a second. The output of a command is on
 // standard output, so that of --json stays valid; without a terminal nothing is shown. Work on SQLite files that blocks
-// its thread is done in a worker thread, so that the command draws its progress meanwhile.
+// its thread is done in a worker thread, so that the command draws its progress in the meantime.
 
 import { statSync } from "node:fs";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";

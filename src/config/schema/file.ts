@@ -197,7 +197,7 @@ const retention = z.strictObject({
   raw: duration
     .prefault("30d")
     .describe(
-      "How long are raw messages retained, and copies of the store beside it? DELETED MESSAGES CANNOT BE RESTORED OR PROCESSED AGAIN. An active DATA_RETENTION skill of the agent applies to its channels where it is shorter, to this key and the next.",
+      "How long are raw messages retained, and copies of the store next to it? DELETED MESSAGES CANNOT BE RESTORED OR PROCESSED AGAIN. An active DATA_RETENTION skill of the agent applies to its channels where it is shorter, to this key and the next.",
     ),
   events: duration
     .prefault("365d")

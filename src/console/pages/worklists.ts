@@ -119,7 +119,7 @@ export const refusedPage = workPage({
   lists: [messages(["ignored"], null)],
 });
 
-/** What the daemon has yet to do by itself. */
+/** What the daemon does next without an operator. */
 export const waitingPage = workPage({
   path: "/waiting",
   title: "Waiting",

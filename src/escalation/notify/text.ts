@@ -196,7 +196,7 @@ export const customerText = (row: EscalationRow, who: string, text: string): str
 /** Every character that a mail program, a phone or a chat renders as a line end. */
 const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
 
-/** Quotes all lines but the first: a line of the customer could look like one of ours. */
+/** Quotes all lines but the first: a line of the customer could look like our own. */
 export const customerQuote = (text: string): string => text.replace(lineEnd, "\n> ");
 
 /** Matched anywhere in a line. */

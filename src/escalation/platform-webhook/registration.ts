@@ -27,7 +27,7 @@ interface AskedAgent {
 
 type RegistrationDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "timing" | "db" | "rate"> & {
   readonly agents: () => Iterable<AskedAgent>;
-  /** Public URL of this daemon for the platform; undefined when there is none. */
+  /** Public URL of this daemon for the platform; undefined without one. */
   readonly publicUrl: () => string | undefined;
 };
 

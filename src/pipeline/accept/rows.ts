@@ -126,7 +126,7 @@ const answersLookedUp = [0, 1, 2, 3, 4] as const;
  * priority, so that nothing is read before it:
  * - A copy by fingerprint gets a row (`ignored`, `duplicate`), so that every id has an outcome.
  * - `preferred` senders come first under the channel's cap, with one queue per sender: authenticated senders, those with
- *   an earlier conversation, notification targets, and those that reference a message of ours. The other senders share
+ *   an earlier conversation, notification targets, and those that reference one of our messages. The other senders share
  *   one queue per domain.
  */
 const insert = new ManyRows<readonly Value[]>(

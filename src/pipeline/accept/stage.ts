@@ -65,7 +65,7 @@ async function withoutExplained(
   return kept;
 }
 
-/** Returns the id under which an answer of ours may cite the message, when such an answer is the only trace
+/** Returns the id under which one of our answers may cite the message, when such an answer is the only trace
  *  of an earlier handling; else null. */
 export const tracedBy = (event: InboundEvent): string | null =>
   event.kind === "message" && event.handledBefore?.cited ? (event.cited ?? event.id) : null;

@@ -1,5 +1,5 @@
 // Stage ask. Input: the head of a conversation's inbound lane: a turn `waiting`, or one whose attempt has no known
-// outcome. Effect: opens the platform's conversation when there is none; sends the question; looks up an unanswered
+// outcome. Effect: opens the platform's conversation unless it is open; sends the question; looks up an unanswered
 // question. Output: turn `answered` with its reply, `silent`, `waiting` until its retry, `unknown` until the next
 // lookup, or `failed`; also a turn that is older than `max_age`, whether or not the agent is asked. Failure: depends on
 // the outcome. A question that may have been sent is looked up and never repeated. Crash: before the record of the

@@ -278,7 +278,7 @@ function joined(message: Incoming, facts: Facts, debounce: number): Extension | 
   };
 }
 
-/** Adds what is written about a message whatever is decided. */
+/** Adds what is written about a message independently of the decision. */
 export function addNoted({ ownAddresses, restored }: Writes, facts: Facts): void {
   if (facts.ownAddress !== null) ownAddresses.push(facts.ownAddress);
   if (facts.restored !== null) restored.push(facts.restored);
@@ -317,7 +317,7 @@ function addExtension(writes: Writes, context: Context, message: Incoming, facts
   writes.outcomes.push({ id: message.row.id, state: "routed", conversation, turn });
 }
 
-/** Returns the conversation of a message that is not asked; opens one when there is none. */
+/** Returns the conversation of a message that is not asked; opens one if it has none. */
 function place(writes: Writes, context: Context, message: Incoming, facts: Facts): string {
   const conversation = facts.session ?? facts.conversation ?? addConversation(writes, context, message);
   remember(writes, context, message, facts, conversation);

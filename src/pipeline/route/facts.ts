@@ -177,7 +177,7 @@ export interface UnaskedLookUps {
 /** A keyword of consent whose `Facts.keyword` are looked up. */
 export interface KeywordLookUp {
   readonly message: Incoming;
-  /** The keyword that would replace it if the person sent it after `since` (epoch milliseconds), `to` that address of ours
+  /** The keyword that would replace it if the person sent it after `since` (epoch milliseconds), `to` that own address
    *  (null: the default one; undefined: any). Null: no keyword would. */
   readonly opposite: {
     readonly code: "opt-out" | "opt-in";
@@ -201,7 +201,7 @@ export interface Extension
 export interface Writes {
   /** With `firstDue`, the first turn of the conversation is in `first`. */
   readonly conversations: NewConversation[];
-  /** Conversations that get another address of ours. */
+  /** Conversations that get another of our addresses. */
   readonly bound: { readonly conversation: string; readonly via: string }[];
   readonly participants: { readonly conversation: string; readonly address: string }[];
   readonly citations: Citation[];

@@ -103,7 +103,7 @@ const messagesOfEach = 6;
 const lengthAtMost = 4_000;
 const dayMs = 86_400_000;
 
-/** Returns context for the model, or null when there is none. BY_AGENT includes other users'
+/** Returns context for the model, or null without one. BY_AGENT includes other users'
  *  conversations without their names. */
 export function recall(
   store: PlatformStore,

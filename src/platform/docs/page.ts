@@ -12,7 +12,7 @@ import { describeApi } from "./openapi.ts";
 /** The files of Swagger UI that the page loads, with their content types. */
 const viewer = { "swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css" };
 
-/** A file of Swagger UI: `npm run build` copies it beside this module; in a checkout it is the package's. */
+/** A file of Swagger UI: `npm run build` copies it next to this module; in a checkout it is the package's. */
 function viewerFile(name: string): URL {
   const built = new URL(`viewer/${name}`, import.meta.url);
   return existsSync(built) ? built : new URL(name, import.meta.resolve("swagger-ui-dist/package.json"));

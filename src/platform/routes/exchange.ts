@@ -52,7 +52,7 @@ export function refuseAny(problems: readonly FailureDetail[]): void {
   if (problems.length > 0) throw refused(problems);
 }
 
-/** Returns the value, or throws the 404 response when there is none. */
+/** Returns the value, or throws the 404 response when it is missing. */
 export function found<T>(value: T | undefined): T {
   if (value === undefined) throw new RequestRefused(notFound);
   return value;

@@ -10,7 +10,7 @@ import { stoppedDrafts } from "../tables/drafts.ts";
 export interface Found {
   /** Null for a message that belongs to no conversation, such as a refused one. */
   readonly conversation: string | null;
-  /** Number of the newest matching message; null when no message matches by itself. */
+  /** Number of the newest matching message; null when no message matches. */
   readonly event: number | null;
   /** Time of the match in epoch milliseconds. */
   readonly at: number;

@@ -104,7 +104,7 @@ async function lastRead(q: Query, { state, after = endOfNumbers, limit }: EventF
   return last ?? null;
 }
 
-/** Returns the state of an event as the lists show it; undefined when there is none. */
+/** Returns the state of an event as the lists show it; undefined when it does not exist. */
 export const readListedState = async (q: Query, id: number): Promise<string | undefined> =>
   (await q.one<{ state: string }>(`SELECT ${listedState} AS state FROM events WHERE id = $1`, id))?.state;
 

@@ -98,7 +98,7 @@ export async function optOut(q: Query, person: OptOutTarget, { actor, reason }: 
 
 /** Lifts the suppressions of a person that an operator made, or that bounces caused. Returns them. Throws when there is
  *  none, and when the person has opted out: then only their START counts, and the provider would refuse the text. Opt-outs
- *  from single addresses of ours stay, and are returned as well. */
+ *  from single addresses stay, and are returned as well. */
 export async function undoOptOut(q: Query, person: OptOutTarget, { actor, reason }: Operator): Promise<Lifted[]> {
   const { channel, addresses, message } = person;
   const lifted: Lifted[] = [];

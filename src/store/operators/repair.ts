@@ -1,6 +1,6 @@
 // Repair of messages and replies that stopped or wait: retry, release, send now or drop many of them, selected by id, or by
 // state, code and channel. For the command line and the web console. Each item is changed alone, by the function of
-// inbox.ts or outbox.ts for one item; the transactions are small, so the daemon may run meanwhile.
+// inbox.ts or outbox.ts for one item; the transactions are small, so the daemon may run in the meantime.
 
 import { failpoints } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../driver.ts";
@@ -199,7 +199,7 @@ async function matching(q: Query, box: Box, action: Repair, selection: Selection
   return found;
 }
 
-/** False when the item has changed since it was selected, by itself or as a part of another one. */
+/** False when the item has changed since it was selected, also as a part of another one. */
 async function isStill(q: Query, box: Box, action: Repair, { id, state }: Item): Promise<boolean> {
   const waits = action === "send-now" ? "AND (released = 0 OR due_at > now_ms())" : "";
   return (await q.one(`SELECT 1 FROM ${tables[box]} WHERE id = $1 AND state = $2 ${waits}`, id, state)) !== undefined;

@@ -1,5 +1,5 @@
 // The lists of the console: refused and held messages, held and failed replies, and what waits. Every list is a page, newest
-// first, and every statement reads a bounded number of rows, whatever the history.
+// first, and every statement reads a bounded number of rows, however long the history is.
 
 import type { Query } from "../driver.ts";
 import { stoppedDrafts } from "../tables/drafts.ts";

@@ -74,7 +74,7 @@ const selects = {
   erasures: `SELECT actor, detail, made_at FROM actions WHERE action = '${erasureAction}' AND detail IS NOT NULL ORDER BY id`,
 };
 
-/** Takes over the rows of the store at `former` (null: there is none) into the copy of the backup at `restored`, in one
+/** Takes over the rows of the store at `former` (null without one) into the copy of the backup at `restored`, in one
  *  transaction. Returns null when the file is no store of Bridgehead, such as the database of the embedded platform. */
 export function carryOver(former: string | null, restored: string, now: number): CarriedOver | null {
   const db = new Sqlite(restored, { fileMustExist: true });

@@ -20,7 +20,7 @@ export interface Mentions {
 }
 
 /** Erases the addresses (lower case) where they are not a part of a longer one. Reads without a transaction, so that a
- *  running daemon can write meanwhile. */
+ *  running daemon can write in the meantime. */
 export async function eraseMentions(db: Database, addresses: readonly string[]): Promise<Mentions> {
   const kept = new Set<string>();
   let changed = await eraseParticipants(db, addresses);

@@ -1,5 +1,5 @@
 // Joint transactions (`TxOptions.joint`): those that wait at the same time are sent in one round trip, from BEGIN to COMMIT,
-// and share the commit. One round trip is under way at a time; meanwhile the next ones gather.
+// and share the commit. One round trip is under way at a time; in the meantime the next ones gather.
 
 import type { PoolClient } from "pg";
 import { systemClock } from "../../ops/clock.ts";

@@ -1,6 +1,6 @@
 // Commits of one SQLite connection. Transactions are queued and committed in groups, without blocking the thread: SQLite runs
 // with synchronous=NORMAL, so a commit writes to the write-ahead log and returns. One asynchronous fdatasync of the log then
-// covers all commits before it, and their transactions are acknowledged after it. Transactions continue meanwhile; their
+// covers all commits before it, and their transactions are acknowledged after it. Transactions continue in the meantime; their
 // commits share the next sync.
 //
 // SQLite itself syncs the header of the log when it starts it anew, the folder when it creates it, and the log and the

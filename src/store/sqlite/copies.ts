@@ -1,4 +1,4 @@
-// The copies of an SQLite file that migrations and restores leave beside it. They contain what retention and erasures
+// The copies of an SQLite file that migrations and restores leave next to it. They contain what retention and erasures
 // remove from the store later, so they are deleted when they are as old as a raw message may become.
 
 import { readdir, rm, stat } from "node:fs/promises";
@@ -29,7 +29,7 @@ interface Copy {
   readonly madeAt: number;
 }
 
-/** Returns the copies beside the file, complete or not. Files with other names are not ours. */
+/** Returns the copies next to the file, complete or not. Files with other names are not ours. */
 export async function copiesOf(file: string): Promise<readonly Copy[]> {
   const folder = dirname(file);
   const found: Copy[] = [];
@@ -45,7 +45,7 @@ export async function copiesOf(file: string): Promise<readonly Copy[]> {
   return found;
 }
 
-/** Deletes the copies beside the file that are at least `ageMs` old, and returns their paths. */
+/** Deletes the copies next to the file that are at least `ageMs` old, and returns their paths. */
 export async function deleteOldCopies(file: string, ageMs: number, now: number): Promise<readonly string[]> {
   const old = (await copiesOf(file)).filter(({ madeAt }) => now - madeAt >= ageMs);
   for (const { path } of old) await rm(path, { force: true });

@@ -21,7 +21,7 @@ export interface ReplyRow {
   /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
   readonly address: string | null;
   readonly text: string;
-  /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null when there is none. */
+  /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null without one. */
   readonly rendered: string | null;
   readonly created_at: number;
 }

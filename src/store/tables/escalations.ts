@@ -244,7 +244,7 @@ export async function listEscalations(
 
 /** The escalations that are not closed. */
 export interface UnclosedEscalations {
-  /** Number of escalations that nobody has acknowledged, and of acknowledged ones. */
+  /** Number of escalations that no responder has acknowledged, and of acknowledged ones. */
   readonly open: number;
   readonly acknowledged: number;
   /** The oldest ones, unacknowledged first. */

@@ -224,7 +224,7 @@ export async function awaitDraft(q: Query, event: number, delayMs: number, withi
 }
 
 /** Returns whether the person sent the keyword (an event with that code) on the channel after `since`, epoch milliseconds.
- *  `to`: to that address of ours, null for the default; undefined: to any. */
+ *  `to`: to that own address, null for the default; undefined: to any. */
 export async function hasKeywordSince(
   q: Query,
   channel: string,

@@ -111,9 +111,9 @@ export const isNotifiedTarget = `(notification_targets.conversation IS NOT NULL
 
 const recipients = {
   all: "COALESCE($6, '') IS NOT NULL",
-  /** The target that acknowledged the escalation; all when there is none. */
+  /** The target that acknowledged the escalation; all when none did. */
   owner: "notification_targets.id = COALESCE($6, notification_targets.id)",
-  /** The target that acknowledged it; all that were notified when there is none. */
+  /** The target that acknowledged it; all that were notified when none did. */
   notified: `(notification_targets.id = $6 OR ($6 IS NULL AND ${isNotifiedTarget}))`,
 };
 
@@ -176,7 +176,7 @@ export interface NotificationStateRow {
   readonly kind: NotificationKind;
   readonly text: string | null;
   readonly made_at: number;
-  /** Null, like the other columns of the draft, while there is none. A draft can carry several notifications. */
+  /** Null, like the other columns of the draft, without a draft. A draft can carry several notifications. */
   readonly draft: string | null;
   readonly state: string | null;
   readonly reason: string | null;

@@ -1,4 +1,4 @@
-// Suppressed addresses, per channel, and per address of ours where opt-outs apply to it alone (`Outbound.ownAddress`). The
+// Suppressed addresses, per channel, and per own address where opt-outs apply to single addresses (`Outbound.ownAddress`). The
 // suppression of an erased person stays as a keyed hash of the address, and is restored when the address writes again, or is
 // to be written to.
 
@@ -17,10 +17,10 @@ export interface Suppression {
   readonly own_address: string;
 }
 
-/** All addresses of ours. */
+/** All our addresses. */
 export const allOwn = "*";
 
-/** Records our default address on a channel where opt-outs apply to single addresses of ours; null elsewhere. */
+/** Records our default address on a channel where opt-outs apply to single addresses; null elsewhere. */
 export async function noteDefaultAddress(q: Query, channel: string, ownAddress: string | null): Promise<void> {
   await q.write(
     "UPDATE channels SET own_address = $2 WHERE id = $1 AND own_address IS DISTINCT FROM $2",
@@ -96,7 +96,7 @@ export async function suppress(
 }
 
 /** Removes the suppressions of the address that apply to messages from `own`, and resets its bounce count. Those for other
- *  addresses of ours stay. */
+ *  our addresses stay. */
 export async function lift(q: Query, channel: string, address: string, own: string = allOwn): Promise<void> {
   await q.write(
     `DELETE FROM suppressions WHERE channel = $1 AND address = $2 AND ($3 = '${allOwn}' OR own_address IN ('${allOwn}', $3))`,

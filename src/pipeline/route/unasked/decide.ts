@@ -203,7 +203,7 @@ export function lookUpsOf(
     const { session = null, conversation = null } = facts.get(message) ?? {};
     const replacing = contradiction(decision.message, timing.route);
     const { via = null } = message.event;
-    // Where consent applies to single addresses of ours, a keyword to another one contradicts nothing.
+    // Where consent applies to single addresses, a keyword to another one contradicts nothing.
     const to = consentAddress(line, via) === allOwn ? undefined : via;
     keywords.push({ message, opposite: replacing && { ...replacing, to }, conversation: session ?? conversation });
   }
