@@ -73,7 +73,9 @@ export async function sharedDovecot(users: readonly string[]): Promise<MailStore
   return {
     ...store,
     async dispose() {
-      for (const user of users) rmSync(join(dir, "mail", store.login(user)), { recursive: true, force: true });
+      // The server may still write the index of a connection that has just ended.
+      const options = { recursive: true, force: true, maxRetries: 10 };
+      for (const user of users) rmSync(join(dir, "mail", store.login(user)), options);
     },
   };
 }
