@@ -159,7 +159,7 @@ interface OpenTurnColumns {
   readonly opening: number;
 }
 
-/** Locks the session and the inbound lane of its conversation. Returns the session (null: it has none) with its
+/** Locks the session and the inbound lane of its conversation. Returns the session (null: unknown) with its
  *  open turns, oldest first. */
 export async function openTurns(
   q: Query,

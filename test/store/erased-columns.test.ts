@@ -38,13 +38,13 @@ const others: Readonly<Record<string, string>> = {
   installations: "ids of the store",
   secrets: "issued by providers",
   logins: "hashes of operators",
-  channels: "cursors, and addresses of ours",
+  channels: "cursors, and our addresses",
   send_pauses: "responses of a provider about our account; deleted when it accepts drafts again",
   channel_pauses: "written by an operator or by Bridgehead",
-  own_addresses: "addresses of ours",
+  own_addresses: "our addresses",
   agents: "settings of agents",
   rates: "limits",
-  lanes: "addresses of ours, and names of nodes",
+  lanes: "our addresses, and names of nodes",
   webhook_registrations: "our registrations at the platform",
 };
 

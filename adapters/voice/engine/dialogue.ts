@@ -140,7 +140,7 @@ export class Dialogue {
     return this.#asked();
   }
 
-  /** True when the last sentence that the caller has heard completely is a question. Our offer of the rest is none. */
+  /** True when the last sentence that was played completely is a question, other than the offer to continue (`#offer`). */
   get #heardQuestion(): boolean {
     const heard = this.#current.slice(0, this.#spoken ?? Math.max(0, this.#current.length - this.#ahead));
     return isQuestion(heard) && heard.at(-1) !== this.#offer;
