@@ -54,6 +54,26 @@ it("adds its counts to the file that .ci/run names", async () => {
   rmSync(folder, { recursive: true });
 });
 
+it("adds one line for each failure to that file", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
+  const counts = join(folder, "counts");
+  const stray = 'setImmediate(() => { throw new Error("stray"); }); await new Promise((r) => setTimeout(r, 50));';
+  const files = {
+    "a.test.ts": `import { describe } from "vitest"; describe("A", () => { it("b", () => { throw new Error("x\\ny"); }); });`,
+    "b.test.ts": 'import "absent"; it("a", () => {});',
+    "c.test.ts": `it("c", async () => { ${stray} });`,
+  };
+  await ended(files, { BRIDGEHEAD_COUNTS: counts });
+  const [line, ...failures] = readFileSync(counts, "utf8").trimEnd().split("\n");
+  expect(line).toBe("1 passed, 3 failed, 0 skipped");
+  expect(failures.toSorted()).toEqual([
+    "failed: a.test.ts > A > b: x",
+    expect.stringMatching(/^failed: b\.test\.ts: .*absent/),
+    "failed: outside of tests: stray",
+  ]);
+  rmSync(folder, { recursive: true });
+});
+
 it("fails a run with skipped tests where none may be skipped", async () => {
   const files = { "a.test.ts": 'it("a", () => {}); it.skip("b", () => {});' };
   expect(await ended(files)).toEqual({ line: "1 passed, 0 failed, 1 skipped", code: 0 });

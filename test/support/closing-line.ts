@@ -12,6 +12,20 @@ export function closingLine(states: readonly TestResult["state"][], brokenFiles:
   return `${count("passed")} passed, ${failed} failed, ${count("skipped")} skipped`;
 }
 
+/** One line per failure: `failed: <file> > <suite> > <test>: <message>`. */
+function failuresOf(modules: readonly TestModule[], unhandled: readonly { readonly message: string }[]): string[] {
+  const lineOf = (where: string, message = "did not end"): string => `failed: ${where}: ${message.split("\n")[0]}`;
+  return [
+    ...modules.flatMap((module) => [
+      ...module.errors().map(({ message }) => lineOf(module.relativeModuleId, message)),
+      ...[...module.children.allTests()]
+        .filter((test) => ["failed", "pending"].includes(test.result().state))
+        .map((test) => lineOf(`${module.relativeModuleId} > ${test.fullName}`, test.result().errors?.[0]?.message)),
+    ]),
+    ...unhandled.map(({ message }) => lineOf("outside of tests", message)),
+  ];
+}
+
 export default function closingLineReporter(): Reporter {
   return {
     onTestRunEnd(modules: readonly TestModule[], unhandled) {
@@ -23,9 +37,9 @@ export default function closingLineReporter(): Reporter {
       }
       const line = closingLine(states, broken);
       process.stdout.write(`${line}\n`);
-      // `.ci/run` adds up the lanes.
+      // `.ci/run` adds up the lanes, and repeats at its end what failed: a log that was cut off still shows it.
       const counts = process.env["BRIDGEHEAD_COUNTS"];
-      if (counts) appendFileSync(counts, `${line}\n`);
+      if (counts) appendFileSync(counts, [line, ...failuresOf(modules, unhandled), ""].join("\n"));
     },
   };
 }
