@@ -1,7 +1,8 @@
 // What one text costs in abort signals: the timers of `AbortSignal.timeout` outlive the text, `AbortSignal.any` keeps its
 // parents, and a DOMException captures a stack.
 
-import { expect, it, vi } from "vitest";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { expect, it as test, vi } from "vitest";
 import { bound, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
 
 interface Counts {
@@ -13,26 +14,52 @@ interface Counts {
   readonly exceptions: number;
 }
 
-/** Counts what `work` creates, in this whole process. The spies pass every call on. */
+/** Set in everything that a test starts, and in nothing that other tests of this process have left running. */
+const ours = new AsyncLocalStorage<true>();
+
+/** Counts what `work` creates. The counted functions pass every call on. */
 async function counting(work: () => Promise<unknown>): Promise<Counts> {
-  const controllers = vi.spyOn(globalThis, "AbortController");
-  const aborts = vi.spyOn(AbortController.prototype, "abort");
-  const exceptions = vi.spyOn(globalThis, "DOMException");
-  const timeouts = vi.spyOn(AbortSignal, "timeout");
-  const combined = vi.spyOn(AbortSignal, "any");
+  const counts = { controllers: 0, timeouts: 0, combined: 0, exceptions: 0 };
+  const count = (what: keyof Counts) => {
+    if (ours.getStore()) counts[what] += 1;
+  };
+  const { any, timeout } = AbortSignal;
+  class Controller extends AbortController {
+    constructor() {
+      super();
+      count("controllers");
+    }
+    override abort(...reason: [unknown?]) {
+      if (reason[0] === undefined) count("exceptions");
+      super.abort(...reason);
+    }
+  }
+  class Exception extends DOMException {
+    constructor(...details: ConstructorParameters<typeof DOMException>) {
+      super(...details);
+      count("exceptions");
+    }
+  }
+  vi.stubGlobal("AbortController", Controller);
+  vi.stubGlobal("DOMException", Exception);
+  vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+    count("timeouts");
+    return timeout.call(AbortSignal, ms);
+  });
+  vi.spyOn(AbortSignal, "any").mockImplementation((signals) => {
+    count("combined");
+    return any.call(AbortSignal, signals);
+  });
   try {
     await work();
-    const bare = aborts.mock.calls.filter(([reason]) => reason === undefined);
-    return {
-      controllers: controllers.mock.calls.length,
-      timeouts: timeouts.mock.calls.length,
-      combined: combined.mock.calls.length,
-      exceptions: exceptions.mock.calls.length + bare.length,
-    };
+    return counts;
   } finally {
+    vi.unstubAllGlobals();
     vi.restoreAllMocks();
   }
 }
+
+const it = (name: string, run: () => Promise<void>) => test(name, () => ours.run(true, run));
 
 /** The two controllers of the contract's `withTimeout`. */
 const perRequest = 2;
