@@ -74,12 +74,14 @@ function openOnly({ all, senders }: ClosedLanes, first: number): string {
 }
 
 /** Returns the SQL of the claims of one direction. $1 is the channel, $2 the holder, $3 the highest number of lanes; the
- *  senders that are closed follow after $4. `columns` are those of the head and of further tables that `joins` adds. */
-export function claimsOf(direction: Direction, columns: string, joins: string) {
+ *  senders that are closed follow after $4. `columns` are those of the head; a turn is read with its `conversations`. */
+export function claimsOf(direction: Direction, columns: string) {
   const items = itemTable[direction];
+  const conversation = "conversations.id = lanes.conversation";
   /** Joins each lane with its head: the open item with the lowest number. */
   const withHead = `JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
-       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1) ${joins}`;
+       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1)
+     ${direction === "in" ? `LEFT JOIN conversations ON ${conversation}` : ""}`;
   const isMine = "(lanes.node IS NULL OR lanes.node = $2)";
   const read = (where: string, limit: string) =>
     `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
@@ -110,14 +112,17 @@ export function claimsOf(direction: Direction, columns: string, joins: string) {
       `WITH free ${locked(allLanes, closed)}, exempted ${locked(exemptLanes, closed)}
      , leased AS (
        UPDATE lanes SET holder = $2, token = nextval('lane_tokens'), lease_until = now_ms() + $4
-       WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender
+       WHERE id = ANY (ARRAY(SELECT id FROM free UNION ALL SELECT id FROM exempted)) RETURNING id AS lane, conversation, channel, token, sender
      )
      SELECT leased.*, noted FROM leased RIGHT JOIN (
-       SELECT set_config('bridgehead.leased', COALESCE((SELECT json_agg(lane) FROM leased)::text, '[]'), true) AS noted
+       SELECT set_config('bridgehead.leased', COALESCE((SELECT json_agg(conversation) FROM leased)::text, '[]'), true) AS noted
      ) AS claim ON true`,
-    /** Reads the heads of the lanes that `lease` has leased in this transaction. */
-    heads: `SELECT ${columns} FROM lanes ${withHead}
-     WHERE lanes.id = ANY (SELECT json_array_elements_text(current_setting('bridgehead.leased')::json))`,
+    /** Reads the heads of the lanes that `lease` has leased in this transaction. Without LATERAL PostgreSQL would scan the
+     *  tables while they are small, and go on with that plan while they grow. */
+    heads: `SELECT ${columns} FROM json_array_elements_text(current_setting('bridgehead.leased')::json) AS lanes (conversation)
+     CROSS JOIN LATERAL (SELECT * FROM ${items} WHERE ${items}.conversation = lanes.conversation AND ${items}.open = 1
+       ORDER BY ${items}.seq LIMIT 1) AS ${items}
+     ${direction === "in" ? `CROSS JOIN LATERAL (SELECT * FROM conversations WHERE ${conversation} OFFSET 0) AS conversations` : ""}`,
   };
 }
 
@@ -150,10 +155,10 @@ export class LaneHeads<T extends { readonly conversation: string }> {
   /** The statements of a claim without closed lanes. */
   readonly #usual: { readonly search: string; readonly lease: string };
 
-  /** `columns` are those of the head and of further tables that `joins` adds. */
-  constructor(direction: Direction, columns: string, joins = "") {
+  /** `columns`: see `claimsOf`. */
+  constructor(direction: Direction, columns: string) {
     this.#direction = direction;
-    this.#sql = claimsOf(direction, columns, joins);
+    this.#sql = claimsOf(direction, columns);
     this.#usual = { search: this.#sql.search(nothingClosed), lease: this.#sql.lease(nothingClosed) };
   }
 

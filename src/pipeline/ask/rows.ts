@@ -73,7 +73,6 @@ const turnHeads = new LaneHeads<TurnHead>(
        conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
        conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
        ${suppressedPerson}`,
-  "LEFT JOIN conversations ON conversations.id = lanes.conversation",
 );
 
 /** Leases inbound lanes and reads their heads (`LaneHeads`). */

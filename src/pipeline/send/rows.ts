@@ -74,7 +74,8 @@ const sendingMove = `
   WITH moved AS ( -- only: postgres
   ${moves("drafts", "sending", {
     set: "attempts = attempts + 1, reconcile_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
-    where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR ${suppressed} IS NULL)
+    // The sum keeps PostgreSQL from searching the index of states.
+    where: `id = $1 AND open + 0 = 1 AND attempts = $2 AND (forced = 1 OR ${suppressed} IS NULL)
        AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,
   })}
   RETURNING id, attempts) -- only: postgres

@@ -279,7 +279,8 @@ CREATE TABLE turns (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX turns_open ON turns (conversation, seq) WHERE open = 1;
-CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
+-- The indexes of states say so in their condition: PostgreSQL would also scan them for the items of a conversation.
+CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1 AND state IS NOT NULL;
 CREATE INDEX turns_exempt ON turns (channel, open) WHERE open = 1 AND (kind <> 'question' OR session IS NOT NULL);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
@@ -356,7 +357,7 @@ CREATE TABLE drafts (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
-CREATE INDEX drafts_now ON drafts (channel, state, due_at, received_at) WHERE open = 1;
+CREATE INDEX drafts_now ON drafts (channel, state, due_at, received_at) WHERE open = 1 AND state IS NOT NULL;
 CREATE INDEX drafts_exempt ON drafts (channel, open) WHERE open = 1 AND (internal = 1 OR session IS NOT NULL);
 CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);

@@ -97,7 +97,8 @@ export async function appendTurn(q: Query, turn: NewTurn): Promise<void> {
 
 const asked = {
   set: "attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
-  where: "turns.id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
+  // The sum keeps PostgreSQL from searching the index of states.
+  where: "turns.id = $1 AND open + 0 = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
 };
 /** The start of the statement that records an attempt. */
 export const newAttempt = "INSERT INTO attempts (subject, number, kind, node, token, started_at)";
