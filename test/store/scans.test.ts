@@ -300,25 +300,6 @@ onEachDatabase((newDatabase) => {
       expect(await scans(db, (q) => leaseTurns(q, announced))).toEqual([]);
     });
 
-    it("are none in the plans of claims, which PostgreSQL makes when a store is new and keeps while it grows", async () => {
-      if (newDatabase === sqliteDatabase) return;
-      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 8, clock: systemClock };
-      for (const db of [await fresh(newDatabase), await filled()]) {
-        for (const lease of [leaseTurns, leaseDrafts]) {
-          const asked: Asked[] = [];
-          await db.tx(async (q) => void (await lease(noting(q, asked), claim)));
-          expect(asked).toHaveLength(2);
-          for (const { sql, values } of asked) {
-            const plan = await db.tx((q) => q.all<Record<string, string>>(`EXPLAIN ${sql}`, ...values));
-            const scanned = plan.filter((line) =>
-              new RegExp(`Seq Scan on (${large.join("|")})`).test(line["QUERY PLAN"] ?? ""),
-            );
-            expect(scanned).toEqual([]);
-          }
-        }
-      }
-    });
-
     it("read no due lane of a paused channel but those of its work that may start", async () => {
       const db = await filled();
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };

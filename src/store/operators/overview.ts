@@ -47,8 +47,7 @@ const countsOf = {
   events: `SELECT channel, 'stored' AS state, COUNT(*) AS count FROM events WHERE state = 'stored' GROUP BY channel
      UNION ALL
      SELECT channel, state, COUNT(*) AS count FROM events WHERE state IN ('held', 'failed') GROUP BY channel, state`,
-  turns:
-    "SELECT channel, state, COUNT(*) AS count FROM turns WHERE open = 1 AND state IS NOT NULL GROUP BY channel, state",
+  turns: "SELECT channel, state, COUNT(*) AS count FROM turns WHERE open = 1 AND state <> '' GROUP BY channel, state",
   replies: `SELECT channel, 'ready' AS state, COUNT(*) AS count FROM replies WHERE state = 'ready' GROUP BY channel
      UNION ALL
      SELECT channel, 'failed' AS state, COUNT(*) AS count FROM replies WHERE state = 'failed' GROUP BY channel`,

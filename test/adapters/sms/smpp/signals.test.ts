@@ -24,7 +24,8 @@ async function counting(work: () => Promise<unknown>): Promise<Counts> {
     if (ours.getStore()) counts[what] += 1;
   };
   const { any, timeout } = AbortSignal;
-  class Controller extends AbortController {
+  const [RealController, RealException] = [AbortController, DOMException];
+  class Controller extends RealController {
     constructor() {
       super();
       count("controllers");
@@ -34,14 +35,14 @@ async function counting(work: () => Promise<unknown>): Promise<Counts> {
       super.abort(...reason);
     }
   }
-  class Exception extends DOMException {
+  class Exception extends RealException {
     constructor(...details: ConstructorParameters<typeof DOMException>) {
       super(...details);
       count("exceptions");
     }
   }
-  vi.stubGlobal("AbortController", Controller);
-  vi.stubGlobal("DOMException", Exception);
+  vi.spyOn(globalThis, "AbortController").mockImplementation(Controller);
+  vi.spyOn(globalThis, "DOMException").mockImplementation(Exception);
   vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
     count("timeouts");
     return timeout.call(AbortSignal, ms);
@@ -54,7 +55,6 @@ async function counting(work: () => Promise<unknown>): Promise<Counts> {
     await work();
     return counts;
   } finally {
-    vi.unstubAllGlobals();
     vi.restoreAllMocks();
   }
 }
