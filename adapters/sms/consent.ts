@@ -202,9 +202,12 @@ const isRemoved = (said: string, words: ConsentWords): boolean => words.remove.s
 
 /** Returns the entry of a normalized message; "STOP STOP" has that of "STOP". */
 function lookUp<T>(known: ReadonlyMap<string, T>, said: string): T | undefined {
-  const exact = known.get(said);
-  if (exact !== undefined) return exact;
-  for (const [word, entry] of known) if (repeats(said, word)) return entry;
+  for (let times = 1; times <= said.length; times += 1) {
+    if (said.length % times !== 0) continue;
+    const word = said.slice(0, said.length / times);
+    const entry = known.get(word);
+    if (entry !== undefined && repeats(said, word)) return entry;
+  }
   return undefined;
 }
 

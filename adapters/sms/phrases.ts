@@ -72,28 +72,31 @@ type KeywordLookup = (words: string) => StopRequest | null | undefined;
  *  its clauses, each also without its courtesies. */
 export function requestIn(text: string, listed: KeywordLookup = () => undefined): StopRequest | null {
   if (text.length > longest) return null;
-  const whole = wholeRequest(text, listed);
-  if (whole !== undefined) return whole;
   const said = simple(text);
+  const whole = wholeRequest(said, listed);
+  if (whole !== undefined) return whole;
   if (doubtful.test(said)) return "doubtful";
   if (said.length > longestShort) return null;
   const isQuestion = /[?？]$/.test(text.trimEnd());
   if (doubtfulInShort.test(isQuestion ? said.replace(leaveOther, "") : said)) return "doubtful";
   if (notice.test(withoutCourtesies(said))) return "doubtful";
   // "Stop. Wrong number", "Hi! I don't know you, stop"
-  const clauses = text.split(clauseEnd).filter((clause) => withoutCourtesies(simple(clause)) !== "");
-  return [clauses.at(0), clauses.at(-1)].some((one) => one !== undefined && wholeRequest(one, listed))
+  const clauses = text
+    .split(clauseEnd)
+    .map(simple)
+    .filter((clause) => withoutCourtesies(clause) !== "");
+  return [clauses.at(0), clauses.at(-1)].some((one) => one !== undefined && one !== said && wholeRequest(one, listed))
     ? "doubtful"
     : null;
 }
 
 const clauseEnd = /[\n\r.!?…;:,。！？；：，、]|\s[-–—~]/u;
 
-/** Returns what the text means when it contains nothing but a request and courtesies; undefined: it is no request. */
-function wholeRequest(text: string, listed: KeywordLookup): StopRequest | null | undefined {
-  const said = simple(text);
+/** Returns what a text means when it contains nothing but a request and courtesies; undefined: it is no request. `said`: see
+ *  `simple`. */
+function wholeRequest(said: string, listed: KeywordLookup): StopRequest | null | undefined {
   const request = withoutCourtesies(said);
-  for (const words of [said, request]) {
+  for (const words of new Set([said, request])) {
     const meaning = listed(words);
     if (meaning !== undefined) return meaning;
   }
