@@ -259,6 +259,7 @@ export class App {
   /** Called once. Closes the store when the channels cannot be started. */
   async start(): Promise<void> {
     try {
+      await this.db.hold(this.#core.node);
       await this.check.begin();
       await this.#apply(this.#config);
     } catch (error) {

@@ -316,7 +316,7 @@ export async function loseSessions(q: Query): Promise<void> {
 }
 
 /** Shortens the leases of a silent node, because the caller is waiting. Where an attempt is under way they do not end at
- *  once (`releaseUnattempted`): a node that was only suspended still relies on them. It starts no work that exceeds its lease. */
+ *  once (`releaseLanes`): a node that was only suspended still relies on them. It starts no work that exceeds its lease. */
 export async function hasten(q: Query, conversation: string, takeoverMs: number): Promise<void> {
   if (q.leases !== null) return;
   await q.run(

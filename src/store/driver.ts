@@ -175,6 +175,9 @@ export interface Database {
   check(longestMs: number, signal: AbortSignal): Promise<FileCheck>;
   /** Sets the observer. Called once, by the daemon; a store of a command has none. */
   observe(observer: StoreObserver): void;
+  /** PostgreSQL: holds a lock with the name of this process (`Core.node`) until the store is closed or the process ends, so that
+   *  other processes know which it is (`endProcesses`). */
+  hold(process: string): Promise<void>;
   /** Notifies the other nodes when this transaction commits. */
   wake(q: Query): Promise<void>;
   close(): Promise<void>;

@@ -52,17 +52,30 @@ export async function silentNodes(q: Query): Promise<string[]> {
   return rows.map(({ holder }) => holder);
 }
 
-/** Returns the earlier processes of the node, which have its name before the last "/", without those that ended orderly or
- *  that `silentNodes` has returned. */
-export async function earlierNodes(q: Query, node: string): Promise<string[]> {
+/** A key of PostgreSQL's advisory locks. `process`: an SQL expression for the name of a process (`Core.node`). */
+const processKey = (process: string): string => `hashtextextended('bridgehead process ' || ${process}, 0)`;
+
+/** Statement of a connection that lives as long as the process $1: the server ends the lock with it (`endProcesses`). */
+export const lockProcess = `SELECT pg_advisory_lock(${processKey("CAST($1 AS TEXT)")})`;
+
+/** Ends the named leases of the processes of this node that have ended: their names have the same text before the last "/", and
+ *  the server has lost their connections. `running`: those that still have one and give signs. On PostgreSQL. */
+export async function endProcesses(
+  q: Query,
+  node: string,
+): Promise<{ readonly ended: readonly string[]; readonly running: readonly string[] }> {
   const named = node.slice(0, node.lastIndexOf("/") + 1);
-  if (named === "") return [];
-  const rows = await q.all<{ holder: string }>(
-    "SELECT holder FROM leases WHERE starts_with(name, $1) AND holder <> $2",
+  if (named === "") return { ended: [], running: [] };
+  const rows = await q.all<{ holder: string; ended: boolean; beats: boolean }>(
+    `SELECT holder, pg_try_advisory_xact_lock(${processKey("holder")}) AS ended, until > now_ms() AS beats
+     FROM leases WHERE starts_with(name, $1) AND holder <> $2`,
     nodeLease(named),
     node,
   );
-  return rows.map(({ holder }) => holder);
+  const ended = rows.filter((row) => row.ended).map(({ holder }) => holder);
+  if (ended.length > 0)
+    await q.run(`UPDATE leases SET until = 0, holder = NULL WHERE ${isListed("holder")}`, listOf(ended));
+  return { ended, running: rows.filter((row) => !row.ended && row.beats).map(({ holder }) => holder) };
 }
 
 /** Deletes the heartbeats that expired more than `afterMs` ago. */
@@ -70,10 +83,12 @@ export async function forgetNodes(q: Query, afterMs: number): Promise<void> {
   await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - $1", afterMs);
 }
 
-/** Ends the leases of these nodes on PostgreSQL where no attempt is under way, and returns their number. A node that only
- *  seemed to have ended sends nothing there: the record of its attempt finds its lease lost. Lanes in which another
- *  transaction is writing stay leased. Call it after the locks of sessions, because it locks lanes. */
-export async function releaseUnattempted(q: Query, nodes: readonly string[]): Promise<number> {
+/** Ends the leases of lanes of these nodes on PostgreSQL, and returns their number. `all`: also those with an attempt under
+ *  way, whose outcome is then unknown; only for a process that has certainly ended. `unattempted`: a node that only seemed to have
+ *  ended sends nothing there: the record of its attempt finds its lease lost. Lanes in which another transaction is writing stay
+ *  leased. Call it after the locks of sessions, because it locks lanes. */
+export async function releaseLanes(q: Query, nodes: readonly string[], which: "all" | "unattempted"): Promise<number> {
+  if (nodes.length === 0) return 0;
   const held = await q.all<{ id: string }>(
     `SELECT id FROM lanes WHERE ${isListed("holder")} FOR UPDATE SKIP LOCKED`,
     listOf(nodes),
@@ -83,10 +98,10 @@ export async function releaseUnattempted(q: Query, nodes: readonly string[]): Pr
   const attempted = (direction: Direction) =>
     `direction = '${direction}' AND EXISTS (SELECT 1 FROM ${itemTable[direction]} item JOIN attempts ON subject = item.id
        WHERE item.conversation = lanes.conversation AND attempts.token = lanes.token AND outcome IS NULL)`;
+  const idle = which === "all" ? "" : ` AND NOT (${attempted("in")}) AND NOT (${attempted("out")})`;
   // A later statement than the one that locks the lanes: it sees an attempt that was recorded before.
   const released = await q.all<{ direction: Direction; channel: string }>(
-    `UPDATE lanes SET holder = NULL, lease_until = 0 WHERE ${isListed("id")}
-       AND NOT (${attempted("in")}) AND NOT (${attempted("out")}) RETURNING direction, channel`,
+    `UPDATE lanes SET holder = NULL, lease_until = 0 WHERE ${isListed("id")}${idle} RETURNING direction, channel`,
     listOf(held.map(({ id }) => id)),
   );
   for (const { direction, channel } of released) touch(q, itemTable[direction], channel);

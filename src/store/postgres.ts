@@ -187,6 +187,10 @@ class PostgresDatabase implements Database {
     this.#joint.observer = observer;
   }
 
+  hold(process: string): Promise<void> {
+    return this.#listener.hold(process);
+  }
+
   async wake(q: Query): Promise<void> {
     this.#waking.add(q);
   }

@@ -213,6 +213,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     onWake: () => undefined,
     observe: (observer) => void (commits.observer = observer),
     wake: async () => undefined,
+    hold: async () => undefined,
     async close() {
       await commits.idle();
       reading?.db.close();

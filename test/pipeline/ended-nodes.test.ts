@@ -7,7 +7,7 @@ import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { guardLease, type Lease, LeaseLost } from "../../src/store/lanes.ts";
-import { earlierNodes, nodeLease, releaseUnattempted, silentNodes, takeLease } from "../../src/store/leases.ts";
+import { endProcesses, nodeLease, releaseLanes, silentNodes, takeLease } from "../../src/store/leases.ts";
 import { enqueueDraft } from "../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endAttempt, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
@@ -87,8 +87,8 @@ describeReal("work of an ended node", await needPostgres(), () => {
       // It comes before the draft that is being sent.
       await forced(q, "urgent", "sending");
     });
-    expect(await db.tx((q) => releaseUnattempted(q, ["h/b"]))).toBe(0);
-    expect(await db.tx((q) => releaseUnattempted(q, ["h/b", "h/a"]))).toBe(2);
+    expect(await db.tx((q) => releaseLanes(q, ["h/b"], "unattempted"))).toBe(0);
+    expect(await db.tx((q) => releaseLanes(q, ["h/b", "h/a"], "unattempted"))).toBe(2);
     expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["waiting"]);
     expect(of(await db.tx((q) => leased(q, "out", "h/b")))).toEqual(["queued"]);
   });
@@ -102,9 +102,9 @@ describeReal("work of an ended node", await needPostgres(), () => {
       await put(q, "turns", "t", "state = 'dropped', open = 0");
       await turn(q, "newer", "k");
     });
-    expect(await db.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(0);
+    expect(await db.tx((q) => releaseLanes(q, ["h/a"], "unattempted"))).toBe(0);
     await db.tx((q) => endAttempt(q, "t", "unknown", null));
-    expect(await db.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
+    expect(await db.tx((q) => releaseLanes(q, ["h/a"], "unattempted"))).toBe(1);
   });
 
   it("is due again where the node only looks up an attempt of an earlier one", async () => {
@@ -114,14 +114,14 @@ describeReal("work of an ended node", await needPostgres(), () => {
     await db.tx((q) => record(q, "t", first));
     await db.tx((q) => q.run("UPDATE lanes SET lease_until = 0"));
     expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["k"]);
-    expect(await db.tx((q) => releaseUnattempted(q, ["h/b"]))).toBe(1);
+    expect(await db.tx((q) => releaseLanes(q, ["h/b"], "unattempted"))).toBe(1);
   });
 
   it("is not begun by a node that was only suspended", async () => {
     const [db, other] = await connections();
     await db.tx(async (q) => turn(q, "t", await conversation(q, "k")));
     const lease = leaseOf(await db.tx((q) => leased(q, "in", "h/a")), "k");
-    expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
+    expect(await other.tx((q) => releaseLanes(q, ["h/a"], "unattempted"))).toBe(1);
     await expect(db.tx((q) => record(q, "t", lease))).rejects.toThrow(LeaseLost);
     const again = leaseOf(await other.tx((q) => leased(q, "in", "h/b")), "k");
     expect(again.token).not.toBe(lease.token);
@@ -135,10 +135,10 @@ describeReal("work of an ended node", await needPostgres(), () => {
     const lease = leaseOf(await db.tx((q) => leased(q, "in", "h/a")), "k");
     const during = await db.tx(async (q) => {
       await record(q, "t", lease);
-      return other.tx((q2) => releaseUnattempted(q2, ["h/a"]));
+      return other.tx((q2) => releaseLanes(q2, ["h/a"], "unattempted"));
     });
     expect(during).toBe(0);
-    expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(0);
+    expect(await other.tx((q) => releaseLanes(q, ["h/a"], "unattempted"))).toBe(0);
   });
 
   it("is found by the heartbeat that expired, once, and by the name of a restarted node", async () => {
@@ -156,13 +156,50 @@ describeReal("work of an ended node", await needPostgres(), () => {
     expect(await db.tx(silentNodes)).toEqual(["h/a"]);
 
     await beats("h%/a");
-    const earlier = (node: string) => db.tx((q) => earlierNodes(q, node));
-    expect([await earlier("h%/b"), await earlier("h%/a"), await earlier("h1/b"), await earlier("n")]).toEqual([
-      ["h%/a"],
-      [],
-      [],
-      [],
-    ]);
+    const ended = async (node: string) => (await db.tx((q) => endProcesses(q, node))).ended;
+    expect([
+      await ended("h%/a"),
+      await ended("h1/b"),
+      await ended("n"),
+      await ended("h%/b"),
+      await ended("h%/b"),
+    ]).toEqual([[], [], [], ["h%/a"], []]);
+  });
+
+  it("is certain when the connection of an earlier process is closed, and what it had begun is then due as well", async () => {
+    const store = await migrated(() => postgresDatabase(server));
+    const [db, process] = [await store.open(), await store.open()];
+    await db.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await turn(q, "t", await conversation(q, "k"));
+    });
+    await process.hold("h/a");
+    await process.tx((q) => takeLease(q, nodeLease("h/a"), "h/a", minute));
+    await process.tx((q) => takeLease(q, "inbound:c", "h/a", minute));
+    const lease = leaseOf(await process.tx((q) => leased(q, "in", "h/a")), "k");
+    await process.tx((q) => record(q, "t", lease));
+    const look = () => db.tx((q) => endProcesses(q, "h/b"));
+    expect(await look()).toEqual({ ended: [], running: ["h/a"] });
+    expect(await db.tx((q) => takeLease(q, "inbound:c", "h/b", minute))).toBeNull();
+    await process.close();
+    await expect.poll(look).toEqual({ ended: ["h/a"], running: [] });
+    expect(await db.tx((q) => takeLease(q, "inbound:c", "h/b", minute))).not.toBeNull();
+    expect(await db.tx((q) => releaseLanes(q, ["h/a"], "all"))).toBe(1);
+    expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["k"]);
+  });
+
+  it("is not taken from a running process with the same name, which is reported once", async () => {
+    const { a, rest, db } = await claimed(["h/a", "h/b"]);
+    const [b] = rest;
+    if (!b) throw new Error("no second node");
+    await db.hold("h/a");
+    for (let look = 0; look < 3; look += 1) {
+      await db.tx((q) => takeLease(q, nodeLease("h/a"), "h/a", minute));
+      b.clock.forward(renewal);
+      await b.settles();
+    }
+    expect([a.sent, b.sent]).toEqual([[], []]);
+    expect(b.heard.filter((line) => line === "another running process has the name of this node")).toHaveLength(1);
   });
 
   it("leaves the mode of the platform's conversation to the node that has taken a responder's text over", async () => {
@@ -182,7 +219,7 @@ describeReal("work of an ended node", await needPostgres(), () => {
     await a.arrives({ text: "hello" });
     const answered = await a.scheduler.commit((q) => relayedTurn(q, "words", Date.now()));
     await reached.promise;
-    expect(await other.tx((q) => releaseUnattempted(q, ["h/a"]))).toBe(1);
+    expect(await other.tx((q) => releaseLanes(q, ["h/a"], "unattempted"))).toBe(1);
     expect(of(await other.tx((q) => leased(q, "in", "h/b")))).toEqual([answered]);
     const before = platform.calls.length;
     gate.resolve();

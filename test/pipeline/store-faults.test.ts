@@ -167,6 +167,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
     damage: () => null,
     check: async () => ({ kind: "sound" }),
     wake: async () => undefined,
+    hold: async () => undefined,
     maintain: async () => false,
     close: async () => undefined,
   };

@@ -25,13 +25,9 @@ const longestLife = 1200;
 const connectDelay = 60;
 const acceptDelay = 120;
 
-/** On PostgreSQL each process is another node, which waits for the end of the mailbox's lease, and of the leases of attempts. */
-const stores = {
-  sqlite: { waits: 0, options: {}, plant: [] },
-  postgres: { waits: 3000, options: { timeout: "5s" }, plant: ["short-takeover"] },
-} as const;
-type Kind = keyof typeof stores;
-const kinds = Object.keys(stores) as Kind[];
+/** On PostgreSQL a process finds the leases of the one before, which had the same name and has ended. */
+const kinds = ["sqlite", "postgres"] as const;
+type Kind = (typeof kinds)[number];
 const userOf = (kind: Kind) => `burst-${kind}`;
 
 describeReal("the daemon, killed in a burst", missing, () => {
@@ -42,7 +38,7 @@ describeReal("the daemon, killed in a burst", missing, () => {
   afterAll(() => servers?.close());
 
   const open = async (kind: Kind): Promise<MailSetup> => {
-    const options = { ...stores[kind].options, user: userOf(kind), bounces: false, onUnknown: "hold" } as const;
+    const options = { user: userOf(kind), bounces: false, onUnknown: "hold" } as const;
     if (kind === "sqlite") return openMailSetup(servers, options);
     const { url, schema } = await sharedPostgres();
     const search = encodeURIComponent(`-c search_path=${await schema()}`);
@@ -55,7 +51,6 @@ describeReal("the daemon, killed in a burst", missing, () => {
       timeout: 900_000,
     },
     async (kind, { expect }) => {
-      const { waits, plant } = stores[kind];
       const setup = await open(kind);
       setup.peer.fail("connect", { kind: "delay", ms: connectDelay });
       setup.peer.fail("dot", { kind: "delay", ms: acceptDelay });
@@ -64,10 +59,10 @@ describeReal("the daemon, killed in a burst", missing, () => {
       try {
         for (let kill = 0; kill < kills; kill += 1) {
           await setup.deliver(...lettersOf(setup, kill));
-          const daemon = live(setup, { plant });
+          const daemon = live(setup);
           await daemon.ready;
           // Every other life ends while the server delays its answer to a mail, on a slow machine too.
-          if (kill % 2 === 0) await within(daemon.ended, waits + random() * longestLife);
+          if (kill % 2 === 0) await within(daemon.ended, random() * longestLife);
           else {
             const begun = transactions(setup) + 1 + Math.floor(random() * (lettersEach / 2));
             await expect.poll(() => transactions(setup), { interval: 5 }).toBeGreaterThanOrEqual(begun);
@@ -79,7 +74,7 @@ describeReal("the daemon, killed in a burst", missing, () => {
           await expect.poll(() => transactions(setup)).toBeGreaterThanOrEqual(attempts);
         }
         setup.peer.heal();
-        const daemon = live(setup, { plant });
+        const daemon = live(setup);
         await daemon.ready;
         expect(await settled(setup, 120_000), lastWords(daemon)).toBe(true);
         expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });

@@ -1,25 +1,21 @@
 // Stage node heartbeat. Input: sessions and leased lanes of nodes that share the store, at every sweep. Effect: renews
-// this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost; ends the leases of such nodes,
-// and at the start those of this node's earlier processes, where no attempt is under way. Output: sessions `lost`, for
+// this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost; ends the leases of such nodes where no
+// attempt is under way, and all leases of this node's earlier processes that have ended. Output: sessions `lost`, for
 // another node to resume; those that no node resumes are finally `closed`; lanes that are due again. Failure: retried at
 // the next sweep; lanes are due again when their leases end. Crash: the other nodes detect it when the node's lease
 // expires.
 
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { type Core, logOnDisk, type Query } from "../../store/driver.ts";
-import {
-  earlierNodes,
-  forgetNodes,
-  nodeLease,
-  releaseUnattempted,
-  silentNodes,
-  takeLease,
-} from "../../store/leases.ts";
+import { endProcesses, forgetNodes, nodeLease, releaseLanes, silentNodes, takeLease } from "../../store/leases.ts";
 import { endLost, loseOrphans, reclaimSessions } from "./rows.ts";
 
 export function heartbeatStage(deps: Core): TransactionalStage {
   const timing = deps.timing.calls;
   let nextAt = Number.NEGATIVE_INFINITY;
+  /** Processes with this node's name that were running at the last look, and those that were reported. */
+  let running: readonly string[] = [];
+  const reported = new Set<string>();
   return {
     takes: "sessions",
     async run(q) {
@@ -31,21 +27,27 @@ export function heartbeatStage(deps: Core): TransactionalStage {
       if (deps.db.kind === "sqlite") return committed;
       if ((await takeLease(q, nodeLease(deps.node), deps.node, timing.nodeLease)) !== null)
         await reclaimSessions(q, deps.node);
+      const processes = await endProcesses(q, deps.node);
       const lost = await loseOrphans(q, timing.laneTakeover);
       if (lost > 0) deps.log.warn({ sessions: lost }, "node heartbeat expired: its calls are lost");
-      const isFirst = nextAt === Number.NEGATIVE_INFINITY;
       await q
-        .savepoint(() => releaseEnded(q, isFirst, deps))
+        .savepoint(() => releaseEnded(q, processes.ended, deps))
         .catch((error: unknown) => deps.log.error({ err: error }, "releasing the work of ended nodes failed"));
       await forgetNodes(q, timing.nodeRecord);
+      committed.push(() => {
+        // The server may take a moment to notice the end of a connection.
+        const others = processes.running.filter((one) => running.includes(one) && !reported.has(one));
+        running = processes.running;
+        for (const one of others) reported.add(one);
+        if (others.length > 0) deps.log.warn({ nodes: others }, "another running process has the name of this node");
+      });
       return committed;
     },
   };
 }
 
-/** After the sessions: these are locked before lanes. */
-async function releaseEnded(q: Query, isFirst: boolean, { node, log }: Core): Promise<void> {
-  const ended = [...(isFirst ? await earlierNodes(q, node) : []), ...(await silentNodes(q))];
-  const lanes = ended.length > 0 ? await releaseUnattempted(q, ended) : 0;
+/** After the sessions: these are locked before lanes. `ended`: processes that have certainly ended. */
+async function releaseEnded(q: Query, ended: readonly string[], { log }: Core): Promise<void> {
+  const lanes = (await releaseLanes(q, ended, "all")) + (await releaseLanes(q, await silentNodes(q), "unattempted"));
   if (lanes > 0) logOnDisk(q, log).info({ lanes }, "work of an ended node is due again");
 }

@@ -1,4 +1,4 @@
-// The connection for LISTEN and NOTIFY between nodes. A NOTIFY inside a transaction makes its commit wait for
+// The connection for LISTEN and NOTIFY between nodes, whose end shows that of the process. A NOTIFY inside a transaction makes its commit wait for
 // every other commit with a NOTIFY, so wake-ups are sent here after the commit, several at once. A lost
 // connection only loses wake-ups (the sweep finds the work), so it reconnects in the background with backoff.
 
@@ -6,6 +6,7 @@ import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
+import { lockProcess } from "../leases.ts";
 import type { RefusedConnections } from "./refusals.ts";
 
 interface ListeningClient {
@@ -26,6 +27,8 @@ export class WakeListener {
   readonly #listeners: (() => void)[] = [];
   #listening: ListeningClient | null = null;
   #kept: Promise<void> = Promise.resolve();
+  /** The process whose lock the connection holds. */
+  #process: string | null = null;
   #isDue = false;
   #isPaused = false;
   #sent: Promise<unknown> = Promise.resolve();
@@ -54,6 +57,12 @@ export class WakeListener {
   async open(): Promise<void> {
     this.#listening = await this.#connect();
     this.#kept = this.#keep();
+  }
+
+  /** Holds the lock of the process (`lockProcess`) on this connection, and on the one that replaces it. */
+  async hold(process: string): Promise<void> {
+    this.#process = process;
+    await this.#listening?.client.query(lockProcess, [process]);
   }
 
   /** Registers a callback for notifications of other nodes. */
@@ -94,6 +103,7 @@ export class WakeListener {
       // A notification must not wait for the disk: after a crash of the server the sweep finds the work.
       await client.query("SET synchronous_commit = off");
       await client.query(`LISTEN "${this.#channel}"`);
+      if (this.#process !== null) await client.query(lockProcess, [this.#process]);
       own = (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
     } catch (error) {
       void client.end().catch(() => undefined);

@@ -23,7 +23,8 @@ async function counting(work: () => Promise<unknown>): Promise<Counts> {
   const count = (what: keyof Counts) => {
     if (ours.getStore()) counts[what] += 1;
   };
-  const { any, timeout } = AbortSignal;
+  const any = AbortSignal.any.bind(AbortSignal);
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
   const [RealController, RealException] = [AbortController, DOMException];
   class Controller extends RealController {
     constructor() {
@@ -45,11 +46,11 @@ async function counting(work: () => Promise<unknown>): Promise<Counts> {
   vi.spyOn(globalThis, "DOMException").mockImplementation(Exception);
   vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
     count("timeouts");
-    return timeout.call(AbortSignal, ms);
+    return timeout(ms);
   });
   vi.spyOn(AbortSignal, "any").mockImplementation((signals) => {
     count("combined");
-    return any.call(AbortSignal, signals);
+    return any(signals);
   });
   try {
     await work();
