@@ -13,9 +13,10 @@ import { endLost, loseOrphans, reclaimSessions } from "./rows.ts";
 export function heartbeatStage(deps: Core): TransactionalStage {
   const timing = deps.timing.calls;
   let nextAt = Number.NEGATIVE_INFINITY;
-  /** Processes with this node's name that were running at the last look, and those that were reported. */
+  /** Earlier processes of this node are looked for at the start, and once again, because the server may take a moment to notice
+   *  the end of a connection. Later a lost lock would not prove an end: after a restart of the server nobody holds one. */
+  let looks = 0;
   let running: readonly string[] = [];
-  const reported = new Set<string>();
   return {
     takes: "sessions",
     async run(q) {
@@ -27,7 +28,7 @@ export function heartbeatStage(deps: Core): TransactionalStage {
       if (deps.db.kind === "sqlite") return committed;
       if ((await takeLease(q, nodeLease(deps.node), deps.node, timing.nodeLease)) !== null)
         await reclaimSessions(q, deps.node);
-      const processes = await endProcesses(q, deps.node);
+      const processes = looks < 2 ? await endProcesses(q, deps.node) : { ended: [], running: [] };
       const lost = await loseOrphans(q, timing.laneTakeover);
       if (lost > 0) deps.log.warn({ sessions: lost }, "node heartbeat expired: its calls are lost");
       await q
@@ -35,11 +36,10 @@ export function heartbeatStage(deps: Core): TransactionalStage {
         .catch((error: unknown) => deps.log.error({ err: error }, "releasing the work of ended nodes failed"));
       await forgetNodes(q, timing.nodeRecord);
       committed.push(() => {
-        // The server may take a moment to notice the end of a connection.
-        const others = processes.running.filter((one) => running.includes(one) && !reported.has(one));
-        running = processes.running;
-        for (const one of others) reported.add(one);
+        const others = looks === 1 ? processes.running.filter((one) => running.includes(one)) : [];
         if (others.length > 0) deps.log.warn({ nodes: others }, "another running process has the name of this node");
+        running = processes.running;
+        looks += 1;
       });
       return committed;
     },

@@ -220,6 +220,20 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([]);
   });
 
+  it("locks the name of the process again when its connections were cut", async () => {
+    const db = await fresh(place);
+    await db.hold("h/a");
+    const holders = () =>
+      db
+        .read((q) => q.all<{ pid: number }>("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"))
+        .then((rows) => rows.map(({ pid }) => pid))
+        .catch(() => []);
+    const [first, ...others] = await holders();
+    expect([first, others]).toEqual([expect.any(Number), []]);
+    await server.cut();
+    await expect.poll(async () => (await holders()).filter((pid) => pid !== first)).toHaveLength(1);
+  });
+
   it("runs a transaction again when its writes lose a deadlock at the commit", async () => {
     const db = await fresh(place);
     await db.tx(async (q) => {
