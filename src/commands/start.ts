@@ -137,7 +137,8 @@ async function watch(db: Database, begun: Begun, ms: number, signal: AbortSignal
   const until = clock.monotonic() + ms;
   for (;;) {
     const outcome = await db.read((q) => openingOutcome(q, begun.turn));
-    if (outcome.state !== "waiting" || clock.monotonic() >= until || signal.aborted) return outcome;
+    const isOpen = outcome.state === "waiting" || outcome.state === "unknown";
+    if (!isOpen || clock.monotonic() >= until || signal.aborted) return outcome;
     await clock.sleep(standardTiming.commands.startCheck, signal);
   }
 }
@@ -155,6 +156,7 @@ function print(begun: Begun, outcome: OpeningOutcome | null, wanted: Wanted, io:
 
 const words: Readonly<Record<OpeningOutcome["state"], string>> = {
   waiting: "not sent yet; it still will be",
+  unknown: "perhaps sent; the outcome is not known yet: see conversation show",
   sent: "sent",
   held: "held: see outbox",
   failed: "failed",

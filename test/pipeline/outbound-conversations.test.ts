@@ -222,7 +222,7 @@ it("says what became of what was never sent", async () => {
   const { turn } = await starts(pipeline);
   expect(await outcome(pipeline, turn)).toEqual({ state: "waiting", reason: null });
   await pipeline.settles();
-  expect(await outcome(pipeline, turn)).toEqual({ state: "waiting", reason: "cut" });
+  expect(await outcome(pipeline, turn)).toEqual({ state: "unknown", reason: "cut" });
   await pipeline.passes(5000);
   expect((await outcome(pipeline, turn)).state).toBe("held");
   const other = await openTexts();

@@ -169,9 +169,9 @@ export async function isBound(q: Query, platformId: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM conversations WHERE platform_id = $1", platformId)) !== undefined;
 }
 
-/** `waiting`: no final outcome yet. */
+/** `waiting`: nothing was sent yet. `unknown`: an attempt to send has begun, and its result is not known yet. */
 export interface OpeningOutcome {
-  readonly state: "waiting" | "sent" | "held" | "failed" | "dropped";
+  readonly state: "waiting" | "unknown" | "sent" | "held" | "failed" | "dropped";
   readonly reason: string | null;
 }
 
@@ -181,6 +181,7 @@ interface Standing {
 }
 
 const sent = ["sent", "delivered"];
+const begun = ["sending", "unknown"];
 const final = ["held", "failed", "dropped"] as const;
 
 /** Derives the outcome from the turn, its reply and the drafts of that reply; the latest stage counts.
@@ -198,6 +199,8 @@ export async function openingOutcome(q: Query, turn: string): Promise<OpeningOut
     if (found) return { state, reason: found.reason };
   }
   if (drafts.length > 0 && drafts.every(({ state }) => sent.includes(state))) return { state: "sent", reason: null };
+  const perhaps = drafts.find(({ state }) => begun.includes(state));
+  if (perhaps) return { state: "unknown", reason: perhaps.reason };
   return { state: "waiting", reason: drafts.find(({ state }) => !sent.includes(state))?.reason ?? null };
 }
 

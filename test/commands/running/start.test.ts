@@ -22,8 +22,10 @@ interface Setup {
   readonly store: string;
   /** What arrived, in order. */
   readonly texts: { readonly to: string; readonly text: string; readonly kind: string }[];
-  /** What the server says from now on. */
-  answer: number;
+  /** What the server says from now on; `none`: it takes the text and does not respond. */
+  answer: number | "none";
+  /** Closes the connections to the server. */
+  cut(): void;
   daemon(killAt?: string): Promise<Daemon>;
   /** The first start: resolves when the agent's settings are in the store. */
   learns(): Promise<Daemon>;
@@ -39,8 +41,9 @@ async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promis
     let body = "";
     request.on("data", (chunk: Buffer) => (body += chunk.toString()));
     request.on("end", () => {
-      if (place.answer === 200) texts.push(JSON.parse(body) as Setup["texts"][number]);
-      response.writeHead(place.answer).end();
+      const { answer } = place;
+      if (answer === 200 || answer === "none") texts.push(JSON.parse(body) as Setup["texts"][number]);
+      if (answer !== "none") response.writeHead(answer).end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -75,6 +78,7 @@ store: sqlite:store.db
     store: join(folder, "store.db"),
     texts,
     answer: 200,
+    cut: () => server.closeAllConnections(),
     async daemon(killAt) {
       const daemon = startDaemon({ config: file, env: { PIN: "1234" }, ...(killAt ? { killAt } : {}) });
       daemons.push(daemon);
@@ -121,6 +125,18 @@ it("writes to a person, and waits for it to be sent", async () => {
   const refused = await place.start("--again", "--wait", "30s");
   expect(refused.code).toBe(exitCodes.failed);
   expect(refused.out).toContain("failed (no: the server says 500)");
+});
+
+it("does not call a text unsent whose sending has begun", async () => {
+  const place = await setUp();
+  await place.learns();
+  place.answer = "none";
+  expect((await place.start()).code).toBe(exitCodes.ok);
+  await expect.poll(() => place.texts.length).toBe(1);
+  const repeated = await place.start("--wait", "1s");
+  expect(repeated.code).toBe(exitCodes.failed);
+  expect(repeated.err).toMatch(/^not sent again: .*\(conversation \w+: perhaps sent; the outcome is not known yet/);
+  place.cut();
 });
 
 it("leaves a history that find and conversation show print, while the daemon runs and after it has stopped", async () => {

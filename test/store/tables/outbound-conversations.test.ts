@@ -430,6 +430,8 @@ onEachDatabase((newDatabase) => {
         }
       });
       await step((q) => concludeDraft(q, "d1", { state: "delivered", open: 0 }));
+      await step((q) => concludeDraft(q, "d2", { state: "sending", open: 1 }));
+      await step((q) => concludeDraft(q, "d2", { state: "unknown", open: 1, reason: "cut off" }));
       await step((q) => concludeDraft(q, "d2", { state: "held", open: 0, reason: "nobody knows" }));
       await step((q) => concludeDraft(q, "d2", { state: "dropped", open: 0, reason: "suppressed" }));
       await step((q) => concludeDraft(q, "d2", { state: "sent", open: 0 }));
@@ -441,6 +443,8 @@ onEachDatabase((newDatabase) => {
         "failed: a defect",
         "waiting",
         "waiting",
+        "unknown",
+        "unknown: cut off",
         "held: nobody knows",
         "dropped: suppressed",
         "sent",
