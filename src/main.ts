@@ -44,8 +44,12 @@ function surroundings(): Io {
   const lines = (stream: NodeJS.WriteStream) => (text: string) => {
     stream.write(text.endsWith("\n") ? text : `${text}\n`);
   };
-  // A closed pipe (`| head`) is not an internal error.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => process.exit(exitCodes.failed));
+  // A closed pipe (`| head`) needs no message; a full disk does.
+  const failOutput = (error: NodeJS.ErrnoException): never => {
+    if (error.code !== "EPIPE") complain(`bridgehead: writing the output: ${error.message}`);
+    process.exit(exitCodes.failed);
+  };
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", failOutput);
   return {
     out: lines(process.stdout),
     write: (bytes) => void process.stdout.write(bytes),

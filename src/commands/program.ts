@@ -88,6 +88,11 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
         const { completionFor } = await import("./reference/completion.ts");
         return io.out(completionFor((options as unknown as { readonly shell: Shell }).shell, program.name()));
       }
+      const [, ...further] = named
+        .slice(named.findIndex(([argument]) => argument === "action"))
+        .map(([, value]) => value);
+      if ((options as { action?: unknown }).action === "list" && further.flat().some((value) => value !== undefined))
+        command.error(`error: ${name}: list takes no argument after it (bridgehead find searches)`);
       const load = code[name];
       if (!load) throw new Error(`the command ${name} has no code`);
       return ended(await runCommand(await load(), options as never, io));

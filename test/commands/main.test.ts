@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { bridgehead, root, start } from "../support/machine/command.ts";
+import { bridgehead, inProcess, root, start } from "../support/machine/command.ts";
 
 describe("the command line", () => {
   it("prints the versions of package, Node.js, SQLite and schema, also as JSON", async () => {
@@ -95,6 +95,36 @@ describe("the command line", () => {
     expect(await bridgehead(["inbox", "retry", "--config", config])).toMatchObject({
       err: expect.stringMatching(/give ids, or --all with --reason CODE/) as unknown,
     });
+  });
+
+  it.each([
+    ["inbox drop 1 --code cap-sender", "inbox drop: give either ids, or --all with --code"],
+    ["inbox retry 1 --reason too-old", "inbox retry: give either ids, or --all with --code"],
+    ["outbox release d1 --state held", "outbox release: give either ids, or --all with --code"],
+    ["inbox list 1", "inbox: list takes no argument"],
+    ["outbox list d1", "outbox: list takes no argument"],
+    ["conversation list anna", "conversation: list takes no argument"],
+    ["escalation list 1", "escalation: list takes no argument"],
+    ["opt-out list anna@example.com", "opt-out: list takes no argument"],
+    ["platform agent list support", "platform: list takes no argument"],
+  ])("does not ignore a part of %j", async (line, message) => {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-ignored-"));
+    const config = join(folder, "bridgehead.yaml");
+    writeFileSync(config, "store: sqlite:store.db\n");
+    await inProcess(["migrate", "--config", config]);
+    const { code, out, err } = await inProcess([...line.split(" "), "--config", config]);
+    expect([code, out]).toEqual([exitCodes.usage, ""]);
+    expect(err).toContain(message);
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("prints why its output could not be written", async () => {
+    const schema = ["--conditions=source", `${root}src/main.ts`, "schema"];
+    const { ended } = start("/bin/sh", ["-c", 'exec "$0" "$@" > /dev/full', process.execPath, ...schema]);
+    const { code, err } = await ended;
+    expect([code, err]).toEqual([
+      exitCodes.failed,
+      "bridgehead: writing the output: ENOSPC: no space left on device, write\n",
+    ]);
   });
 
   it("ends with its own code when the configuration is wrong", async () => {

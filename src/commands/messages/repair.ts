@@ -88,8 +88,11 @@ function selectionOf(
   { ids = [], all, state, code, reason, channel }: MessageOptions,
 ): Selection | string {
   const [box] = boxes;
+  const selects = code ?? state ?? channel ?? (action === "drop" ? undefined : reason);
   if (ids.length > 0 && all) return "give either ids or --all";
   if (ids.length > 0) {
+    if (selects !== undefined)
+      return `give either ids, or --all with --code, --channel${action === "drop" ? "" : ", --reason"} and --state`;
     const wrong = ids.find((id) => box === "inbox" && !/^[1-9]\d{0,14}$/.test(id));
     if (wrong !== undefined) return `${wrong} is not the number of a message (see inbox list)`;
     return { ids: box === "inbox" ? ids.map(Number) : ids };
