@@ -326,7 +326,9 @@ function defineStore(define: Define): void {
     .option(...config)
     .requiredOption("--to <store>", "postgres://user@host/database, sqlite:<path>, or a reference: ${env:NAME}")
     .option(...json);
-  define("migrate", "migrate the schema of the store; `run` does it at its start, too").option(...config);
+  define("migrate", "migrate the schema of the store; stop the daemon first; `run` does it at its start, too").option(
+    ...config,
+  );
   const copies = (name: "backup" | "verify" | "restore", description: string, file: string) =>
     define(name, description)
       .argument("<file>", file)

@@ -95,20 +95,21 @@ function readDocument(text: string): Document {
       const [message, fix] = ["is not a possible name", "choose another name"];
       faults.push({ ...at, key: "__proto__", message, fix, readable: true });
     },
+    Alias(_, alias) {
+      if (alias.resolve(document) !== undefined) return;
+      const message = `is not valid YAML: the alias *${show(alias.source)} has no anchor`;
+      const at = place(alias.range?.[0] ?? 0);
+      faults.push({ ...at, key: "", message, fix: "define the anchor before its alias", readable: false });
+    },
   });
   let value: unknown = null;
   try {
     value = showAll(document.toJS());
   } catch (error) {
     const message = `is not valid YAML: ${(error as Error).message}`;
-    faults.push({
-      line: 1,
-      column: 1,
-      key: "",
-      message,
-      fix: "define the anchor before its alias",
-      readable: false,
-    });
+    const fix = "correct the anchors, aliases and merges (<<)";
+    if (faults.every(({ readable }) => readable))
+      faults.push({ line: 1, column: 1, key: "", message, fix, readable: false });
   }
   return { value, faults, locate: (path, of) => place(offsetOf(document.contents, path, of)) };
 }

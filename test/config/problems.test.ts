@@ -53,7 +53,11 @@ storage: x
     ["a list instead of blocks", "- a\n- b\n", "must be a block of keys, not a list"],
     ["a duplicate key", `${good}agents: {}\n`, "9:1 agents: is written twice in the same block (keep one of the two)"],
     ["an open bracket", `${good}node: [a\n`, "is not valid YAML"],
-    ["an alias without anchor", `${good}node: *x\n`, "is not valid YAML"],
+    [
+      "an alias without anchor",
+      `${good}node: *x\n`,
+      "9:7 : is not valid YAML: the alias *x has no anchor (define the anchor before its alias)",
+    ],
     [
       "a second document",
       `${good}---\nnode: x\n`,

@@ -4,10 +4,11 @@
 import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { type Config, type Loaded, loadConfig, loadSecretFiles, loadStore, type Problem } from "../../config/index.ts";
+import { didYouMean } from "../../config/nearest.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { type CommandOptions, exitCodes, type Io } from "../io.ts";
 import { withProgress } from "../store/progress.ts";
-import { type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
+import { catalogue, type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
 import { agentsProblems, disk, withoutResponders } from "./check.ts";
 import { daemonProblems, readDaemon } from "./daemon.ts";
 import { applyChanges, diskProblems, fileProblems, nodeProblems } from "./machine.ts";
@@ -142,8 +143,10 @@ const printed = ({ id, severity, place, cause, remedy, docs }: Diagnosis): strin
     ...(docs === null ? [] : [`         ${docs}`]),
   ].join("\n");
 
-function summary(left: readonly Diagnosis[], { online }: DoctorOptions): string {
+function summary(left: readonly Diagnosis[], { online, only }: DoctorOptions): string {
   const hint = online === true ? "" : " (--online also connects to the servers)";
+  if (left.length === 0 && only !== undefined && !Object.hasOwn(catalogue, only))
+    return `no problem ${only} found, and it is no built-in one: ${didYouMean(only, Object.keys(catalogue), "docs/doctor.md lists them")}${hint}`;
   if (left.length === 0) return `no problems found${hint}`;
   const counts = order.flatMap((severity) => {
     const count = left.filter((one) => one.severity === severity).length;

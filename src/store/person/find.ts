@@ -52,7 +52,7 @@ export async function findPerson(q: Query, given: readonly string[]): Promise<Pe
   const probable = new Set<string>();
   for (const name of names) {
     const same = await q.all<{ person: string }>(
-      "SELECT DISTINCT person FROM conversations WHERE person_name = $1 AND person <> '' LIMIT 20",
+      "SELECT DISTINCT person FROM conversations WHERE person_name = $1 AND person <> ''",
       name,
     );
     for (const { person } of same) if (!found.has(person.toLowerCase())) probable.add(person);

@@ -77,6 +77,13 @@ describe("doctor", () => {
     expect(code).toBe(exitCodes.failed);
   });
 
+  it("does not call an id without problems that it does not know", async () => {
+    const one = prepared();
+    const only = (id: string) => bridgehead(["doctor", "--only", id, "--config", one.config], env);
+    expect((await only("file-modes")).out).toMatch(/^no problem file-modes found, and .*: did you mean file-mode\?/);
+    expect((await only("store-newer")).out).toMatch(/^no problems found/);
+  });
+
   it("corrects modes and owners without a terminal, once, and nothing else", async () => {
     const one = prepared();
     await one.stored();

@@ -102,6 +102,15 @@ it.each(["GET p2", "DELETE u2"])(
   },
 );
 
+it("counts all other addresses with the same name", async () => {
+  const { db, erase } = await setUp();
+  await db.tx(async (q) => {
+    for (let n = 1; n <= 30; n++) await conversation(q, `other${n}`, "c", `anna${n}@other.example`);
+    await q.run("UPDATE conversations SET person_name = 'Anna Berg'");
+  });
+  expect((await erase()).out).toContain("30 other addresses have the same name");
+});
+
 it("refuses when the configuration has no key of an agent", async () => {
   const { erase, people } = await setUp("other");
   const failed = await erase("--platform");
