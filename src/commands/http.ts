@@ -86,11 +86,14 @@ interface ReadyBody {
   /** A sentence when the store has a problem. */
   readonly store?: unknown;
   readonly escalations?: { readonly says?: string };
+  readonly warnings?: readonly string[];
   readonly channels?: readonly {
     readonly id: string;
     readonly state: string;
     readonly reason?: string | null;
     readonly not_asking?: string | null;
+    readonly paused?: { readonly reason: string } | null;
+    readonly warnings?: readonly string[];
   }[];
 }
 
@@ -113,17 +116,20 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   }
 }
 
-function summary(ready: boolean, { channels = [], store, reason, escalations }: ReadyBody): string {
+function summary(ready: boolean, { channels = [], store, reason, escalations, warnings = [] }: ReadyBody): string {
   const alarm = escalations?.says?.trim();
   const causes = [
     ...(reason ? [reason] : []),
     ...(typeof store === "string" ? [`store: ${store}`] : []),
     ...(alarm ? [`escalations: ${alarm}`] : []),
+    ...warnings.map((warning) => `warning: ${warning}`),
   ];
-  const lines = channels.map(({ id, state, reason, not_asking }) => {
+  const lines = channels.map(({ id, state, reason, not_asking, paused, warnings: own = [] }) => {
     const notes = [
       ...(reason ? [reason] : []),
       ...(not_asking && !ready ? [`its agent is not asked: ${not_asking}`] : []),
+      ...(paused ? [`paused: ${paused.reason}`] : []),
+      ...own.map((warning) => `warning: ${warning}`),
     ];
     return `  ${id}: ${state}${notes.length > 0 ? ` (${notes.join("; ")})` : ""}`;
   });

@@ -309,6 +309,7 @@ function printEmbedded({ file, users, remaining, problem }: ErasedFile, io: Io):
 export async function exportPersonData(options: PersonOptions & { readonly to: string }, io: Io): Promise<number> {
   const folder = resolve(io.cwd, options.to);
   if (existsSync(folder)) fail(`${folder} exists; name a new folder`);
+  if (!existsSync(dirname(folder))) fail(`the folder ${dirname(folder)} does not exist`);
   const { loaded, addresses } = await loadPerson(options, io);
   return useStore(loaded, async (db) => {
     const records = await db.read((q) => findPerson(q, addresses));

@@ -5,15 +5,17 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { storeProblem } from "../../../src/channels/readiness.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { migrate } from "../../../src/store/migrate.ts";
+import { answeredBefore } from "../../../src/store/restored.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead } from "../../support/machine/command.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
+import { storeEvent } from "../../support/store/databases.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
@@ -37,7 +39,7 @@ async function platform(status: number): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-async function daemon(platformUrl: string, prefix: string): Promise<Daemon> {
+async function daemon(platformUrl: string, prefix: string): Promise<Daemon & { readonly config: string }> {
   const folder = mkdtempSync(join(tmpdir(), prefix));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   writeFileSync(join(folder, "probe.mjs"), adapter);
@@ -56,7 +58,7 @@ async function daemon(platformUrl: string, prefix: string): Promise<Daemon> {
   const started = startDaemon({ config, env: { KEY: "k-12345" } });
   onTestFinished(async () => void (await started.stop()));
   expect(await started.ready).toBe(true);
-  return started;
+  return Object.assign(started, { config });
 }
 
 async function ask(url: string): Promise<{ status: number; body: Record<string, unknown> }> {
@@ -124,6 +126,28 @@ describe("bridgehead health", () => {
     });
     expect(await health(adminOf(started), "--quiet")).toMatchObject({ code: 0, out: "", err: "" });
     expect(await health(adminOf(started), "--live")).toMatchObject({ code: 0, out: "ready\n" });
+  });
+
+  it("prints the pause of a channel and warnings, which leave the daemon ready", async () => {
+    const started = await daemon(await platform(500), "bridgehead-paused-");
+    const paused = await bridgehead(["pause", "office", "--reason", "wrong prices", "--config", started.config]);
+    expect(paused).toMatchObject({ code: 0 });
+    await expect
+      .poll(() => ask(adminOf(started)))
+      .toMatchObject({ status: 200, body: { channels: [{ paused: { reason: "wrong prices" } }] } });
+    expect(await health(adminOf(started))).toMatchObject({
+      code: 0,
+      out: "ready\n  office: ready (paused: wrong prices)\n",
+    });
+    const db = openSqlite(join(dirname(started.config), "store.db"), () => systemClock.now());
+    await db.tx(async (q) => {
+      const id = await storeEvent(q, "e", { channel: "office" });
+      await q.run(`UPDATE events SET state = 'held', code = '${answeredBefore}' WHERE id = $1`, id);
+    });
+    await db.close();
+    await expect
+      .poll(async () => (await health(adminOf(started))).out)
+      .toContain("ready\n  warning: 1 messages and 0 replies are held as answered-before-restore");
   });
 
   it("is 1 when the daemon is not ready, and 69 when it does not run", async () => {

@@ -111,6 +111,16 @@ it("counts all other addresses with the same name", async () => {
   expect((await erase()).out).toContain("30 other addresses have the same name");
 });
 
+it("exports nothing into a folder below one that does not exist", async () => {
+  const { folder } = await setUp();
+  const options = ["--person", person, "--config", join(folder, "bridgehead.yaml"), "--to", join(folder, "none/anna")];
+  expect(await inProcess(["export", ...options], phoneSecrets)).toEqual({
+    code: exitCodes.failed,
+    out: "",
+    err: `the folder ${join(folder, "none")} does not exist\n`,
+  });
+});
+
 it("refuses when the configuration has no key of an agent", async () => {
   const { erase, people } = await setUp("other");
   const failed = await erase("--platform");
