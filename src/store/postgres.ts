@@ -9,6 +9,7 @@ import { NeedsSavepoints, PostgresConnection, transient } from "./postgres/conne
 import { JointTransactions } from "./postgres/joint.ts";
 import { WakeListener } from "./postgres/listener.ts";
 import { RefusedConnections } from "./postgres/refusals.ts";
+import { isUnreachable } from "./postgres/unreachable.ts";
 
 const wakeChannel = "bridgehead_wake";
 
@@ -58,7 +59,9 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const clock = options.clock ?? systemClock;
   const refused = new RefusedConnections(options.log, clock, timing.refusals);
   const listener = new WakeListener(channel, { setup, clock, timing, refused });
-  await listener.open();
+  await listener.open().catch((error: unknown) => {
+    throw notOpened(url, error);
+  });
   const pool = new Pool({
     ...setup,
     max: options.connections ?? 10,
@@ -74,6 +77,15 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     throw error;
   }
   return new PostgresDatabase(pool, listener, refused, timing);
+}
+
+/** Says which server the error is about, without the password in the URL. The code stays, for `isUnreachable`. */
+function notOpened(url: string, error: unknown): Error {
+  const { host } = URL.parse(url) ?? { host: "" };
+  const { code = isUnreachable(error) ? "ETIMEDOUT" : undefined, message } = error as Error & { code?: string };
+  const reason = message || code;
+  const text = `opening the store on PostgreSQL${host && ` at ${host}`}: ${reason}. Remedy: check that the server runs and accepts the address, user and password of \`store:\``;
+  return Object.assign(new Error(text, { cause: error }), { code });
 }
 
 class PostgresDatabase implements Database {

@@ -5,6 +5,7 @@ import { reachStore } from "../../../src/commands/run.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { timingWith } from "../../../src/ops/timing.ts";
 import { isUnreachable } from "../../../src/store/postgres/unreachable.ts";
+import { openPostgres } from "../../../src/store/postgres.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { freePort, startTcpProxy } from "../../support/machine/network.ts";
 import { needPostgres, type Postgres, startPostgres } from "../../support/store/postgres.ts";
@@ -33,6 +34,17 @@ it("says so, and ends when it is asked to", async () => {
   expect(new Set(seen.status)).toEqual(new Set(["waiting for the store"]));
   abort.abort();
   expect(await reaching).toBeNull();
+});
+
+it("names the server that does not answer, without the password", async () => {
+  const port = await freePort();
+  const error: unknown = await openPostgres(`postgres://nobody:secret@127.0.0.1:${port}/nothing`).catch(
+    (cause) => cause,
+  );
+  expect(String(error)).toMatch(`opening the store on PostgreSQL at 127.0.0.1:${port}: connect ECONNREFUSED`);
+  expect(String(error)).toContain("Remedy: ");
+  expect(String(error)).not.toContain("secret");
+  expect(isUnreachable(error)).toBe(true);
 });
 
 describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
