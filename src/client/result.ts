@@ -9,8 +9,8 @@ export type CallResult<T> =
   | { readonly kind: "ok"; readonly value: T }
   /** 401 or 403: the key was rejected. The operation was certainly not performed. */
   | { readonly kind: "unauthorized"; readonly reason: string }
-  /** 404 in the interface's own format, for an object that the request names. The operation was
-   *  certainly not performed. */
+  /** 404 in the interface's own format or 410, for an object that the request names. The operation was certainly
+   *  not performed. */
   | { readonly kind: "missing"; readonly reason: string }
   /** Another 4xx (400, 409, 413, 422 ...): a permanent rejection. `details`: the rejected fields, if the
    *  platform names them. Unlike `reason`, they may quote the request. */
@@ -104,6 +104,8 @@ function failedAnswer(result: Answered, expected: Expectation): Failed {
     const kind = mayBeMissing && isNamed(body, notFound) ? "missing" : "deferred";
     return { kind, reason };
   }
+  // Nobody answers 410 in passing: it says that the object will not return (RFC 9110, 15.5.11).
+  if (status === 410 && mayBeMissing) return { kind: "missing", reason };
   if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected) };
   if (status === 503 && isNamed(body, modelUnavailable))
     return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected) };

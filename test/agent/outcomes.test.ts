@@ -25,6 +25,8 @@ const faults: readonly (readonly [string, Fault, object])[] = [
   ["404 of the interface", entityNotFound, { kind: "missing", reason: expect.stringContaining("ENTITY_") }],
   ["404 of anybody else", status(404), { kind: "deferred" }],
   ["404 in HTML", text("<p>default backend</p>", "text/html", 404), { kind: "deferred", reason: "HTTP 404" }],
+  ["410", status(410), { kind: "missing", reason: expect.stringContaining("410") }],
+  ["410 in HTML", text("<p>gone</p>", "text/html", 410), { kind: "missing", reason: "HTTP 410" }],
   ["405", status(405), { kind: "deferred" }],
   ["407", status(407), { kind: "deferred" }],
   ["408", status(408), { kind: "deferred" }],

@@ -308,7 +308,7 @@ export async function findPosted(
   });
 }
 
-/** HTTP 404 for the whole conversation: after the settle time, the question was deleted with it. */
+/** HTTP 404 or 410 for the whole conversation: after the settle time, the question was deleted with it. */
 function missingOr(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
   const isFinal = (asking.turn.over_ago ?? 0) >= absentAfterOf(asking, deps);
   if (result.kind === "missing" && isFinal) return { kind: "gone", reason: result.reason };

@@ -152,7 +152,7 @@ export type AskDecision =
       readonly reason: string;
       readonly questionId: string | null;
     }
-  /** HTTP 404: the platform no longer has the conversation. */
+  /** HTTP 404 or 410: the platform no longer has the conversation. */
   | { readonly kind: "gone"; readonly reason: string };
 
 interface Postponed {

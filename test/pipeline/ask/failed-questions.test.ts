@@ -33,6 +33,26 @@ it("lists what two conversations were lost over, and asks it when that is releas
   expect(pipeline.sent).toEqual(["answer to hello"]);
 });
 
+it.each([404, 410])(
+  "asks in a new conversation when the platform answers %i for the one of an earlier message",
+  async (status) => {
+    const pipeline = await openPipeline();
+    const first = mail({ text: "first" });
+    await pipeline.arrives(first);
+    const [lost] = pipeline.platform.messages.keys();
+    pipeline.platform.faults.ask = (asked) =>
+      asked.conversation === lost ? refusing(status)(asked) : asked.answer(200, asked.perform());
+    await pipeline.arrives({ text: "second", thread: { answers: [first.id] } });
+    expect(pipeline.sent).toEqual(["answer to first", "answer to second"]);
+    await pipeline.arrives({ text: "third", thread: { answers: [first.id] } });
+    expect(pipeline.sent.at(-1)).toBe("answer to third");
+    expect(
+      pipeline.platform.calls.map((call) => call.split(" ")[0]),
+      "the third is asked in the new one",
+    ).toEqual(["start", "ask", "ask", "start", "ask", "ask"]);
+  },
+);
+
 it("counts the days of retries from the first try, gives up after them, and starts over when released", async () => {
   const pipeline = await openPipeline();
   pipeline.platform.faults.ask = refusing(408);
