@@ -137,9 +137,13 @@ function assemble(
 ): Uint8Array {
   if (!isMultipart(structure)) {
     const key = keys.get(structure);
-    return Buffer.concat([withoutEnd(header), newline, newline, key === undefined ? Buffer.alloc(0) : section(key)]);
+    if (key !== undefined) return Buffer.concat([withoutEnd(header), newline, newline, section(key)]);
+    // The file is listed, so it must not also become an attachment without bytes. The parameters of S/MIME say whether it
+    // is encrypted.
+    const isKept = /^application\/(?:x-)?pkcs7-mime$/.test(typeOf(structure));
+    return Buffer.concat([isKept ? withoutEnd(header) : withoutContent(withoutEnd(header)), newline, newline]);
   }
-  const chunks: Buffer[] = [withoutContentType(withoutEnd(header)), newline];
+  const chunks: Buffer[] = [withoutContent(withoutEnd(header)), newline];
   const build = (node: MessageStructureObject, depth: number): void => {
     if (!isMultipart(node)) {
       const key = keys.get(node) ?? "";
@@ -172,15 +176,15 @@ function withoutEnd(header: Buffer): Buffer {
   return header.subarray(0, end);
 }
 
-/** Returns the header without Content-Type, Content-Transfer-Encoding and their folded lines. Bytes
+/** Returns the header without Content-Type, Content-Transfer-Encoding, Content-Disposition and their folded lines. Bytes
  *  outside ASCII are unchanged. */
-function withoutContentType(header: Buffer): Buffer {
+function withoutContent(header: Buffer): Buffer {
   let skipping = false;
   const kept = header
     .toString("latin1")
     .split("\n")
     .filter((line) => {
-      if (!/^[ \t]/.test(line)) skipping = /^content-(?:type|transfer-encoding)\s{0,20}:/i.test(line);
+      if (!/^[ \t]/.test(line)) skipping = /^content-(?:type|transfer-encoding|disposition)\s{0,20}:/i.test(line);
       return !skipping;
     });
   return withoutEnd(Buffer.from(kept.join("\n"), "latin1"));

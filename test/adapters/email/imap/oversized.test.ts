@@ -119,6 +119,25 @@ describeReal("messages larger than max_size", missing, () => {
     });
   });
 
+  it("that are one file list it once, and store nothing of it", async () => {
+    const { channel, box } = boxes.open({ max_size: "200KB" });
+    await ready(channel);
+    const headers = {
+      "MIME-Version": "1.0",
+      "Content-Type": 'application/pdf;\n name="scan.pdf"',
+      "Content-Disposition": 'attachment;\n filename="scan.pdf"',
+      "Content-Transfer-Encoding": "base64",
+    };
+    await dovecot.deliver(box, mail("a scan", headers, wrapped(600_000)));
+    await arrived(channel, 1);
+    const [message] = channel.messages;
+    expect(message).toMatchObject({ subject: "Mail a scan", text: "" });
+    expect(message?.attachments).toEqual([
+      expect.objectContaining({ name: "scan.pdf", mediaType: "application/pdf", missing: expect.any(String) }),
+    ]);
+    expect(message?.notes).toEqual({ attachments_too_large: expect.stringMatching(/^scan\.pdf \(application\/pdf, /) });
+  });
+
   it("are not authenticated by a signature that cannot be verified, and by the server's header are", async () => {
     const own = boxes.open({ max_size: "200KB", sender_auth: { mode: "require" } });
     const header = boxes.open({
