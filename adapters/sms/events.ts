@@ -156,7 +156,7 @@ export function eventOfStatus(status: TextStatus): DeliveryEvent {
   const words = [status.status, code, detail].filter((word) => word !== undefined).join(" ");
   return {
     kind: "delivery",
-    id: statusEventId(id, status.status),
+    id: statusEventId(id, status.status, status.at),
     about: { ...(key === null ? {} : { key }), sent: [externalId(id)] },
     state: status.state,
     detail: words,

@@ -142,6 +142,8 @@ export interface TextStatus {
   readonly sender?: string;
   /** The provider's status name. With `id` it forms the event id, so that duplicates of a status are ignored. */
   readonly status: string;
+  /** When the text got the status, as the provider writes it: part of the event id for a provider that uses ids again. */
+  readonly at?: string;
   readonly state: DeliveryEvent["state"];
   /** For a failed text: its error class; null when the provider's code is unknown. */
   readonly kind?: TextClass | null;
@@ -174,6 +176,6 @@ export function isLocal(url: string | URL): boolean {
 }
 
 /** Returns the event id under which a status is stored. */
-export function statusEventId(id: string, status: string): ExternalId {
-  return `${id}/${status}` as ExternalId;
+export function statusEventId(id: string, status: string, at?: string): ExternalId {
+  return (at === undefined ? `${id}/${status}` : `${id}/${status}/${at}`) as ExternalId;
 }

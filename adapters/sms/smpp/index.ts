@@ -171,7 +171,12 @@ class Smpp implements Provider {
     for (const [at, piece] of pieces.entries()) {
       const fields = this.#fieldsOf(piece, from, to, at === pieces.length - 1);
       const answer = await this.#submit(line, fields, attempt, at === 0);
-      if (answer.status !== 0) return this.#refused(answer.status, partName(at, pieces.length, draft));
+      if (answer.status !== 0) {
+        const outcome = this.#refused(answer.status, partName(at, pieces.length, draft));
+        if (at === 0 || outcome.kind !== "deferred") return outcome;
+        // A retry would send the messages before it again.
+        return { kind: "unknown", reason: `${outcome.reason}; the messages before it were accepted` };
+      }
       ids.push(submittedId(answer, this.#config.receipt_ids) || `${attempt.key}-${at}`);
     }
     this.#state.set("account", { state: "ready" });

@@ -292,11 +292,13 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
   const network = pdu.tlvs.get(tag.networkError);
   const code =
     network?.length === 3 ? String(Buffer.from(network).readUInt16BE(1)) : /\berr:\s*(\w+)/i.exec(words)?.[1];
+  const at = /\bdone date:\s*(\d{10,14})\b/i.exec(words)?.[1];
   const state = stateOf(status);
   return {
     id: ids === "decimal" ? fromDecimal(id) : id,
     key: null,
     status,
+    ...(at === undefined ? {} : { at }),
     state,
     ...(state === "failed" ? { kind: null, code: code ?? status, detail: `the network reports ${status}` } : {}),
     raw: pdu.raw,

@@ -41,13 +41,14 @@ export interface ReceiptDraft extends DraftRow {
 
 const receiptColumns = `${draftColumns}, (SELECT via FROM conversations WHERE conversations.id = drafts.conversation) AS via`;
 
-/** Finds the drafts that a delivery receipt may be about. `cited`: that of its key, and those that were sent under one of its
- *  ids. `addressed`, if none is cited: for each of its addresses the newest one that was, or may have been, sent there. */
+/** Finds the drafts that a delivery receipt may be about. `cited`: that of its key, and for each of its ids the newest one
+ *  that was sent under it, because message centres use ids again. `addressed`, if none is cited: for each of its addresses
+ *  the newest one that was, or may have been, sent there. */
 const matching = `WITH cited AS (
     SELECT -1 AS place, id AS draft FROM drafts WHERE id = $2 AND channel = $1
     UNION ALL SELECT listed.key, (
-      SELECT drafts.id FROM citations CROSS JOIN drafts
-      WHERE citations.channel = $1 AND citations.external_id = listed.value AND drafts.id = citations.draft LIMIT 1)
+      SELECT MAX(drafts.id) FROM citations CROSS JOIN drafts
+      WHERE citations.channel = $1 AND citations.external_id = listed.value AND drafts.id = citations.draft)
     FROM json_each($3) AS listed -- only: sqlite
     FROM json_array_elements_text(CAST($3 AS json)) WITH ORDINALITY AS listed (value, key) -- only: postgres
   ), addressed AS (

@@ -105,14 +105,24 @@ const citationRows = new ManyRows<Citation>(
 
 export const citeAll = (q: Query, rows: readonly Citation[]): Promise<void> => citationRows.write(q, rows);
 
-/** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. */
+/** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. A message centre uses its ids
+ *  again after some time: one that belongs to an earlier draft belongs to this one from now on. */
 export const cite = (
   q: Query,
   channel: string,
   externalId: string,
   conversation: string,
   draft: string | null,
-): Promise<void> => citeAll(q, [{ channel, externalId, conversation, draft }]);
+): Promise<void> =>
+  q.write(
+    `INSERT INTO citations (channel, external_id, conversation, draft) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (channel, external_id, conversation) DO UPDATE SET draft = COALESCE(excluded.draft, citations.draft)
+     WHERE citations.draft IS NOT NULL`,
+    channel,
+    externalId,
+    conversation,
+    draft,
+  );
 
 /** Returns whether any conversation of the channel contains that id. */
 export async function isCited(q: Query, channel: string, externalId: string): Promise<boolean> {

@@ -103,6 +103,24 @@ it("finds the draft by key, then by id, then by recipient", async () => {
   expect(await by({ about: {} })).toEqual(miss);
 });
 
+it.each([
+  ["the same", "k"],
+  ["another", "k2"],
+])("is about the newest draft with its id, in %s conversation", async (_which, other) => {
+  const db = await tried("sent", 0);
+  await db.tx(async (q) => {
+    if (other !== "k") await conversation(q, other);
+    await draft(q, "d3", other);
+    const row = await readDraft(q, "d3");
+    if (row) await recordSending(q, row, "n", 1);
+    await cite(q, "c", "sent-1", other, "d3");
+    await put(q, "drafts", "d3", "state = 'sent', open = 0");
+  });
+  expect(await arrives(db, { about, state: "failed" })).toEqual({ state: "routed", code: null });
+  const states = await db.read((q) => Promise.all(["d1", "d3"].map((id) => stateOf(q, "drafts", id))));
+  expect(states).toEqual(["sent", "failed"]);
+});
+
 it("suppresses an address at the second hard bounce, and counts one draft's bounce once", async () => {
   const db = await tried("sent", 0);
   const why = () => db.read((q) => suppression(q, "c", "a@example.org"));

@@ -124,6 +124,22 @@ describe("what the centre says", () => {
     await centre.close();
   });
 
+  it.each([
+    [0x58, "too much at once"],
+    [0x08, "a system error"],
+    [0x0e, "a login"],
+  ])("status %i (%s) that stays in the middle of a long text means unknown: no part is sent again", async (status) => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    centre.fault({ status, from: 3 });
+    expect((await fixture.send(long))[0]).toEqual({
+      kind: "unknown",
+      reason: expect.stringMatching(/message 3 of 4 .*; the messages before it were accepted$/),
+    });
+    expect(centre.taken.length, "the first two").toBe(2);
+    await centre.close();
+  });
+
   it("a connection lost in the middle of a long text means unknown", async () => {
     const centre = await startSmsc();
     await using fixture = openSmpp({ port: centre.port }, { run: false });
@@ -185,14 +201,25 @@ describe("receipts", () => {
     centre.deliver(receipt("something else entirely"));
     await fixture.channel.until("four receipts", ({ stored }) => stored.length === 4);
     expect(fixture.channel.stored).toMatchObject([
-      { kind: "delivery", id: "m1/DELIVRD", about: { sent: ["m1"] }, state: "delivered" },
-      { kind: "delivery", id: "m2/UNDELIV", about: { sent: ["m2"] }, state: "failed", permanent: false },
+      { kind: "delivery", id: "m1/DELIVRD/2611211201", about: { sent: ["m1"] }, state: "delivered" },
+      { kind: "delivery", id: "m2/UNDELIV/2611211201", about: { sent: ["m2"] }, state: "failed", permanent: false },
       { kind: "delivery", id: "m3/DELIVRD", about: { sent: ["m3"] }, state: "delivered" },
-      { kind: "delivery", id: "m4/ENROUTE", about: { sent: ["m4"] }, state: "accepted" },
+      { kind: "delivery", id: "m4/ENROUTE/2611211201", about: { sent: ["m4"] }, state: "accepted" },
     ]);
     expect(fixture.channel.stored[1]).toHaveProperty("detail", expect.stringContaining("069"));
     await expect.poll(() => centre.answered.length).toBe(5);
     expect(fixture.channel.messages).toEqual([]);
+    await centre.close();
+  });
+
+  it("are one event when they are delivered again, and another one when the centre uses the id again", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port });
+    await bound(fixture);
+    for (const minute of ["01", "01", "02"])
+      centre.deliver(receipt(form("m1", "DELIVRD").replace("done date:2611211201", `done date:26112112${minute}`)));
+    await expect.poll(() => centre.answered.length).toBe(3);
+    expect(fixture.channel.stored.map(({ id }) => id)).toEqual(["m1/DELIVRD/2611211201", "m1/DELIVRD/2611211202"]);
     await centre.close();
   });
 
