@@ -3,7 +3,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { clockAhead, tooOldCode } from "../domain/guards.ts";
-import type { Query, Value, Work } from "./driver.ts";
+import { joinEach, type Query, type Value, type Work } from "./driver.ts";
 import { type Direction, itemTable, type Lease, type LeaseDeadline, leaseDeadline } from "./lanes.ts";
 import { cappedCode } from "./tables/events.ts";
 import { isPaused } from "./tables/pauses.ts";
@@ -77,15 +77,13 @@ function openOnly({ all, senders }: ClosedLanes, first: number): string {
  *  senders that are closed follow after $4. `columns` are those of the head; a turn is read with its `conversations`. */
 export function claimsOf(direction: Direction, columns: string) {
   const items = itemTable[direction];
-  const conversation = "conversations.id = lanes.conversation";
-  /** Joins each lane with its head: the open item with the lowest number. */
-  const withHead = `JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
-       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1)
-     ${direction === "in" ? `LEFT JOIN conversations ON ${conversation}` : ""}`;
+  const withConversation = direction === "in" ? joinEach("conversations", "conversations.id = lanes.conversation") : "";
   const isMine = "(lanes.node IS NULL OR lanes.node = $2)";
   const read = (where: string, limit: string) =>
     `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
-     FROM lanes LEFT ${withHead}
+     FROM lanes LEFT JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
+       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1)
+     ${withConversation}
      WHERE ${where} AND ${isMine} ORDER BY lanes.due_at LIMIT ${limit}`;
   const searched = (which: Which, closed: ClosedLanes) => {
     const { condition, limit } = which(direction, "$1");
@@ -122,7 +120,7 @@ export function claimsOf(direction: Direction, columns: string) {
     heads: `SELECT ${columns} FROM json_array_elements_text(current_setting('bridgehead.leased')::json) AS lanes (conversation)
      CROSS JOIN LATERAL (SELECT * FROM ${items} WHERE ${items}.conversation = lanes.conversation AND ${items}.open = 1
        ORDER BY ${items}.seq LIMIT 1) AS ${items}
-     ${direction === "in" ? `CROSS JOIN LATERAL (SELECT * FROM conversations WHERE ${conversation} OFFSET 0) AS conversations` : ""}`,
+     ${withConversation}`,
   };
 }
 

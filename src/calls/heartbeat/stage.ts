@@ -16,7 +16,6 @@ export function heartbeatStage(deps: Core): TransactionalStage {
   /** Earlier processes of this node are looked for at the start, and once again, because the server may take a moment to notice
    *  the end of a connection. Later a lost lock would not prove an end: after a restart of the server nobody holds one. */
   let looks = 0;
-  let running: readonly string[] = [];
   return {
     takes: "sessions",
     async run(q) {
@@ -36,9 +35,9 @@ export function heartbeatStage(deps: Core): TransactionalStage {
         .catch((error: unknown) => deps.log.error({ err: error }, "releasing the work of ended nodes failed"));
       await forgetNodes(q, timing.nodeRecord);
       committed.push(() => {
-        const others = looks === 1 ? processes.running.filter((one) => running.includes(one)) : [];
-        if (others.length > 0) deps.log.warn({ nodes: others }, "another running process has the name of this node");
-        running = processes.running;
+        const { running: nodes } = processes;
+        if (looks === 1 && nodes.length > 0)
+          deps.log.warn({ nodes }, "another running process has the name of this node");
         looks += 1;
       });
       return committed;

@@ -1,5 +1,5 @@
-// The connection for LISTEN and NOTIFY between nodes, whose end shows that of the process. A NOTIFY inside a transaction makes its commit wait for
-// every other commit with a NOTIFY, so wake-ups are sent here after the commit, several at once. A lost
+// The connection for LISTEN and NOTIFY between nodes, whose end shows that of the process. A NOTIFY inside a transaction makes
+// its commit wait for every other commit with a NOTIFY, so wake-ups are sent here after the commit, several at once. A lost
 // connection only loses wake-ups (the sweep finds the work), so it reconnects in the background with backoff.
 
 import type { Clock } from "bridgehead/contract";

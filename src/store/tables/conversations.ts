@@ -116,8 +116,8 @@ export const cite = (
 ): Promise<void> =>
   q.write(
     `INSERT INTO citations (channel, external_id, conversation, draft) VALUES ($1, $2, $3, $4)
-     ON CONFLICT (channel, external_id, conversation) DO UPDATE SET draft = COALESCE(excluded.draft, citations.draft)
-     WHERE citations.draft IS NOT NULL`,
+     ON CONFLICT (channel, external_id, conversation) DO UPDATE SET draft = excluded.draft
+     WHERE citations.draft <> excluded.draft`,
     channel,
     externalId,
     conversation,
