@@ -78,6 +78,25 @@ export async function endProcesses(
   return { ended, running: rows.filter((row) => !row.ended && row.beats).map(({ holder }) => holder) };
 }
 
+/** Makes the downloads and the probes of pauses due that these processes had claimed. `ended`: processes that have certainly
+ *  ended. Call it before `releaseLanes`: a probe belongs to the holder of its lane. On PostgreSQL. */
+export async function releaseClaims(q: Query, ended: readonly string[]): Promise<void> {
+  if (ended.length === 0) return;
+  const holders = listOf(ended);
+  const downloads = await q.run(
+    `UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND ${isListed("holder")}`,
+    holders,
+  );
+  if (downloads > 0) touch(q, "attachments");
+  const probes = await q.run(
+    `UPDATE send_pauses SET until = now_ms(), probe = NULL WHERE EXISTS (
+       SELECT 1 FROM drafts JOIN lanes ON lanes.id = drafts.conversation || '/out'
+       WHERE drafts.id = send_pauses.probe AND ${isListed("lanes.holder")})`,
+    holders,
+  );
+  if (probes > 0) touch(q, "drafts");
+}
+
 /** Deletes the heartbeats that expired more than `afterMs` ago. */
 export async function forgetNodes(q: Query, afterMs: number): Promise<void> {
   await q.run("DELETE FROM leases WHERE name LIKE 'node:%' AND until < now_ms() - $1", afterMs);

@@ -3,17 +3,22 @@
 
 import { externalId } from "bridgehead/contract";
 import { beforeAll, expect, it, onTestFinished } from "vitest";
+import { heartbeatStage } from "../../src/calls/heartbeat/stage.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { claimFetches } from "../../src/pipeline/fetch/rows.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { guardLease, type Lease, LeaseLost } from "../../src/store/lanes.ts";
 import { endProcesses, nodeLease, releaseLanes, silentNodes, takeLease } from "../../src/store/leases.ts";
 import { enqueueDraft } from "../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
+import { takeProbe, writePause } from "../../src/store/tables/pauses.ts";
 import { endAttempt, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { mail, openPipeline } from "../support/pipeline/pipeline.ts";
-import { startPlatform } from "../support/pipeline/stage.ts";
+import { listen, startPlatform } from "../support/pipeline/stage.ts";
 import {
   conversation,
   draft,
@@ -22,6 +27,7 @@ import {
   postgresDatabase,
   put,
   relayedTurn,
+  storeEvent,
   turn,
 } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
@@ -186,6 +192,44 @@ describeReal("work of an ended node", await needPostgres(), () => {
     expect(await db.tx((q) => takeLease(q, "inbound:c", "h/b", minute))).not.toBeNull();
     expect(await db.tx((q) => releaseLanes(q, ["h/a"], "all"))).toBe(1);
     expect(of(await db.tx((q) => leased(q, "in", "h/b")))).toEqual(["k"]);
+  });
+
+  it("includes its downloads and its probes of pauses, and not those of others", async () => {
+    const [db] = await connections();
+    const states = () =>
+      db.read(async (q) => ({
+        downloads: await q.all("SELECT holder, due_at <= now_ms() AS due FROM attachments ORDER BY position"),
+        pauses: await q.all("SELECT probe, until <= now_ms() AS due FROM send_pauses ORDER BY sender"),
+      }));
+    const file = { name: "a.txt", mediaType: "text/plain", size: 1, ref: "r", named: true, blob: null };
+    await db.tx(async (q) => {
+      await storeEvent(q, "e", { attachments: [file, file] });
+      const claims = [await claimFetches(q, "c", "h/a", minute, 1), await claimFetches(q, "c", "g/a", minute, 1)];
+      expect(claims.flat()).toHaveLength(2);
+      for (const node of ["h/a", "g/a"]) {
+        await draft(q, `d-${node}`, await conversation(q, `k-${node}`));
+        await leaseLanes(q, "out", "c", node, minute, 1);
+        const pause = { sender: node, cause: "unreachable", failures: 1, reason: "down" } as const;
+        await writePause(q, "c", { ...pause, forMs: 0, by_provider: false });
+        expect(await takeProbe(q, "c", node, `d-${node}`, minute, 2 * minute)).toBe(true);
+      }
+    });
+    // Their heartbeats are there, and the connections with their locks are not.
+    for (const node of ["h/a", "g/a"]) await db.tx((q) => takeLease(q, nodeLease(node), node, minute));
+    const started = { db, clock: systemClock, log: listen().log, node: "h/b", timing: standardTiming };
+    await db.tx((q) => heartbeatStage(started).run(q));
+    const { downloads, pauses } = await states();
+    expect(downloads).toHaveLength(2);
+    expect(downloads).toEqual(
+      expect.arrayContaining([
+        { holder: null, due: true },
+        { holder: "g/a", due: false },
+      ]),
+    );
+    expect(pauses).toEqual([
+      { probe: "d-g/a", due: false },
+      { probe: null, due: true },
+    ]);
   });
 
   it("is not taken from a running process with the same name, which is reported once", async () => {

@@ -1,13 +1,21 @@
 // Stage node heartbeat. Input: sessions and leased lanes of nodes that share the store, at every sweep. Effect: renews
 // this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost; ends the leases of such nodes where no
-// attempt is under way, and all leases of this node's earlier processes that have ended. Output: sessions `lost`, for
+// attempt is under way, and all leases and claims of this node's earlier processes that have ended. Output: sessions `lost`, for
 // another node to resume; those that no node resumes are finally `closed`; lanes that are due again. Failure: retried at
 // the next sweep; lanes are due again when their leases end. Crash: the other nodes detect it when the node's lease
 // expires.
 
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { type Core, logOnDisk, type Query } from "../../store/driver.ts";
-import { endProcesses, forgetNodes, nodeLease, releaseLanes, silentNodes, takeLease } from "../../store/leases.ts";
+import {
+  endProcesses,
+  forgetNodes,
+  nodeLease,
+  releaseClaims,
+  releaseLanes,
+  silentNodes,
+  takeLease,
+} from "../../store/leases.ts";
 import { endLost, loseOrphans, reclaimSessions } from "./rows.ts";
 
 export function heartbeatStage(deps: Core): TransactionalStage {
@@ -47,6 +55,7 @@ export function heartbeatStage(deps: Core): TransactionalStage {
 
 /** After the sessions: these are locked before lanes. `ended`: processes that have certainly ended. */
 async function releaseEnded(q: Query, ended: readonly string[], { log }: Core): Promise<void> {
+  await releaseClaims(q, ended);
   const lanes = (await releaseLanes(q, ended, "all")) + (await releaseLanes(q, await silentNodes(q), "unattempted"));
   if (lanes > 0) logOnDisk(q, log).info({ lanes }, "work of an ended node is due again");
 }
