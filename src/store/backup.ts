@@ -37,6 +37,8 @@ export interface StoreSummary {
   readonly counts: Readonly<Record<string, number>>;
   /** The copy of the embedded platform's database next to the backup; null without one. */
   readonly platform: { readonly file: string; readonly size: number } | null;
+  /** Path of that copy when the backup was made with one that is gone; otherwise null. */
+  readonly missing: string | null;
   /** Problems found, at most ten sentences. Empty when the files are sound. */
   readonly problems: readonly string[];
 }
@@ -61,6 +63,9 @@ const uncounted: ReadonlySet<string> = new Set([
 ]);
 const most = 10;
 
+/** The values of `backup` in `meta`; 0 or absent in a store that is no backup. */
+const marks = { alone: 1, withPlatform: 2 } as const;
+
 /** Called with the name of the part that begins, and the share of the work that is done (0 to 1). */
 type ReportShare = (part: string, share: number) => void;
 
@@ -81,7 +86,7 @@ export function copyStore(
   const partial = partialCopy(target);
   const second = platformCopy(partial);
   rmSync(second, { force: true });
-  vacuumInto(file, partial);
+  vacuumInto(file, partial, platform === null ? marks.alone : marks.withPlatform);
   if (platform !== null) vacuumInto(platform, second);
   failpoints["backup.copy"].publish({ phase: "after", partial });
   const summary = verifyStore(partial, (part, share) => report(part, (1 + share) / 2));
@@ -118,11 +123,13 @@ export function verifyStore(file: string, report: ReportShare = () => {}): Store
       .filter((name) => !uncounted.has(name) && !name.startsWith("sqlite_"))
       .map((name) => [name, countOf(db, name)] as const);
     const platform = platformBeside(file, problems);
+    const mark = metaOf(db, "backup");
     return {
       schema,
       size,
       platform,
-      isBackup: metaOf(db, "backup") === 1,
+      missing: platform === null && mark === marks.withPlatform ? platformCopy(file) : null,
+      isBackup: mark > 0,
       newest: tables.includes("events") ? newestEvent(db) : null,
       counts: Object.fromEntries(counts),
       problems: problems.slice(0, most),
@@ -198,7 +205,7 @@ export function copyBeforeMigration(file: string, schema: number, stamp: string)
 
 /** Writes a compact copy in one read transaction, marks it as a backup and syncs it. Replaces the
  *  leftovers of an earlier attempt. */
-function vacuumInto(file: string, partial: string): void {
+function vacuumInto(file: string, partial: string, mark: number = marks.alone): void {
   for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(partial + suffix, { force: true });
   // SQLite writes into an existing empty file, so the file mode is correct from the first byte.
   closeSync(openSync(partial, "wx", 0o600));
@@ -216,7 +223,11 @@ function vacuumInto(file: string, partial: string): void {
       copy.pragma("journal_mode = DELETE");
       // The platform's database has no such table.
       if (namesOf(copy).includes("meta"))
-        copy.exec("INSERT INTO meta (name, value) VALUES ('backup', 1) ON CONFLICT (name) DO UPDATE SET value = 1");
+        copy
+          .prepare(
+            "INSERT INTO meta (name, value) VALUES ('backup', ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+          )
+          .run(mark);
     } finally {
       copy.close();
     }

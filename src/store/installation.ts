@@ -55,7 +55,7 @@ export async function identifyInstallation(
     );
     const tableId = await tableIdentity(db, q);
     const stored = await readMeta(q, "generation");
-    const isBackup = (await readMeta(q, "backup")) === 1;
+    const isBackup = (await readMeta(q, "backup")) > 0;
     await refuseCopying(q, copyingMs);
     const isMoved = (await readMeta(q, "moved")) === 1;
     const known = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });

@@ -48,7 +48,12 @@ const verified = (file: string, io: Io): Promise<StoreSummary> =>
 /** Checks a backup, or a store, completely and reports its defects. Changes nothing. */
 export async function verify(options: BackupOptions, io: Io): Promise<number> {
   const file = resolve(io.cwd, options.file);
-  const summary = await verified(file, io);
+  const found = await verified(file, io);
+  const lost =
+    found.missing === null
+      ? []
+      : [`the copy of the embedded platform is missing: move ${found.missing} back to its place beside ${file}`];
+  const summary = { ...found, problems: [...found.problems, ...lost] };
   print(summary, file, "verified", options, io);
   if (summary.problems.length > 0) return exitCodes.damagedStore;
   return summary.schema > migrations.length ? exitCodes.newerSchema : exitCodes.ok;
@@ -93,6 +98,8 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
     print(summary, store, "restored to", options, io, { carried });
     if (options.json === true) return exitCodes.ok;
     if (files[1] !== undefined) io.out(`restored the embedded platform to ${files[1].to}`);
+    else if (embedded !== null && summary.missing !== null)
+      io.err(`${summary.missing} is missing, with which the backup was made: ${embedded} is unchanged`);
     else if (embedded !== null) io.out(`the backup has no copy of the embedded platform: ${embedded} is unchanged`);
     const asides = replaced.flatMap(({ aside }) => aside ?? []);
     for (const aside of asides) io.out(`the former file is kept as ${aside}`);

@@ -131,7 +131,7 @@ function stateOf(db: Sqlite.Database): CopiedState {
     | undefined;
   const meta = db.prepare("SELECT name, value FROM meta").all() as { name: string; value: number }[];
   const valueOf = (name: string) => meta.find((row) => row.name === name)?.value ?? 0;
-  return { installation: last?.id ?? null, generation: valueOf("generation"), isBackup: valueOf("backup") === 1 };
+  return { installation: last?.id ?? null, generation: valueOf("generation"), isBackup: valueOf("backup") > 0 };
 }
 
 /** True when the former store is a later state of the backup, so that what it lacks was removed since. */

@@ -168,6 +168,22 @@ it("copies, verifies and restores the database of the embedded platform with the
   expect(agents()).toEqual(["before"]);
 });
 
+it("reports the copy of the embedded platform that a backup was made with and that is gone; the store can be restored", async () => {
+  const { folder, run } = setUp("sqlite:store.db", "platform: embedded\n");
+  await run("migrate");
+  openDatabase(join(folder, "platform.db"), "normal").close();
+  await run("backup", "copy.db");
+  rmSync(join(folder, "copy.db-platform"));
+  const problem =
+    "the copy of the embedded platform is missing: move copy.db-platform back to its place beside copy.db";
+  expect(await run("verify", "copy.db")).toEqual([exitCodes.damagedStore, size, counts, `problem: ${problem}`]);
+  expect(JSON.parse(String((await run("verify", "copy.db", true))[1]))).toMatchObject({ problems: [problem] });
+  const restored = await run("restore", "copy.db");
+  expect(restored[0]).toBe(exitCodes.ok);
+  expect(restored).toContain("copy.db-platform is missing, with which the backup was made: platform.db is unchanged");
+  expect((await run("verify", "store.db"))[0], "the restored store was not made with a copy").toBe(exitCodes.ok);
+});
+
 it("does not replace the database of a platform that runs", async () => {
   const { folder, run } = setUp("sqlite:store.db", "platform: embedded\n");
   await run("migrate");
