@@ -63,6 +63,7 @@ function surroundings(): Io {
     ...(process.stdout.isTTY ? { screen: screenOf(process.stdout) } : {}),
     onHangup: (listener) => process.on("SIGHUP", listener),
     onCrash: (listener) => crashListeners.push(listener),
+    onExit: (listener) => process.on("exit", listener),
   };
 }
 
@@ -70,6 +71,11 @@ function surroundings(): Io {
 function screenOf(stream: NodeJS.WriteStream): NonNullable<Io["screen"]> {
   const { NO_COLOR = "", TERM } = process.env;
   return { columns: stream.columns || 80, color: NO_COLOR === "" && TERM !== "dumb" };
+}
+
+/** Until the daemon handles SIGHUP: it reads its configuration later. The default action would end the process. */
+function surviveHangup(): void {
+  if (process.argv[2] === "run") process.on("SIGHUP", () => undefined);
 }
 
 async function main(): Promise<number> {
@@ -90,6 +96,7 @@ const flushed = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => stream.write("", () => resolve()));
 
 if (isSupported(process.versions.node)) {
+  surviveHangup();
   process.on("uncaughtException", crash);
   process.on("unhandledRejection", crash);
   const code = await main();

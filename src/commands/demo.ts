@@ -3,6 +3,7 @@
 // playground writes mails, texts and calls as the customer and answers as the responder.
 
 import { spawn } from "node:child_process";
+import { rmSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -62,6 +63,7 @@ export async function runDemo(
 /** Starts the daemon as `run` composes it, with all external services that it needs. */
 async function startDaemon(playground: Playground, password: string, io: Io) {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
+  io.onExit(() => rmSync(folder, { recursive: true, force: true }));
   const log = createLog({ level: "error", format: "text", out: { write: io.err }, clock: systemClock });
   const platform = await startPlatform({
     file: ":memory:",

@@ -31,6 +31,9 @@ export interface Io {
   onHangup(listener: () => void): void;
   /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not throw. */
   onCrash(listener: (error: unknown) => void): void;
+  /** Called just before the process ends, however it does except by SIGKILL: also when the reader of its output has gone, and at
+   *  a second signal. Must not throw. */
+  onExit(listener: () => void): void;
 }
 
 /** The package's own version; this file is at src/commands/ in a checkout and at dist/src/commands/ in a package. */

@@ -31,11 +31,13 @@ import { load } from "./store/open.ts";
 
 /** The parts of the daemon that have been started. */
 interface RunningParts {
-  readonly platform: Platform | null;
+  platform: Platform | null;
   listener: Listener | null;
   traces: TraceExport | null;
   app: App | null;
   webConsole: WebConsole | null;
+  /** True when SIGHUP reloads the configuration. */
+  isReloadable: boolean;
 }
 
 /** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
@@ -45,6 +47,20 @@ export async function runDaemon(
   timing: Timing = standardTiming,
 ): Promise<number> {
   const path = resolve(io.cwd, options.config);
+  const parts: RunningParts = {
+    platform: null,
+    listener: null,
+    traces: null,
+    app: null,
+    webConsole: null,
+    isReloadable: false,
+  };
+  const logging = Promise.withResolvers<Log>();
+  // Without a listener SIGHUP would end the process, and the wait for the store may take long.
+  io.onHangup(() => {
+    if (parts.isReloadable) return;
+    void logging.promise.then((log) => log.warn({}, "configuration reload rejected: the daemon is still starting"));
+  });
   const loadAgain = () => loadConfig(path, { env: io.env, adapters: loadAdapter });
   const { config, warnings } = await load(loadAgain, options, io);
   const log = createLog({
@@ -55,14 +71,14 @@ export async function runDaemon(
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
   log.setSecrets(secretValues(config));
+  logging.resolve(log);
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
   for (const { key, line, message, fix } of warnings)
     log.warn({ key, line, reason: message, fix }, "configuration warning");
   const notifier = createNotifier(io.env, log, timing.health);
   const statistics = new Statistics();
   const service: Service = { config, log, timing, statistics, notifier, io, load: loadAgain };
-  const platform = await embeddedPlatform(service);
-  const parts: RunningParts = { platform, listener: null, traces: null, app: null, webConsole: null };
+  parts.platform = await embeddedPlatform(service);
   try {
     await serve(service, parts);
     return exitCodes.ok;
@@ -77,10 +93,6 @@ async function serve(service: Service, parts: RunningParts): Promise<void> {
   const listener = await listen(service, parts);
   parts.listener = listener;
   log.info({ url: listener.url, admin_url: listener.adminUrl }, "listening for http");
-  // Without a listener SIGHUP would end the process, and the wait for the store may take long.
-  io.onHangup(() => {
-    if (!parts.app) log.warn({}, "configuration reload rejected: the daemon is still starting");
-  });
   const store = await whileStarting(io.env, timing, () =>
     reachStore(config, { clock, log, timing, notifier, signal: io.signal }),
   );
@@ -102,6 +114,7 @@ async function serve(service: Service, parts: RunningParts): Promise<void> {
   parts.app = app;
   parts.webConsole = await serveConsole(app, config, log, timing);
   const redefine = async (next: Config) => parts.platform?.redefine(await embeddedAgents(next)) ?? (() => {});
+  parts.isReloadable = true;
   await new Daemon(app, service, listener.url, redefine).run();
   await notifier.stopping();
 }

@@ -1,9 +1,12 @@
+import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
@@ -81,6 +84,54 @@ describe("the command line", () => {
       expect([command, code]).toEqual([command, exitCodes.newerSchema]);
       expect(err).toContain("the store has schema 9999");
     }
+  });
+
+  it.each([
+    ["an incomplete address of a person", ["erase", "--person", "anna"], '--person "anna" is no complete address'],
+    ["missing options of init", ["init", "--yes"], "these options are required: --address <address>"],
+  ])("refuses %s with the usage code, too", async (_what, args, message) => {
+    const config = join(mkdtempSync(join(tmpdir(), "bridgehead-usage-")), "bridgehead.yaml");
+    if (args[0] === "erase") writeFileSync(config, "store: sqlite:store.db\n");
+    const { code, out, err } = await inProcess([...args, "--config", config]);
+    expect([code, out]).toEqual([exitCodes.usage, expect.not.stringContaining(message)]);
+    expect(err).toContain(message);
+  });
+
+  it("removes the folder of the demo when the reader of its output has gone", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-pipe-"));
+    const demo = ["--conditions=source", `${root}src/main.ts`, "demo", "--no-open"];
+    const { child, ended } = start(process.execPath, demo, { TMPDIR: folder });
+    if (!child.stdout) throw new Error("no pipe");
+    await once(child.stdout, "data");
+    expect(readdirSync(folder)).toEqual([expect.stringMatching(/^bridgehead-demo-/)]);
+    child.stdout.destroy();
+    expect(await ended).toMatchObject({ code: exitCodes.failed, err: "" });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("survives SIGHUP as soon as its code runs, rejects a reload while the configuration is read, and starts", async () => {
+    const config = join(mkdtempSync(join(tmpdir(), "bridgehead-hangup-")), "bridgehead.yaml");
+    await promisify(execFile)("mkfifo", [config]);
+    // At the first listener that main.ts adds after its own for SIGHUP.
+    const preload = "process.on('newListener',(n)=>{if(n==='uncaughtException')process.kill(process.pid,'SIGHUP')})";
+    const node = ["--conditions=source", "--import", `data:text/javascript,${preload}`];
+    const { child, ended } = start(process.execPath, [...node, `${root}src/main.ts`, "run", "--config", config]);
+    // Opens when the daemon does.
+    const written = await open(config, "w");
+    child.kill("SIGHUP");
+    await written.writeFile(
+      'platform: { url: "http://127.0.0.1:9" }\nagents: {}\nchannels: {}\nhttp: { listen: "127.0.0.1:0" }\nstore: sqlite:store.db\n',
+    );
+    await written.close();
+    let log = "";
+    child.stderr?.on("data", (chunk: string) => {
+      log += chunk;
+      if (log.includes('"message":"ready"')) child.kill("SIGTERM");
+    });
+    expect(await ended).toMatchObject({
+      code: exitCodes.ok,
+      err: expect.stringContaining("configuration reload rejected: the daemon is still starting") as unknown,
+    });
   });
 
   it("offers ids only where a command accepts them", async () => {

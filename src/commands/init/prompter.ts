@@ -1,6 +1,6 @@
 // How `init` asks and reports: on a terminal with prompts, otherwise with lines of text and without questions.
 
-import type { Io } from "../io.ts";
+import { exitCodes, type Io } from "../io.ts";
 
 export interface Prompter {
   /** False when every answer has to come from an option. */
@@ -22,8 +22,15 @@ export interface Prompter {
   end(text: string): void;
 }
 
-/** The command fails with this message. */
-export class InitFailure extends Error {}
+/** The command fails with this message and exit code. */
+export class InitFailure extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = exitCodes.failed) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
 
 /** Thrown when the operator stops the dialogue. */
 export class Stopped extends Error {}

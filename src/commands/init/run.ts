@@ -93,7 +93,7 @@ export async function init(options: InitOptions, io: Io, network = realNetwork):
     }
     if (!(error instanceof InitFailure)) throw error;
     prompter.report("failed", error.message);
-    return exitCodes.failed;
+    return error.exitCode;
   }
 }
 
@@ -168,7 +168,8 @@ function refuseMissing(options: InitOptions, { asks }: Prompter): void {
     ...(platformUrl !== undefined && platformKeyFile === undefined ? ["--platform-key-file <file>"] : []),
     ...(responder === undefined ? ["--responder <address> or --no-responder"] : []),
   ];
-  if (missing.length > 0) throw new InitFailure(`without a terminal these options are required: ${missing.join("; ")}`);
+  if (missing.length > 0)
+    throw new InitFailure(`without a terminal these options are required: ${missing.join("; ")}`, exitCodes.usage);
 }
 
 async function mayReplace(path: string, { replace }: InitOptions, prompter: Prompter): Promise<boolean> {

@@ -27,6 +27,7 @@ const io: Io = {
   terminal: false,
   onHangup: nothing,
   onCrash: nothing,
+  onExit: nothing,
 };
 const program = definitionOf(createProgram(io, version, nothing));
 const adapters = await Promise.all(

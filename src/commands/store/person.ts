@@ -152,6 +152,7 @@ async function loadPerson(options: PersonOptions, io: Io): Promise<FoundPerson> 
     if (!forms.some((form) => /[@+:]/.test(form)))
       fail(
         `--person ${JSON.stringify(one)} is no complete address: write a whole email address, or a number with its country code (+15550111)`,
+        exitCodes.usage,
       );
     return forms;
   });

@@ -154,7 +154,7 @@ it("runs from a script, names every missing option, and exits with the remedy of
   const { folder, model } = servers;
   const config = join(folder, "bridgehead.yaml");
   expect(await scripted(servers, ["--address", address])).toMatchObject({
-    code: 1,
+    code: 2,
     err: expect.stringMatching(/required: --imap-password-file .*; --model-url .*; --responder .*--no-responder/),
   });
   writeFileSync(join(folder, "bad-key"), "bad-key-1\n");

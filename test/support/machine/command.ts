@@ -235,6 +235,7 @@ export function commandIo(own: Pick<Io, "out" | "err"> & Partial<Io>): Io {
     terminal: false,
     onHangup: () => undefined,
     onCrash: () => undefined,
+    onExit: () => undefined,
     ...own,
   };
 }
