@@ -198,7 +198,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       reader.reads += 1;
       try {
         const result = await work(reader.query);
-        await commits.durable();
+        await commits.wal?.durable();
         return result;
       } catch (given) {
         const error = isDamage(given) ? damaged(file, (given as Error).message, given) : given;
@@ -209,7 +209,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         if (reader !== reading && reader.reads === 0) reader.db.close();
       }
     },
-    synced: () => commits.durable(),
+    synced: async () => commits.wal?.durable(),
     onWake: () => undefined,
     observe: (observer) => void (commits.observer = observer),
     wake: async () => undefined,

@@ -1,20 +1,15 @@
 // Commits of one SQLite connection. Transactions are queued and committed in groups, without blocking the thread: SQLite runs
-// with synchronous=NORMAL, so a commit writes to the write-ahead log and returns. One asynchronous fdatasync of the log then
+// with synchronous=NORMAL, so a commit writes to the write-ahead log and returns. One asynchronous sync of the log (wal.ts) then
 // covers all commits before it, and their transactions are acknowledged after it. Transactions continue in the meantime; their
 // commits share the next sync.
-//
-// SQLite itself syncs the header of the log when it starts it anew, the folder when it creates it, and the log and the
-// database during a checkpoint.
 
-import { fdatasync } from "node:fs";
-import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
 import { after, systemClock } from "../../ops/clock.ts";
 import type { Hop } from "../../ops/hops.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
 import type { CommitPace, Query, StoreObserver, TxOptions } from "../driver.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
-import { Wal, type WalOptions } from "./wal.ts";
+import { Wal, type WalOptions, type Writer } from "./wal.ts";
 
 interface WaitingTransaction {
   run(q: Query): Promise<unknown>;
@@ -36,10 +31,6 @@ interface Done {
 
 /** Event loop turns for which a commit waits for further transactions. */
 const gatherTurns = 8;
-/** Event loop turns after which work that a commit started has recorded its attempt. The HTTP client needs one. */
-const idleTurns = 2;
-/** Event loop turns for which a sync waits at most for a commit that is under way. */
-const followTurns = 16;
 const isHurried = ({ pace }: WaitingTransaction) => pace === "hurried" || pace === "shared";
 /** Its sync waits for one that others need. */
 const isPatient = ({ pace }: WaitingTransaction) => pace !== undefined && pace !== "hurried";
@@ -52,8 +43,8 @@ export class Commits {
   readonly #db: Sqlite.Database;
   readonly #file: string;
   /** Null for a store in memory. */
-  readonly #wal: Wal | null;
-  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather" | "commitJoin" | "syncShare">;
+  readonly wal: Wal | null;
+  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather" | "commitJoin">;
   readonly #statements: Record<"begin" | "commit" | "rollback" | "save" | "release" | "undo", Sqlite.Statement>;
   readonly #waiting: WaitingTransaction[] = [];
   #flushing: Promise<void> | null = null;
@@ -64,9 +55,8 @@ export class Commits {
   /** Of the running commit; see `Query.onDisk` and `Query.hop`. */
   #afterwards: (() => void)[] = [];
   #hops: Hop[] = [];
-  /** Durations of the last commit, and of the last sync until it is reported. */
+  /** Duration of the last commit. */
   #commitMs = 0;
-  #syncMs: number | null = null;
   /** Set by the daemon. */
   observer: StoreObserver | null = null;
   /** True when the running commit may have changed the file. */
@@ -76,33 +66,17 @@ export class Commits {
   #saving = false;
   /** Ends the batch, which runs again. The work that called it never continues. */
   #beginAgain: () => void = () => undefined;
-  /** Number of transactions in the last commit. */
-  #lastBatchSize = 1;
+  readonly #writer: Writer = { isCommitting: false, lastBatchSize: 1 };
   /** Ends the wait for a sync. */
   #hurry: () => void = () => undefined;
-  readonly #sync: (descriptor: number) => Promise<void>;
-  /** Commits that wrote, counted; how many of them are on disk, and how many the running sync covers. */
-  #committed = 0;
-  #synced = 0;
-  #covering = 0;
-  #syncing: Promise<void> | null = null;
-  /** False while `#syncing` still waits for the commit that follows. */
-  #isSyncStarted = false;
-  #nextSync: Promise<void> | null = null;
-  /** False while the sync that starts next is needed by patient transactions alone. */
-  #isSyncUrgent = false;
-  /** Ends the wait of a sync for others that need it. */
-  #startShared: () => void = () => undefined;
-  #failure: Error | null = null;
 
   /** `query` makes the statements of the transactions. */
   constructor(file: string, db: Sqlite.Database, query: (commits: Commits) => Query, options: WalOptions) {
     this.#file = file;
     this.#db = db;
     this.#limits = options.timing ?? standardTiming.sqlite;
-    this.#sync = options.sync ?? promisify(fdatasync);
     try {
-      this.#wal = file === ":memory:" ? null : new Wal(file, db, options, (cause) => void this.#fail(cause));
+      this.wal = file === ":memory:" ? null : new Wal(file, db, options, this.#writer);
     } catch (error) {
       db.close();
       throw damaged(file, (error as Error).message, error);
@@ -135,26 +109,9 @@ export class Commits {
   #startFlush(): Promise<void> {
     this.#joined?.();
     this.#joined = null;
+    this.#writer.isCommitting = true;
     this.#flushing ??= this.#flush();
     return this.#flushing;
-  }
-
-  /** Resolves when all commits so far are on disk; rejects when the disk failed. `shared`: see `CommitPace`. */
-  durable(shared = false): Promise<void> {
-    if (this.#failure) return Promise.reject(this.#failure);
-    if (this.#synced === this.#committed || this.#wal === null) return Promise.resolve();
-    const isCovered = this.#isSyncStarted && this.#covering === this.#committed;
-    if (!shared && !isCovered) {
-      this.#isSyncUrgent = true;
-      this.#startShared();
-    }
-    if (!this.#syncing) return this.#startSync(this.#wal.descriptor);
-    if (!this.#isSyncStarted || isCovered) return this.#syncing;
-    this.#nextSync ??= this.#syncing.then(() => {
-      this.#nextSync = null;
-      return this.durable(true);
-    });
-    return this.#nextSync;
   }
 
   /** Resolves when no transaction waits or runs. */
@@ -164,14 +121,14 @@ export class Commits {
 
   /** Closes the connection too. Rejects when the log cannot be copied (a full disk); the next start copies it. */
   async close(): Promise<void> {
-    await this.durable().catch(() => undefined);
+    await this.wal?.durable().catch(() => undefined);
     try {
-      await this.#wal?.close(this.#failure === null);
+      await this.wal?.close();
     } catch (error) {
       throw damaged(this.#file, (error as Error).message, error);
     } finally {
       this.#db.close();
-      this.#wal?.release();
+      this.wal?.release();
     }
   }
 
@@ -181,7 +138,7 @@ export class Commits {
   /** Call before each statement. After a full disk or an I/O error SQLite may have rolled back. Further statements would
    *  then be committed one by one, so they are rejected. */
   readonly checkOpen = (): void => {
-    if (this.#wal !== null && !this.#db.inTransaction)
+    if (this.wal !== null && !this.#db.inTransaction)
       throw new Error("the transaction was rolled back by the database");
   };
 
@@ -227,14 +184,15 @@ export class Commits {
     let rest: readonly WaitingTransaction[] = [];
     while (this.#waiting.length > 0) {
       await (rest.length > 0 ? nextTurn() : this.#gather());
-      if (this.#wal?.isFull && !this.#failure) await this.#wal.room();
+      if (this.wal?.isFull && !this.wal.failure) await this.wal.room();
       const batch = this.#waiting.splice(0);
       rest = await this.#commitTogether(batch);
       this.#waiting.unshift(...rest);
       const done = batch.slice(0, batch.length - rest.length);
-      this.#lastBatchSize = done.filter(({ pace }) => pace !== "joining").length;
+      this.#writer.lastBatchSize = done.filter(({ pace }) => pace !== "joining").length;
     }
     this.#flushing = null;
+    this.#writer.isCommitting = false;
   }
 
   /** Waits for further transactions, because each commit costs as much as several statements. While a sync runs nothing
@@ -242,65 +200,59 @@ export class Commits {
    *  disk ends this wait. Under load a few turns of the event loop follow. */
   async #gather(): Promise<void> {
     const since = systemClock.monotonic();
-    while (this.#syncing && this.#isSyncStarted && !this.#waiting.some(isHurried)) {
+    while (this.wal?.running && !this.#waiting.some(isHurried)) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#hurry = resolve;
-      await Promise.race([promise, this.#syncing.catch(() => undefined)]);
+      await Promise.race([promise, this.wal.running.catch(() => undefined)]);
     }
     if (systemClock.monotonic() - since > this.#limits.commitGather) return;
-    for (let turn = 0; turn < Math.min(gatherTurns, this.#lastBatchSize * 2); turn += 1) await nextTurn();
+    for (let turn = 0; turn < Math.min(gatherTurns, this.#writer.lastBatchSize * 2); turn += 1) await nextTurn();
   }
 
-  /** Runs and commits the first transactions of the batch, and returns the others. */
+  /** Runs and commits the first transactions of the batch, and returns the others. Each result is reported when it is durable.
+   *  A failed transaction waits too: its error may follow from rows that are not on disk yet. */
   async #commitTogether(batch: readonly WaitingTransaction[]): Promise<readonly WaitingTransaction[]> {
     const { touched } = this.query;
     try {
-      // The kernel may have dropped the pages that it could not write and reports that once; later syncs succeed without
-      // them. So nothing is acknowledged until the process starts anew.
-      if (this.#failure) throw this.#failure;
+      if (this.wal?.failure) throw this.wal.failure;
       const hints = [...touched];
       let done = await this.#commitAll(batch, false);
       if (done === null) {
         for (const [work, channels] of hints) touched.set(work, channels);
-        done = await this.#commitAll(batch, true);
+        done = (await this.#commitAll(batch, true)) ?? [];
       }
-      this.#acknowledge(done ?? []);
-      return batch.slice(done?.length);
+      const later = done.filter(({ one }) => one.durable);
+      const shared = later.every(({ one }) => isPatient(one));
+      const onDisk = later.length > 0 ? (this.wal?.durable(shared) ?? Promise.resolve()) : null;
+      const [afterwards, hops, commitMs] = [this.#afterwards, this.#hops, this.#commitMs];
+      this.#afterwards = [];
+      this.#hops = [];
+      const act = () => {
+        const syncMs = this.wal?.syncMs ?? null;
+        if (this.wal) this.wal.syncMs = null;
+        this.observer?.({ hops, commitMs, syncMs });
+        for (const one of afterwards) one();
+      };
+      if (!onDisk) act();
+      for (const { one, isKept, report } of done) {
+        if (isKept) one.committed?.();
+        if (!one.durable) report();
+      }
+      void onDisk?.then(
+        () => {
+          for (const { report } of later) report();
+          act();
+        },
+        (error: unknown) => later.forEach(({ one }) => one.reject(error)),
+      );
+      return batch.slice(done.length);
     } catch (error) {
-      if (isFailedSync(error)) this.#fail(error);
+      if (isFailedSync(error)) this.wal?.fail(error);
       // Rejects the whole batch. Work that caught the first disk error also fails here, because its savepoint no
       // longer exists.
       for (const one of batch) one.reject(error);
       return [];
     }
-  }
-
-  /** Reports the results of one commit, each when it is durable. A failed transaction waits too: its error may follow
-   *  from rows that are not on disk yet. */
-  #acknowledge(done: readonly Done[]): void {
-    const later = done.filter(({ one }) => one.durable);
-    const shared = later.every(({ one }) => isPatient(one));
-    const onDisk = later.length > 0 ? this.durable(shared) : null;
-    const [afterwards, hops, commitMs] = [this.#afterwards, this.#hops, this.#commitMs];
-    this.#afterwards = [];
-    this.#hops = [];
-    const act = () => {
-      this.observer?.({ hops, commitMs, syncMs: this.#syncMs });
-      this.#syncMs = null;
-      for (const one of afterwards) one();
-    };
-    if (!onDisk) act();
-    for (const { one, isKept, report } of done) {
-      if (isKept) one.committed?.();
-      if (!one.durable) report();
-    }
-    void onDisk?.then(
-      () => {
-        for (const { report } of later) report();
-        act();
-      },
-      (error: unknown) => later.forEach(({ one }) => one.reject(error)),
-    );
   }
 
   /** Runs one commit. Returns the callbacks that report the result to the callers. Returns null, with nothing written,
@@ -325,18 +277,15 @@ export class Commits {
         if (result === null) return null;
         results.push(result);
       }
-      this.#wal?.checkInPlace();
+      this.wal?.checkInPlace();
       const began = systemClock.monotonic();
       this.#statements.commit.run();
       this.#commitMs = systemClock.monotonic() - began;
       this.#undos.length = 0;
-      if (this.#hasWritten) {
-        this.#committed += 1;
-        this.#wal?.grown();
-      }
+      if (this.#hasWritten) this.wal?.wrote();
       return results;
     } finally {
-      this.#undoTo(0);
+      if (this.#undos.length > 0) this.#undoTo(0);
       if (this.#db.inTransaction) this.#statements.rollback.run();
     }
   }
@@ -351,49 +300,5 @@ export class Commits {
       if (alone || !this.#db.inTransaction) throw error;
       return { one, isKept: false, report: () => one.reject(error) };
     }
-  }
-
-  #startSync(descriptor: number): Promise<void> {
-    this.#isSyncStarted = false;
-    this.#syncing = this.#syncSoon(descriptor).finally(() => (this.#syncing = null));
-    return this.#syncing;
-  }
-
-  async #syncSoon(descriptor: number): Promise<void> {
-    // Without load, the work that a commit started records its attempt at once, and that waits for the disk as well:
-    // one sync covers both commits. Under load many commits share a sync anyway.
-    const turns = this.#lastBatchSize > 1 ? 0 : followTurns;
-    for (let turn = 0; turn < turns && (turn < idleTurns || this.#flushing); turn += 1) await nextTurn();
-    if (!this.#isSyncUrgent) await this.#untilUrgent();
-    this.#isSyncUrgent = false;
-    const covers = this.#committed;
-    this.#covering = covers;
-    this.#isSyncStarted = true;
-    const began = systemClock.monotonic();
-    try {
-      await this.#sync(descriptor);
-    } catch (error) {
-      throw this.#fail(error);
-    }
-    this.#syncMs = systemClock.monotonic() - began;
-    if (this.#failure) throw this.#failure;
-    this.#synced = covers;
-  }
-
-  /** Waits until a sync is needed by others than patient transactions, for a limited time. */
-  #untilUrgent(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#startShared = resolve;
-    return promise.finally(after(this.#limits.syncShare, resolve));
-  }
-
-  /** Marks the store as unusable. */
-  #fail(cause: unknown): Error {
-    const what = cause instanceof Error ? cause.message : String(cause);
-    this.#failure ??= new Error(
-      `the store's disk failed to write (${what}); nothing is acknowledged any more. Remedy: check the disk and its free space, and restart the daemon`,
-      { cause },
-    );
-    return this.#failure;
   }
 }

@@ -1,12 +1,15 @@
-// The write-ahead log of an SQLite store: whether it is in place, its length, and the checkpoints that keep it short. A
-// worker copies it back (checkpointer.ts), because SQLite's own checkpoints would block the thread.
+// The write-ahead log of an SQLite store: whether it is in place, its syncs, its length, and the checkpoints that keep it
+// short. A worker copies it back (checkpointer.ts), because SQLite's own checkpoints would block the thread. SQLite itself syncs
+// the header of the log when it starts it anew, the folder when it creates it, and the log and the database during a
+// checkpoint.
 //
 // The descriptor here is of the log only: closing a descriptor of the database file would drop the POSIX locks that this
 // process holds on it.
 
-import { closeSync, fstatSync, openSync, statSync } from "node:fs";
+import { closeSync, fdatasync, fstatSync, openSync, statSync } from "node:fs";
+import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
-import { systemClock } from "../../ops/clock.ts";
+import { after, systemClock } from "../../ops/clock.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
 import { Checkpointer } from "./checkpointer.ts";
 
@@ -20,6 +23,18 @@ export interface WalOptions {
   readonly analyzedPages?: number;
 }
 
+/** What the writer of the log does. It decides how long a sync waits for the next commit. */
+export interface Writer {
+  /** True while a commit is under way, and while transactions wait. */
+  isCommitting: boolean;
+  /** Number of transactions in the last commit. */
+  lastBatchSize: number;
+}
+
+/** Event loop turns after which work that a commit started has recorded its attempt. The HTTP client needs one. */
+const idleTurns = 2;
+/** Event loop turns for which a sync waits at most for a commit that is under way. */
+const followTurns = 16;
 /** 4 MB of pages: the log stays small, and a page that changes often is copied once. Twice as many without a worker, so
  *  that a daemon with little work starts it half as often. */
 const standardPages = 1000;
@@ -33,15 +48,36 @@ const pageBytes = 4096;
 const headerBytes = 32;
 const frameBytes = pageBytes + 24;
 
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
 /** Open one per connection after the switch to WAL. */
 export class Wal {
-  /** For fdatasync. */
-  readonly descriptor: number;
   /** True when commits wait for `room`. */
   isFull = false;
+  /** Set when the disk has failed. The kernel may have dropped the pages that it could not write and reports that once;
+   *  later syncs succeed without them. So nothing is acknowledged until the process starts anew. */
+  failure: Error | null = null;
+  /** The sync that is under way; null without one, and while it still waits for the commit that follows. Not null as long as
+   *  `#syncing` may not cover the last commit. */
+  running: Promise<void> | null = null;
+  /** Milliseconds of the last sync. The observer resets it to null. */
+  syncMs: number | null = null;
   readonly #file: string;
+  readonly #descriptor: number;
   readonly #db: Sqlite.Database;
-  readonly #failed: (cause: unknown) => void;
+  readonly #writer: Writer;
+  readonly #sync: (descriptor: number) => Promise<void>;
+  readonly #syncShare: number;
+  /** Commits that wrote, counted; how many of them are on disk, and how many the running sync covers. */
+  #committed = 0;
+  #synced = 0;
+  #covering = 0;
+  #syncing: Promise<void> | null = null;
+  #nextSync: Promise<void> | null = null;
+  /** False while the sync that starts next is needed by patient transactions alone. */
+  #isSyncUrgent = false;
+  /** Ends the wait of a sync for others that need it. */
+  #startShared: () => void = () => undefined;
   readonly #identities: readonly (string | null)[];
   readonly #pages: number;
   readonly #checkpointer: Checkpointer;
@@ -56,24 +92,56 @@ export class Wal {
   #checkpointAt: number;
   #waitAt: number;
 
-  /** `failed` is called when a sync of a checkpoint failed. */
-  constructor(file: string, db: Sqlite.Database, options: WalOptions, failed: (cause: unknown) => void) {
+  constructor(file: string, db: Sqlite.Database, options: WalOptions, writer: Writer) {
+    const { checkpointerIdle, syncShare } = options.timing ?? standardTiming.sqlite;
     this.#file = file;
     this.#db = db;
-    this.#failed = failed;
+    this.#writer = writer;
+    this.#sync = options.sync ?? promisify(fdatasync);
+    this.#syncShare = syncShare;
     this.#pages = options.checkpointPages ?? standardPages;
     this.#checkpointAt = this.#pages;
     this.#waitAt = this.#pages * pauseAt;
-    const { checkpointerIdle } = options.timing ?? standardTiming.sqlite;
     this.#checkpointer = new Checkpointer(file, checkpointerIdle, systemClock);
     db.pragma("wal_autocheckpoint = 0");
     db.pragma(`journal_size_limit = ${this.#pages * pauseAt * pageBytes}`);
     db.exec("BEGIN IMMEDIATE; COMMIT"); // SQLite opens the log with the first transaction
-    this.descriptor = openSync(`${file}-wal`, "r");
+    this.#descriptor = openSync(`${file}-wal`, "r");
     this.#identities = this.#found();
     // NOOP copies nothing and returns the length of the log.
     this.#length = db.prepare<[], [number, number, number]>("PRAGMA wal_checkpoint(NOOP)").raw();
-    this.#measure(fstatSync(this.descriptor).size);
+    this.#measure(fstatSync(this.#descriptor).size);
+  }
+
+  /** Resolves when all commits so far are on disk; rejects when the disk failed. `shared`: see `CommitPace`. */
+  durable(shared = false): Promise<void> {
+    if (this.failure) return Promise.reject(this.failure);
+    if (this.#synced === this.#committed) return Promise.resolve();
+    const isCovered = this.running !== null && this.#covering === this.#committed;
+    if (!shared && !isCovered) {
+      this.#isSyncUrgent = true;
+      this.#startShared();
+    }
+    this.#syncing ??= this.#syncSoon().finally(() => {
+      this.#syncing = null;
+      this.running = null;
+    });
+    if (this.running === null || isCovered) return this.#syncing;
+    this.#nextSync ??= this.#syncing.then(() => {
+      this.#nextSync = null;
+      return this.durable(true);
+    });
+    return this.#nextSync;
+  }
+
+  /** Marks the store as unusable. */
+  fail(cause: unknown): Error {
+    const what = cause instanceof Error ? cause.message : String(cause);
+    this.failure ??= new Error(
+      `the store's disk failed to write (${what}); nothing is acknowledged any more. Remedy: check the disk and its free space, and restart the daemon`,
+      { cause },
+    );
+    return this.failure;
   }
 
   /** Throws when the store's file or its log is no longer the open one. SQLite continues to write to a deleted file, so
@@ -86,11 +154,12 @@ export class Wal {
     );
   }
 
-  /** Call after each commit that wrote. Notes the length of the log and starts a checkpoint when it is long. While the
+  /** Call after each commit that wrote. Counts it, notes the length of the log and starts a checkpoint when it is long. While the
    *  file grows, its size is the length. Otherwise the log was started anew and is shorter than its file; SQLite is
    *  asked now and then, because that is a statement. */
-  grown(): void {
-    const { size } = fstatSync(this.descriptor);
+  wrote(): void {
+    this.#committed += 1;
+    const { size } = fstatSync(this.#descriptor);
     this.#unmeasured += 1;
     if (size < this.#size || (size === this.#size && this.#unmeasured >= measureAfter)) this.#measure(size);
     else if (size > this.#size) this.#logged = Math.floor((size - headerBytes) / frameBytes);
@@ -113,15 +182,44 @@ export class Wal {
     this.isFull = false;
   }
 
-  /** Call with no transaction under way, before the connection is closed. `whole` copies the log into the file. */
-  async close(whole: boolean): Promise<void> {
+  /** Call with no transaction under way, before the connection is closed. Copies the log into the file, unless the disk
+   *  has failed. */
+  async close(): Promise<void> {
     await this.#checkpointer.close();
-    if (whole) this.#db.pragma("wal_checkpoint(TRUNCATE)");
+    if (this.failure === null) this.#db.pragma("wal_checkpoint(TRUNCATE)");
   }
 
   /** Call after the connection was closed. */
   release(): void {
-    closeSync(this.descriptor);
+    closeSync(this.#descriptor);
+  }
+
+  async #syncSoon(): Promise<void> {
+    // Without load, the work that a commit started records its attempt at once, and that waits for the disk as well:
+    // one sync covers both commits. Under load many commits share a sync anyway.
+    const turns = this.#writer.lastBatchSize > 1 ? 0 : followTurns;
+    for (let turn = 0; turn < turns && (turn < idleTurns || this.#writer.isCommitting); turn += 1) await nextTurn();
+    if (!this.#isSyncUrgent) await this.#untilUrgent();
+    this.#isSyncUrgent = false;
+    const covers = this.#committed;
+    this.#covering = covers;
+    const began = systemClock.monotonic();
+    try {
+      this.running = this.#sync(this.#descriptor);
+      await this.running;
+    } catch (error) {
+      throw this.fail(error);
+    }
+    this.syncMs = systemClock.monotonic() - began;
+    if (this.failure) throw this.failure;
+    this.#synced = covers;
+  }
+
+  /** Waits until a sync is needed by others than patient transactions, for a limited time. */
+  #untilUrgent(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#startShared = resolve;
+    return promise.finally(after(this.#syncShare, resolve));
   }
 
   /** Device and inode of the file and of its log; null for one that does not exist. */
@@ -137,7 +235,7 @@ export class Wal {
     try {
       this.#db.pragma("wal_checkpoint(PASSIVE)");
     } catch (error) {
-      if (String((error as { code?: string }).code).startsWith("SQLITE_IOERR")) this.#failed(error);
+      if (String((error as { code?: string }).code).startsWith("SQLITE_IOERR")) this.fail(error);
     }
   }
 
@@ -158,7 +256,7 @@ export class Wal {
     // The next commit may start the log anew.
     if (complete) this.#unmeasured = measureAfter;
     // Pages that an earlier checkpoint copied may be lost with this sync, and no later one would copy them again.
-    if (error?.code.startsWith("SQLITE_IOERR")) this.#failed(new Error(error.message));
+    if (error?.code.startsWith("SQLITE_IOERR")) this.fail(new Error(error.message));
     return complete;
   }
 }
