@@ -25,16 +25,12 @@ export async function accept(
   knownMs?: number,
 ): Promise<readonly Accepted[]> {
   const pace = paceOf(events);
-  const rows = events.map((event) => toRow(channel, event, node));
   const isTraced = events.some((event) => tracedBy(event) !== null);
   return scheduler.commit(async (q) => {
     if (position) await moveCursor(q, channel, position);
     const kept = isTraced ? await withoutExplained(q, channel, events) : events;
-    const stored = await insertEvents(
-      q,
-      kept.map((event, at) => (event === events[at] ? rows[at] : undefined) ?? toRow(channel, event, node)),
-      knownMs,
-    );
+    const rows = kept.map((event) => toRow(channel, event, node));
+    const stored = await insertEvents(q, rows, knownMs);
     // The store is older than the traces at the provider (it was restored). Work that it still lists as
     // open may have been answered too, so that work is held.
     if (kept.some((event, at) => stored[at] && isHandled(event))) await holdOpenWork(q, { channel, before: startedAt });

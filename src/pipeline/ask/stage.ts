@@ -215,6 +215,7 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
     abandon: (q) => abandonLane(q, lease),
     async work(signal) {
       reports.begin();
+      const call = dueCall(asking, deps);
       try {
         // A recorded attempt does not wait: a crash in that time would make its outcome unknown.
         const rate = await deps.rate.take(requests, asking.attempt.recorded ? 0 : deps.timing.ask.rateWait);
@@ -223,7 +224,7 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
           return (q) => conclude(q, asking, handBack);
         }
         if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
-        const decided = await decide(asking, signal, deps);
+        const decided = await call(signal);
         const isOpening = conversation.platform_id === null && decided.asking === asking;
         return withFailpoint(
           (q) => conclude(q, decided.asking, decided.decision),
@@ -237,22 +238,20 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
   };
 }
 
-/** Makes the API call that is due. A turn without the platform's conversation was never sent as a question. */
-async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<calls.Decided> {
+/** Returns the API call that is due. A turn without the platform's conversation was never sent as a question. */
+function dueCall(asking: Asking, deps: AskDeps): (signal: AbortSignal) => Promise<calls.Decided> {
   const { turn, conversation } = asking;
   const isRepeated = turn.state !== "waiting";
   const platformId = conversation.platform_id;
-  if (platformId === null && !isRepeated) return calls.open(asking, signal, deps);
-  return { asking, decision: await decideOne() };
-
-  async function decideOne() {
-    if (platformId === null) return calls.findOpened(asking, signal, deps);
-    if (turn.opening !== null) return { kind: "opened", opening: turn.opening } as const;
-    if (turn.kind === "mode") return calls.setMode(asking, platformId, signal, deps);
-    const isPosted = turn.kind === "relayed";
-    if (isRepeated) return (isPosted ? calls.findPosted : calls.findAnswer)(asking, platformId, signal, deps);
-    return (isPosted ? calls.post : calls.ask)(asking, platformId, signal, deps);
-  }
+  if (platformId === null && !isRepeated) return (signal) => calls.open(asking, signal, deps);
+  const about = async (decision: Promise<AskDecision>) => ({ asking, decision: await decision });
+  if (platformId === null) return (signal) => about(calls.findOpened(asking, signal, deps));
+  const { opening, kind } = turn;
+  if (opening !== null) return () => about(Promise.resolve({ kind: "opened", opening }));
+  if (kind === "mode") return (signal) => about(calls.setMode(asking, platformId, signal, deps));
+  const isPosted = kind === "relayed";
+  const [find, ask] = isPosted ? [calls.findPosted, calls.post] : [calls.findAnswer, calls.ask];
+  return (signal) => about((isRepeated ? find : ask)(asking, platformId, signal, deps));
 }
 
 /** Writes what follows from the decision, and releases the lane. Throws LeaseLost, with nothing written. */

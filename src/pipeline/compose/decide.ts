@@ -43,6 +43,8 @@ export function shadowChange({ kind, internal }: Pick<ReplyRow, "kind" | "intern
  *  that was tried before. */
 export interface ComposedDrafts {
   readonly drafts: readonly NewDraft[] | null;
+  /** What shadow mode makes of the drafts; null in live mode. */
+  readonly change: ReturnType<typeof shadowChange>;
   readonly errors: readonly unknown[];
 }
 
@@ -53,6 +55,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
   const written = row.address ?? turn?.address;
   if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
+  const change = shadowChange(row, line.rules.mode);
   const { bodies, errors } = composed(line.outbound, dress(row, loaded, address));
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
   const delay = row.kind === "answer" && !address.session ? Math.round((skill?.responseDelaySeconds ?? 0) * 1000) : 0;
@@ -71,7 +74,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
     internal: row.internal === 1,
     session: address.session,
   }));
-  return { drafts: drafts ?? null, errors };
+  return { drafts: drafts ?? null, change, errors };
 }
 
 /** A text of this length, in characters, is within the limits of every channel that splits or carries long texts. */

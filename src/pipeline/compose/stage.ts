@@ -22,7 +22,7 @@ import { lockChannel, recordOutcomesOf, reportUnanswered } from "../../store/tab
 import { filesOf } from "../../store/tables/files.ts";
 import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../channel-runtime.ts";
-import { type ComposeFacts, draftsOf, shadowChange } from "./decide.ts";
+import { type ComposedDrafts, type ComposeFacts, draftsOf } from "./decide.ts";
 
 const batch = 200;
 
@@ -62,23 +62,25 @@ async function fail(q: Query, line: ChannelRuntime, row: ReplyRow, turn: TurnRow
 
 async function compose(q: Query, line: ChannelRuntime, row: ReplyRow, turn: TurnRow | null, log: Log): Promise<void> {
   const conversation = await readConversation(q, row.conversation);
-  const drafts = composed(line, row, await load(q, line, row, turn, conversation), log);
-  await enqueue(q, line, row, drafts);
+  const reply = composed(line, row, await load(q, line, row, turn, conversation), log);
+  await enqueue(q, line, row, reply);
   await changeReply(q, row.id, "composed", null);
 }
 
+/** A reply that was composed in one of its forms. */
+type Composed = Pick<ComposedDrafts, "change"> & { readonly drafts: readonly NewDraft[] };
+
 /** Returns the drafts of a reply, and logs the forms of it that could not be composed. Throws when there is no other. */
-function composed(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): readonly NewDraft[] {
-  const { drafts, errors } = draftsOf(line, row, loaded);
+function composed(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): Composed {
+  const { drafts, change, errors } = draftsOf(line, row, loaded);
   for (const err of errors) log.error({ channel: line.channel, err }, "composing a reply failed, trying a plain text");
   if (drafts === null) throw errors.at(-1);
-  return drafts;
+  return { drafts, change };
 }
 
 /** Enqueues the drafts of a reply. The author of a human's reply is notified when shadow mode holds it. A call that is
  *  still running in shadow mode continues. */
-async function enqueue(q: Query, line: ChannelRuntime, row: ReplyRow, drafts: readonly NewDraft[]): Promise<void> {
-  const change = shadowChange(row, line.rules.mode);
+async function enqueue(q: Query, line: ChannelRuntime, row: ReplyRow, { drafts, change }: Composed): Promise<void> {
   for (const draft of drafts) {
     const { id, channel, conversation, trace = "", session, dueAt } = draft;
     const hop = { channel, trace, conversation, draft: id };
@@ -127,16 +129,16 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
     created_at: clock.now(),
   };
   const loaded = await load(q, line, row, turn, conversation);
-  let drafts: readonly NewDraft[] | null = null;
+  let written: Composed | null = null;
   try {
-    drafts = composed(line, row, loaded, log);
+    written = composed(line, row, loaded, log);
   } catch (error) {
     log.warn({ channel, reply: own.id, err: error }, "composing an answer failed, stage compose retries it");
   }
   const reply = { ...own, platformId, transfer };
-  if (drafts === null) return insertReply(q, { ...reply, rendered });
+  if (written === null) return insertReply(q, { ...reply, rendered });
   await insertReply(q, { ...reply, state: "composed" });
-  await enqueue(q, line, row, drafts);
+  await enqueue(q, line, row, written);
   failpointOfCommit(q, "draft.commit", { channel });
 }
 

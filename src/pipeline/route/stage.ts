@@ -88,7 +88,7 @@ async function routeChannel(q: Query, pass: Pass): Promise<void> {
   const fair = await fairOrder(q, pass, rows);
   if (fair === null) await routeInOrder(q, pass, rows);
   else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
-  await pauseAtLimit(q, pass);
+  if (countsAgainstLimit(pass)) await pauseAtLimit(q, pass);
   failpointOfCommit(q, "route.commit", { channel });
 }
 
@@ -102,10 +102,14 @@ const passOf = (deps: RouteDeps, line: ChannelRuntime): Pass => ({
   committed: [],
 });
 
+/** True when messages of this run count against a limit that pauses the channel. */
+const countsAgainstLimit = ({ line: { rules }, run }: Pass): boolean =>
+  (run.loop !== null && (rules.pause_on?.loops ?? []).length > 0) ||
+  (run.turns > 0 && (rules.pause_on?.replies ?? []).length > 0);
+
 /** Pauses the channel when the messages of this run exceed one of its limits. Call after routing, in its transaction. */
 async function pauseAtLimit(q: Query, pass: Pass): Promise<void> {
   const { line, run } = pass;
-  if (!line.rules.pause_on || (run.loop === null && run.turns === 0)) return;
   const pause = pauseAt(pass, run, await loadLimits(q, line, run));
   if (pause === null || !(await writeLimitPause(q, line, pause))) return;
   const { channel } = line;

@@ -133,6 +133,18 @@ export interface Gate {
   admits(draft: DraftRow, sender: string): Promise<boolean>;
 }
 
+/** Leases lanes, at most as many at once as the gate can admit: a lane of a sender without room would have to be returned. */
+export async function* leaseAdmitted(q: Query, gate: Gate, claim: Omit<Claim, "closed">) {
+  for (let left = claim.limit; left > 0; ) {
+    const limit = Math.min(left, gate.atOnce());
+    if (limit === 0) return;
+    const leased = await leaseDrafts(q, { ...claim, limit, closed: gate.closed() });
+    yield* leased;
+    if (leased.length < limit) return;
+    left -= limit;
+  }
+}
+
 /** The pauses of all channels, as one process knows them. */
 export class Pauses {
   readonly #clock: Clock;

@@ -24,12 +24,11 @@ import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
 import { concluded, type Ending, type HeadFacts, isHoldable, type NextStep, nextStep } from "./decide.ts";
 import {
-  type Gate,
   type HeadRow,
   headDraft,
   isHumans,
   isSuperseded,
-  leaseDrafts,
+  leaseAdmitted,
   needsCapacity,
   Pauses,
   recordAnyway,
@@ -90,18 +89,6 @@ export function sendStage(deps: SendDeps): Stage {
       return { claimed, room: gate.isFull() && claimed.length < most ? 0 : most };
     },
   };
-}
-
-/** Leases lanes, at most as many at once as the gate can admit: a lane of a sender without room would have to be returned. */
-async function* leaseAdmitted(q: Query, gate: Gate, claim: Omit<Parameters<typeof leaseDrafts>[1], "closed">) {
-  for (let left = claim.limit; left > 0; ) {
-    const limit = Math.min(left, gate.atOnce());
-    if (limit === 0) return;
-    const leased = await leaseDrafts(q, { ...claim, limit, closed: gate.closed() });
-    yield* leased;
-    if (leased.length < limit) return;
-    left -= limit;
-  }
 }
 
 /** Adds one to the counter of the key. Returns a function that subtracts it at its first call. */

@@ -1,7 +1,7 @@
 // Conversations, their participants, the message ids that belong to them, the outcomes of outbound conversations for
 // the command that started them, and the schedule of polls.
 
-import { ManyRows, noteDue, type Query } from "../driver.ts";
+import { ManyRows, type Query, touch } from "../driver.ts";
 import { type Direction, noteDueLane } from "../lanes.ts";
 
 export interface ConversationRow {
@@ -258,7 +258,7 @@ const dueRows = new ManyRows(
      WHERE polls.due_at IS NULL OR polls.due_at > excluded.due_at`,
 );
 
-/** Schedules polls of distinct conversations in `ms`, or keeps earlier ones. */
+/** Schedules polls of distinct conversations in `ms`, or keeps earlier ones. The sweep finds a later one soon enough. */
 export async function schedulePolls(
   q: Query,
   conversations: readonly { readonly id: string; readonly channel: string }[],
@@ -271,7 +271,7 @@ export async function schedulePolls(
     q,
     sorted.map((one) => ({ ...one, ms })),
   );
-  for (const { channel } of sorted) noteDue(q, "polls", channel, ms);
+  if (ms <= 0) for (const { channel } of sorted) touch(q, "polls", channel);
 }
 
 /** Schedules a poll in `ms`, or keeps an earlier one. */
