@@ -4,7 +4,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { fullFolders, repeatedFunctions, repeatedTypes, rules } from "./architecture/rules.ts";
+import { fullFolders, fullStages, repeatedFunctions, repeatedTypes, rules } from "./architecture/rules.ts";
 import { importsOf, type SourceFile } from "./architecture/source.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -423,6 +423,15 @@ describe("this repository keeps", () => {
     const planted = Array.from({ length: 16 }, (_, n) => ({ path: `src/a/${n}.ts`, text: "" }));
     expect(fullFolders(planted)).toEqual(["src/a: 16 files, at most 15"]);
     expect(fullFolders(planted.slice(1))).toEqual([]);
+  });
+
+  it("at most four files in the folder of a stage", () => {
+    expect(fullStages(files)).toEqual([]);
+    const names = ["stage", "rows", "decide", "more", "most"];
+    const planted = names.map((name) => ({ path: `src/a/${name}.ts`, text: "" }));
+    expect(fullStages(planted)).toEqual(["src/a: 5 files, at most 4 in a stage"]);
+    expect(fullStages(planted.slice(1))).toEqual([]);
+    expect(fullStages([...planted.slice(0, 4), { path: "src/a/b/most.ts", text: "" }])).toEqual([]);
   });
 
   it("each type name for one type", () => {

@@ -255,6 +255,18 @@ export const fullFolders: Rule = (files) => {
     .map(([folder, count]) => `${folder}: ${count} files, at most ${mostFiles}`);
 };
 
+const mostStageFiles = 4;
+
+/** Returns the folders of stages with more files than stage.ts, rows.ts, decide.ts and one more. */
+export const fullStages: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("src/") && path.endsWith("/stage.ts"))
+    .flatMap(({ path }) => {
+      const folder = path.slice(0, path.lastIndexOf("/"));
+      const count = files.filter((file) => file.path.slice(0, file.path.lastIndexOf("/")) === folder).length;
+      return count > mostStageFiles ? [`${folder}: ${count} files, at most ${mostStageFiles} in a stage`] : [];
+    });
+
 /** V8 allocates a function that is written as the value of an assignment to a member among the old objects: all that it
  *  refers to stays until the next mark-compact, also what a message needed for milliseconds. */
 const longLived: Rule = (files) =>
