@@ -7,8 +7,8 @@ import { begin } from "../../src/pipeline/outbound.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { startDaemon } from "../support/process/daemon.ts";
+import { readStored } from "../support/process/mail/invariants.ts";
 import { lastWords, until, within } from "../support/process/mail/scenario.ts";
-import { read } from "../support/process/sms/scenario.ts";
 import {
   openSmsSetup,
   ourNumber,
@@ -99,10 +99,10 @@ async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: 
   call.say(`Tell me about ${tag(2)}`);
   await call.hears(tag(2), 90_000);
   await call.hangUp();
-  await until("the call is over", () => sessions(setup).every(({ state }) => state === "closed"));
+  await until("the call is over", async () => (await sessions(setup)).every(({ state }) => state === "closed"));
   expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
 
-  expect(sessions(setup)).toEqual([{ id: call.sid, state: "closed" }]);
+  expect(await sessions(setup)).toEqual([{ id: call.sid, state: "closed" }]);
   for (const n of [1, 2]) {
     expect(spoken().split(tag(n)).length - 1, `times that ${tag(n)} was spoken of`).toBeLessThanOrEqual(1);
     const asked = setup.servers.asked.questions().filter(({ text }) => text.includes(tag(n)));
@@ -110,14 +110,11 @@ async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: 
   }
   expect(setup.servers.asked.conversationsOf(`bridgehead:voice:${from}`)).toBe(1);
   expect(
-    read(setup, (db) =>
-      db
-        .prepare(
-          `SELECT id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
-           UNION ALL SELECT id, state FROM drafts WHERE state NOT IN ('sent', 'dropped')
-           UNION ALL SELECT CAST(id AS TEXT), state FROM events WHERE state NOT IN ('routed', 'ignored')`,
-        )
-        .all(),
+    await readStored(
+      setup.store,
+      `SELECT id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
+       UNION ALL SELECT id, state FROM drafts WHERE state NOT IN ('sent', 'dropped')
+       UNION ALL SELECT CAST(id AS TEXT), state FROM events WHERE state NOT IN ('routed', 'ignored')`,
     ),
   ).toEqual([]);
 }
@@ -134,8 +131,8 @@ describe("the daemon that places calls, killed and started again", () => {
       const first = startDaemon({ config: setup.config, env: setup.env });
       expect(await first.ready, lastWords(first)).toBe(true);
       await openCalls(setup);
-      await until("all drafts, and as many calls as are placed at once", () => {
-        const stored = read(setup, (db) => db.prepare("SELECT id FROM drafts").all());
+      await until("all drafts, and as many calls as are placed at once", async () => {
+        const stored = await readStored(setup.store, "SELECT id FROM drafts");
         return stored.length === wanted && setup.api.calls.length >= placedAtOnce;
       });
       const call = await setup.phone.dial({
@@ -147,8 +144,9 @@ describe("the daemon that places calls, killed and started again", () => {
       await call.hears("tag-live-1", 90_000);
       const ofCalls = "FROM drafts WHERE session IS NULL";
       expect(
-        read(setup, (db) =>
-          db.prepare(`SELECT state, attempts, COUNT(*) AS n ${ofCalls} GROUP BY state, attempts ORDER BY state`).all(),
+        await readStored(
+          setup.store,
+          `SELECT state, attempts, COUNT(*) AS n ${ofCalls} GROUP BY state, attempts ORDER BY state`,
         ),
       ).toEqual([
         { state: "queued", attempts: 0, n: wanted - placedAtOnce },
@@ -161,12 +159,8 @@ describe("the daemon that places calls, killed and started again", () => {
       setup.api.heal();
       const second = startDaemon({ config: setup.config, env: setup.env });
       expect(await second.ready, lastWords(second)).toBe(true);
-      await until("the calls are settled", () =>
-        read(
-          setup,
-          (db) => db.prepare(`SELECT id ${ofCalls} AND state NOT IN ('sent', 'delivered')`).all().length === 0,
-        ),
-      );
+      const unsettled = `SELECT id ${ofCalls} AND state NOT IN ('sent', 'delivered')`;
+      await until("the calls are settled", async () => (await readStored(setup.store, unsettled)).length === 0);
       expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
       expect(new Set(setup.api.calls.map(({ to }) => to)).size).toBe(wanted);
       expect(setup.api.calls).toHaveLength(wanted);
@@ -196,5 +190,5 @@ async function openCalls(setup: SmsSetup): Promise<void> {
   await db.close();
 }
 
-const sessions = (setup: SmsSetup): { id: string; state: string }[] =>
-  read(setup, (db) => db.prepare("SELECT id, state FROM sessions").all() as { id: string; state: string }[]);
+const sessions = ({ store }: SmsSetup) =>
+  readStored<{ id: string; state: string }>(store, "SELECT id, state FROM sessions");

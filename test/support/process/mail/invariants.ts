@@ -230,7 +230,7 @@ export function readStored<T = Row>(store: string, sql: string): Promise<T[]> {
 }
 
 /** Violations of the schema and of the file format that the database itself finds. PostgreSQL checks each write. */
-async function damageOf(store: string): Promise<string[]> {
+export async function damageOf(store: string): Promise<string[]> {
   if (store.startsWith("postgres:")) return [];
   const integrity = onSqlite<{ integrity_check: string }>(store, "PRAGMA integrity_check");
   const foreign = onSqlite(store, "PRAGMA foreign_key_check");

@@ -121,8 +121,8 @@ export async function within<T>(promise: Promise<T>, ms: number): Promise<T | nu
 
 /** Waits until the check holds; rejects when it does not for a long time. Tests that run at the same time cannot share
  *  `expect.poll`. */
-export async function until(what: string, check: () => boolean, ms = 90_000): Promise<void> {
-  for (const end = Date.now() + ms; !check(); ) {
+export async function until(what: string, check: () => boolean | Promise<boolean>, ms = 90_000): Promise<void> {
+  for (const end = Date.now() + ms; !(await check()); ) {
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

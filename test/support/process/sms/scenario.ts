@@ -1,12 +1,12 @@
 // The scenario of a daemon with texts: start, texts, a kill at a failpoint, a second start, waiting until all work has
 // ended, and the check of the invariants.
 
-import Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../../../src/ops/failpoints.ts";
 import type { SmsFault } from "../../../../src/sandbox/sms-faults.ts";
 import type { SmsMessage } from "../../../../src/sandbox/sms-records.ts";
 import { type Daemon, startDaemon } from "../daemon.ts";
+import { damageOf, readStored } from "../mail/invariants.ts";
 import { lastWords, until, within } from "../mail/scenario.ts";
 import { tagIn } from "../mail/servers.ts";
 import { openSmsSetup, type SmsSetup, type SmsSetupOptions, type SmsTestServers, startSmsServers } from "./servers.ts";
@@ -64,19 +64,19 @@ export async function runTexts(setup: SmsSetup, index: number, scenario: SmsScen
       daemon.send("SIGKILL");
       throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
     }
-    found.push(...unkept(setup, await writing));
+    found.push(...(await unkept(setup, await writing)));
   }
   const daemon = live();
   await daemon.ready;
   writing ??= write(setup, texts, daemon);
-  const inTime = await settled(setup, texts.length, patience);
+  const inTime = await settled(setup, scenario, texts.length, patience);
   await writing;
   const end = await within(daemon.stop(), 60_000);
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
   }
-  found.push(...textViolations(setup, texts));
+  found.push(...(await textViolations(setup, texts)));
   if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
   if (!inTime && found.length === 0) found.push({ invariant: "unsettled", detail: "not in time" });
   return found;
@@ -98,7 +98,7 @@ async function write(setup: SmsSetup, texts: readonly Text[], daemon: Daemon): P
   const missed = texts.filter((text) => text.missed);
   for (const { person, body, picture } of texts.filter((text) => !text.missed)) {
     // When no answer is to be awaited, the end of the scenario decides.
-    if (body === "STOP") await until("an answer waits", () => dead || waits(setup)).catch(() => null);
+    if (body === "STOP") await until("an answer waits", async () => dead || (await waits(setup))).catch(() => null);
     const posted = setup.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
     for (const text of missed.splice(0))
       await setup.api.receive({ from: text.person, body: text.body, webhook: false });
@@ -113,34 +113,37 @@ const looked = ({ lines }: Daemon): boolean =>
     ({ message, channel, state }) => channel === "sms" && state === "ready" && message.startsWith("channel connect"),
   );
 
-const waits = (setup: SmsSetup): boolean =>
-  read(setup, (db) => db.prepare("SELECT id FROM drafts WHERE state = 'queued'").all().length > 0);
+const waits = async ({ store }: SmsSetup): Promise<boolean> =>
+  (await readStored(store, "SELECT id FROM drafts WHERE state = 'queued'")).length > 0;
 
-/** Looks into the store until nothing is under way and every text is there, and stays so for a moment. */
-async function settled(setup: SmsSetup, texts: number, ms: number): Promise<boolean> {
+/** Looks into the store until nothing is under way and every text is there, and stays so for a moment. The provider has
+ *  reported what it sent: a receipt that comes later may be stored and not routed when the daemon stops. */
+async function settled(setup: SmsSetup, { fault }: SmsScenario, texts: number, ms: number): Promise<boolean> {
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    if (!isSettled(setup, texts)) since = Date.now();
+    const isReported = fault !== undefined || setup.api.sent.every(({ sid }) => delivered(setup).has(sid));
+    if (!isReported || !(await isSettled(setup, texts))) since = Date.now();
     else if (Date.now() - since > 100) return true;
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
   return false;
 }
 
-function isSettled(setup: SmsSetup, texts: number): boolean {
-  return read(setup, (db) => {
-    const row = db
-      .prepare(
-        `SELECT (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state <> 'stored') AS texts,
+/** Ids of the texts whose last receipt the daemon has answered, or missed while it was dead. */
+const delivered = ({ api }: SmsSetup): ReadonlySet<string> =>
+  new Set(api.callbacks.filter(({ status }) => status === "delivered").map(({ sid }) => sid));
+
+async function isSettled({ store }: SmsSetup, texts: number): Promise<boolean> {
+  const [row] = await readStored<{ texts: number; busy: number }>(
+    store,
+    `SELECT (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state <> 'stored') AS texts,
            (SELECT COUNT(*) FROM events WHERE state = 'stored')
              + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
              + (SELECT COUNT(*) FROM replies WHERE state = 'ready')
              + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown'))
              + (SELECT COUNT(*) FROM attachments WHERE due_at IS NOT NULL) AS busy`,
-      )
-      .get() as { texts: number; busy: number };
-    return row.texts >= texts && row.busy === 0;
-  });
+  );
+  return row !== undefined && row.texts >= texts && row.busy === 0;
 }
 
 // The matrix of texts: the failpoint at which the daemon dies, and the state of the servers.
@@ -208,8 +211,8 @@ export function textCaseNamed(name: string): TextCase {
 
 // Kills the daemon of texts at each of these cases, and states what is left of it after the next start.
 
-/** Defines one test per case. */
-export const matrixOfTexts = (cases: readonly TextCase[]) =>
+/** Defines one test per case. `schemaUrl` returns the URL of an empty PostgreSQL schema; by default the store is SQLite. */
+export const matrixOfTexts = (cases: readonly TextCase[], schemaUrl?: () => Promise<string>) =>
   describe("the daemon of texts, killed and started again", () => {
     let servers: SmsTestServers;
     beforeAll(async () => {
@@ -219,7 +222,8 @@ export const matrixOfTexts = (cases: readonly TextCase[]) =>
 
     for (const [index, { name, place: options, scenario }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-        const setup = await openSmsSetup(servers, options);
+        const postgres = schemaUrl && { postgres: await schemaUrl() };
+        const setup = await openSmsSetup(servers, { ...options, ...postgres });
         try {
           expect(await runTexts(setup, index, scenario)).toEqual([]);
         } finally {
@@ -270,10 +274,10 @@ interface Draft {
 type Say = (invariant: TextInvariant, detail: string) => void;
 
 /** Everything that is wrong; empty when all is well. */
-function textViolations(setup: SmsSetup, texts: readonly Text[]): TextViolation[] {
+async function textViolations(setup: SmsSetup, texts: readonly Text[]): Promise<TextViolation[]> {
   const found: TextViolation[] = [];
   const say: Say = (invariant, detail) => void found.push({ invariant, detail });
-  const drafts = readStore(setup, say);
+  const drafts = await readStore(setup, say);
   const stopped = new Set(texts.filter(({ body }) => body === "STOP").map(({ person }) => person));
   for (const person of new Set(texts.map((text) => text.person))) {
     const theirs = texts.filter((text) => text.person === person && text.tag !== null);
@@ -288,38 +292,26 @@ function textViolations(setup: SmsSetup, texts: readonly Text[]): TextViolation[
 }
 
 /** Texts that were acknowledged to the provider and are missing in the store: read while the daemon is dead. */
-function unkept(setup: SmsSetup, acknowledged: readonly string[]): TextViolation[] {
-  const kept = new Set(read(setup, (db) => db.prepare("SELECT external_id FROM events").pluck().all() as string[]));
+async function unkept({ store }: SmsSetup, acknowledged: readonly string[]): Promise<TextViolation[]> {
+  const stored = await readStored<{ external_id: string }>(store, "SELECT external_id FROM events");
+  const kept = new Set(stored.map(({ external_id }) => external_id));
   return acknowledged
     .filter((sid) => !kept.has(sid))
     .map((sid) => ({ invariant: "acknowledged", detail: `${sid} was answered 200 and is not stored` }));
 }
 
-export function read<T>(place: Pick<SmsSetup, "store">, look: (db: Database.Database) => T): T {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    return look(db);
-  } finally {
-    db.close();
-  }
-}
-
-function readStore(setup: SmsSetup, say: Say): Draft[] {
-  return read(setup, (db) => {
-    const damage = db.pragma("integrity_check", { simple: true });
-    if (damage !== "ok") say("damaged", String(damage));
-    const open = db
-      .prepare(
-        `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state FROM events WHERE state IN ('stored', 'failed', 'held')
-         UNION ALL SELECT 'turn', id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
-         UNION ALL SELECT 'draft', id, state FROM drafts WHERE state IN ('queued', 'sending', 'unknown', 'failed')
-         UNION ALL SELECT 'attachment', CAST(event AS TEXT), 'without its bytes' FROM attachments WHERE blob IS NULL
-         UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
-      )
-      .all() as { what: string; id: string; state: string }[];
-    for (const { what, id, state } of open) say("unsettled", `${what} ${id} is ${state}`);
-    return db.prepare("SELECT id, state, external_id FROM drafts").all() as Draft[];
-  });
+async function readStore({ store }: SmsSetup, say: Say): Promise<Draft[]> {
+  for (const damage of await damageOf(store)) say("damaged", damage);
+  const open = await readStored<{ what: string; id: string; state: string }>(
+    store,
+    `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state FROM events WHERE state IN ('stored', 'failed', 'held')
+     UNION ALL SELECT 'turn', id, state FROM turns WHERE state NOT IN ('answered', 'dropped')
+     UNION ALL SELECT 'draft', id, state FROM drafts WHERE state IN ('queued', 'sending', 'unknown', 'failed')
+     UNION ALL SELECT 'attachment', CAST(event AS TEXT), 'without its bytes' FROM attachments WHERE blob IS NULL
+     UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
+  );
+  for (const { what, id, state } of open) say("unsettled", `${what} ${id} is ${state}`);
+  return readStored<Draft>(store, "SELECT id, state, external_id FROM drafts");
 }
 
 function checkQuestions({ servers }: SmsSetup, texts: readonly Text[], say: Say): void {

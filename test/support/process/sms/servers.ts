@@ -55,13 +55,18 @@ export async function startSmsServers(): Promise<SmsTestServers> {
     },
   };
   const setup = await openSmsSetup(servers, { fresh: true });
-  const daemon = startDaemon({ config: setup.config, env: setup.env });
-  if (!(await daemon.ready)) throw new Error(`the daemon did not start\n${daemon.complaints.join("\n")}`);
-  await daemon.stop();
+  await useOnce(setup);
   // It was closed in order: the file is the whole store.
   copyFileSync(setup.store, servers.begun);
   await setup.close();
   return servers;
+}
+
+/** Starts and stops a daemon on the store. */
+async function useOnce({ config, env }: Pick<SmsSetup, "config" | "env">): Promise<void> {
+  const daemon = startDaemon({ config, env });
+  if (!(await daemon.ready)) throw new Error(`the daemon did not start\n${daemon.complaints.join("\n")}`);
+  await daemon.stop();
 }
 
 export interface SmsSetupOptions {
@@ -70,6 +75,8 @@ export interface SmsSetupOptions {
   readonly fresh?: boolean;
   /** Default: none. */
   readonly debounce?: string;
+  /** URL of an empty PostgreSQL schema for the store; by default it is a SQLite file. */
+  readonly postgres?: string;
 }
 
 /** One phone account with its people, and the folder of the daemon that serves it. */
@@ -80,6 +87,7 @@ export interface SmsSetup {
   /** Whether texts in quick succession are one question. */
   readonly joined: boolean;
   readonly config: string;
+  /** SQLite file, or URL of the PostgreSQL schema. */
   readonly store: string;
   readonly env: Readonly<Record<string, string>>;
   close(): Promise<void>;
@@ -99,8 +107,10 @@ export async function openSmsSetup(servers: SmsTestServers, options: SmsSetupOpt
   const phone = new Phone({ accountSid: account, authToken: token, via, pace: 0.01, patience: 30_000 });
   const config = join(folder, "bridgehead.yaml");
   writeFileSync(config, configFile(servers.platformUrl, api.url, port, options));
-  const store = join(folder, "bridgehead.db");
-  if (!options.fresh) copyFileSync(servers.begun, store);
+  const store = options.postgres ?? join(folder, "bridgehead.db");
+  const env = { AGENT_KEY: agentKeys[options.agent ?? "prompt"], TWILIO_TOKEN: token };
+  if (options.postgres !== undefined) await useOnce({ config, env });
+  else if (!options.fresh) copyFileSync(servers.begun, store);
   return {
     servers,
     api,
@@ -108,7 +118,7 @@ export async function openSmsSetup(servers: SmsTestServers, options: SmsSetupOpt
     joined: options.debounce !== undefined,
     config,
     store,
-    env: { AGENT_KEY: agentKeys[options.agent ?? "prompt"], TWILIO_TOKEN: token },
+    env,
     async close() {
       await phone.close();
       await api.close();
@@ -138,7 +148,7 @@ channels:
   voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, fillers: { first: 60s, second: 70s } }
 http: { listen: "127.0.0.1:${port}", admin_listen: "127.0.0.1:0", public_url: "${publicUrl}" }
 console: { enabled: false }
-store: sqlite:bridgehead.db
+store: ${options.postgres === undefined ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
 log: { level: debug, format: json }
 `;
 }
