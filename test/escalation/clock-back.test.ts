@@ -1,8 +1,9 @@
 // The clock is set back by an hour during an escalation: nothing is lost, and nothing is opened or notified twice.
 
 import { expect, it } from "vitest";
+import { healthStage } from "../../src/escalation/health/stage.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
-import { healthStage, openEscalations } from "../../src/escalation/trigger/stage.ts";
+import { openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";

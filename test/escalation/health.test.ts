@@ -1,7 +1,7 @@
 // A channel that stays down is reported once per outage, and its recovery is reported.
 
 import { expect, it } from "vitest";
-import { healthStage } from "../../src/escalation/trigger/stage.ts";
+import { healthStage } from "../../src/escalation/health/stage.ts";
 import { type ChannelHealth, warningSubject } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";

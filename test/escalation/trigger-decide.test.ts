@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { PlatformMessage, PlatformMessages } from "../../src/agent/calls.ts";
 import type { Cause, Policy } from "../../src/domain/policy.ts";
+import { judgeHealth, planOutages } from "../../src/escalation/health/decide.ts";
 import {
   type BoundConversation,
   planDeliveries,
@@ -15,11 +16,9 @@ import {
   answerTrigger,
   escalatingTopic,
   isPassedOn,
-  judgeHealth,
   passOn,
   planAnswer,
   planFailed,
-  planOutages,
   planTriggers,
   type Subject,
   undeliverableTrigger,

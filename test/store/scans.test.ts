@@ -1,6 +1,7 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
+import { loadOutages } from "../../src/escalation/health/rows.ts";
 import * as notify from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
@@ -386,7 +387,7 @@ onEachDatabase((newDatabase) => {
         (q) => polls.duePolls(q, "c", 9),
         (q) => polls.loadPollFacts(q, "k7", "p7"),
         (q) => triggers.loadSubjects(q, [{ key: "s7", conversation: "k7" } as never]),
-        (q) => triggers.loadOutages(q, [about]),
+        (q) => loadOutages(q, [about]),
         (q) => triggers.loadUndelivered(q, { id: "d7", reply: "r7" }),
         (q) => triggers.passedOn(q, [customers("7"), customers("8")]),
         (q) => transcriptsOf(q, ["k7", "k8"], 9, 99, 999),

@@ -1,11 +1,11 @@
 // Statements of triggers and of undeliverable drafts.
 
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
-import { fromListed, joinEach, listOf, ManyRows, type Query } from "../../store/driver.ts";
+import { joinEach, ManyRows, type Query } from "../../store/driver.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
-import { aboutOf, type Outage, type PassedOnChannel, recoveredKey, type Subject, type Undelivered } from "./decide.ts";
+import { aboutOf, type PassedOnChannel, type Subject, type Undelivered } from "./decide.ts";
 
 const subjectRows = new ManyRows(
   "WITH given (key, about, conversation) AS (VALUES",
@@ -92,28 +92,4 @@ export async function passedOn(
   const messages = failed.filter(({ kind }) => kind === "customer");
   const rows = await passedOnRows.all<PassedOnChannel & { readonly id: string }>(q, messages);
   return Map.groupBy(rows, ({ id }) => id);
-}
-
-const outageRows = new ManyRows(
-  "WITH given (about) AS (VALUES",
-  "(:about)",
-  `) SELECT given.about, (SELECT id FROM escalations WHERE escalations.about = given.about ORDER BY number DESC LIMIT 1) AS id
-     FROM given`,
-);
-
-/** Returns the newest outages by subject, locked. */
-export async function loadOutages(q: Query, abouts: readonly string[]): Promise<ReadonlyMap<string, Outage>> {
-  const found = await outageRows.all<{ about: string; id: string | null }>(
-    q,
-    abouts.map((about) => ({ about })),
-  );
-  const ids = found.flatMap(({ id }) => id ?? []);
-  if (ids.length === 0) return new Map();
-  const rows = await lockEscalations(q, ids);
-  const recovered = await q.all<{ key: string }>(
-    `SELECT key ${fromListed("triggers", "key")}`,
-    listOf(ids.map(recoveredKey)),
-  );
-  const keys = new Set(recovered.map(({ key }) => key));
-  return new Map([...rows.values()].map((row) => [row.about, { row, recovered: keys.has(recoveredKey(row.id)) }]));
 }
