@@ -117,7 +117,10 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
   setup.pager.become("well");
   for (const path of dead) await told(setup, path);
   await setup.api.receive({ from: dora.sms, body: "ok" });
-  await until("it was taken, and nothing more happens", () => stateIn(setup) === "acknowledged" && isQuiet(setup));
+  await until(
+    "it was taken, and nothing more happens",
+    async () => stateIn(setup) === "acknowledged" && (await isQuiet(setup)),
+  );
   // Every message was relayed exactly once.
   for (const { address, written } of writtenTo(setup)) {
     const got =

@@ -2,6 +2,7 @@
 // the store, read after the daemon has ended.
 
 import Database from "better-sqlite3";
+import { damageOf, readStored } from "../mail/invariants.ts";
 import type { Act, Cast } from "./scenario.ts";
 import { dora, type EscalationSetup, emil, handing } from "./servers.ts";
 
@@ -27,6 +28,7 @@ export interface EscalationViolation {
 type Say = (invariant: EscalationInvariant, detail: string) => void;
 type Store = Database.Database;
 
+/** Looks into a store in a SQLite file. */
 export function readStore<T>(place: Pick<EscalationSetup, "store">, look: (db: Store) => T): T {
   const db = new Database(place.store, { readonly: true });
   try {
@@ -37,15 +39,17 @@ export function readStore<T>(place: Pick<EscalationSetup, "store">, look: (db: S
 }
 
 /** Work that runs or is due soon. Later work waits for longer than a test lasts. */
-const busySql = `SELECT 'event' AS what, id, state FROM events WHERE state = 'stored'
+const busySql = (
+  soon: number,
+) => `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state FROM events WHERE state = 'stored'
   UNION ALL SELECT 'turn', id, state FROM turns WHERE open = 1
   UNION ALL SELECT 'reply', id, state FROM replies WHERE state = 'ready'
   UNION ALL SELECT 'draft', id, state FROM drafts WHERE open = 1
   UNION ALL SELECT 'lane', id, holder FROM lanes WHERE holder IS NOT NULL
-  UNION ALL SELECT 'escalation', id, state FROM escalations WHERE due_at <= :soon
-  UNION ALL SELECT 'notice', id, kind FROM notifications WHERE due_at <= :soon
+  UNION ALL SELECT 'escalation', id, state FROM escalations WHERE due_at <= ${soon}
+  UNION ALL SELECT 'notice', id, kind FROM notifications WHERE due_at <= ${soon}
   UNION ALL SELECT 'intake', id, state FROM platform_webhooks WHERE state = 'stored'
-  UNION ALL SELECT 'watch', conversation, mode FROM polls WHERE due_at <= :soon`;
+  UNION ALL SELECT 'watch', conversation, mode FROM polls WHERE due_at <= ${soon}`;
 
 interface Busy {
   readonly what: string;
@@ -54,31 +58,29 @@ interface Busy {
 }
 
 const soonMs = 10_000;
-const busyIn = (setup: EscalationSetup): Busy[] =>
-  readStore(setup, (db) => db.prepare(busySql).all({ soon: Date.now() + soonMs }) as Busy[]);
+const busyIn = ({ store }: EscalationSetup) => readStored<Busy>(store, busySql(Date.now() + soonMs));
 
-export const isQuiet = (setup: EscalationSetup): boolean => busyIn(setup).length === 0;
+export const isQuiet = async (setup: EscalationSetup): Promise<boolean> => (await busyIn(setup)).length === 0;
 
 /** The newest escalation's state, and what is under way, for people. */
 export async function stateOf(setup: EscalationSetup): Promise<string> {
-  const state = readStore(
-    setup,
-    (db) =>
-      db.prepare("SELECT state FROM escalations ORDER BY number DESC LIMIT 1").pluck().get() as string | undefined,
-  );
-  return [state ?? "none", ...busyIn(setup).map((one) => `${one.what} ${one.id} ${one.state}`)].join(", ");
+  const newest = "SELECT state FROM escalations ORDER BY number DESC LIMIT 1";
+  const [row] = await readStored<{ state: string }>(setup.store, newest);
+  const busy = await busyIn(setup);
+  return [row?.state ?? "none", ...busy.map((one) => `${one.what} ${one.id} ${one.state}`)].join(", ");
 }
 
 /** Whether that is one of the ways in which an escalation was noticed. */
-export const isNoticedBy = (setup: EscalationSetup, source: string): boolean =>
-  readStore(setup, (db) => db.prepare("SELECT key FROM triggers WHERE source = ?").all(source).length > 0);
+export const isNoticedBy = async ({ store }: EscalationSetup, source: string): Promise<boolean> =>
+  (await readStored(store, `SELECT key FROM triggers WHERE source = '${source}'`)).length > 0;
 
 /** The platform's id of the customer's conversation. */
-export const platformIdOf = (setup: EscalationSetup, { customer }: Cast): string =>
-  readStore(
-    setup,
-    (db) => db.prepare("SELECT platform_id FROM conversations WHERE person = ?").pluck().get(customer) as string,
-  );
+export async function platformIdOf({ store }: EscalationSetup, { customer }: Cast): Promise<string> {
+  const sql = `SELECT platform_id FROM conversations WHERE person = '${customer}'`;
+  const [row] = await readStored<{ platform_id: string }>(store, sql);
+  if (row === undefined) throw new Error(`there is no conversation of ${customer}`);
+  return row.platform_id;
+}
 
 /** Everything that is wrong when these acts were played; empty when all is well. */
 export async function escalationViolations(
@@ -88,38 +90,34 @@ export async function escalationViolations(
 ): Promise<EscalationViolation[]> {
   const found: EscalationViolation[] = [];
   const say: Say = (invariant, detail) => void found.push({ invariant, detail });
-  readStore(setup, (db) => {
-    checkStore(db, say);
-    checkEscalation(db, cast, say);
-  });
+  await checkStore(setup, say);
+  await checkEscalation(setup, cast, say);
   checkCustomer(setup, cast, plot, say);
   await checkPeople(setup, cast, plot, say);
   await checkPlatform(setup, cast, plot, say);
   return found;
 }
 
-function checkStore(db: Store, say: Say): void {
-  const damage = db.pragma("integrity_check", { simple: true });
-  if (damage !== "ok") say("damaged", String(damage));
-  const open = db
-    .prepare(
-      `SELECT 'event' AS what, id, state FROM events WHERE state IN ('stored', 'failed', 'held')
+async function checkStore({ store }: EscalationSetup, say: Say): Promise<void> {
+  for (const damage of await damageOf(store)) say("damaged", damage);
+  const open = await readStored<Busy>(
+    store,
+    `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state FROM events WHERE state IN ('stored', 'failed', 'held')
        UNION ALL SELECT 'turn', id, state FROM turns WHERE state NOT IN ('answered', 'silent')
        UNION ALL SELECT 'draft', id, state FROM drafts WHERE state NOT IN ('sent', 'delivered')
        UNION ALL SELECT 'notice', id, kind FROM notifications WHERE due_at IS NOT NULL
        UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
-    )
-    .all() as Busy[];
+  );
   for (const { what, id, state } of open) say("unsettled", `${what} ${id} is ${state}`);
 }
 
-function checkEscalation(db: Store, { human }: Cast, say: Say): void {
-  const rows = db.prepare("SELECT number, state, acknowledged_by, due_at FROM escalations").all() as {
+async function checkEscalation({ store }: EscalationSetup, { human }: Cast, say: Say): Promise<void> {
+  const rows = await readStored<{
     number: number;
     state: string;
     acknowledged_by: string | null;
     due_at: number | null;
-  }[];
+  }>(store, "SELECT number, state, acknowledged_by, due_at FROM escalations");
   if (rows.length !== 1) say("escalations", `there are ${rows.length}`);
   for (const { number, state, acknowledged_by, due_at } of rows) {
     if (state !== "closed" || due_at !== null) say("escalations", `${number} is ${state}, due ${due_at}`);
@@ -166,7 +164,7 @@ async function checkPeople(setup: EscalationSetup, cast: Cast, plot: readonly Ac
 }
 
 async function checkPlatform(setup: EscalationSetup, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
-  const id = platformIdOf(setup, cast);
+  const id = await platformIdOf(setup, cast);
   const { messages } = (await setup.platform("GET", `conversations/${id}/messages`)) as {
     messages: { senderRole: string; message: string }[];
   };

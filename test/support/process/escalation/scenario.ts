@@ -154,7 +154,7 @@ async function play(setup: EscalationSetup, cast: Cast, act: Act): Promise<void>
 
 /** The platform's webhook, repeated until it is accepted. */
 async function platformTells(setup: EscalationSetup, cast: Cast): Promise<void> {
-  const body = JSON.stringify({ conversationId: platformIdOf(setup, cast), topic: "refund" });
+  const body = JSON.stringify({ conversationId: await platformIdOf(setup, cast), topic: "refund" });
   const headers = { "content-type": "application/json", "webhook-id": `msg_${cast.customer}` };
   await posted(
     setup,
@@ -197,7 +197,7 @@ async function humanSays(setup: EscalationSetup, { human }: Cast, text: string):
 async function over(setup: EscalationSetup, cast: Cast, act: Act, ms: number): Promise<boolean> {
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    if (!(await hasHappened(setup, cast, act)) || !isQuiet(setup)) since = Date.now();
+    if (!(await hasHappened(setup, cast, act)) || !(await isQuiet(setup))) since = Date.now();
     else if (Date.now() - since > 100) return true;
     await new Promise((resolve) => setTimeout(resolve, 60));
   }
@@ -303,8 +303,8 @@ export function escalationCaseNamed(name: string): EscalationCase {
 
 // Kills the daemon at each of these cases, on the way from the agent's answer to the human's, and back.
 
-/** Defines one test per case. */
-export const matrixOfEscalations = (cases: readonly EscalationCase[]) =>
+/** Defines one test per case. `schemaUrl` returns the URL of an empty PostgreSQL schema; by default the store is SQLite. */
+export const matrixOfEscalations = (cases: readonly EscalationCase[], schemaUrl?: () => Promise<string>) =>
   describe("the daemon that finds a human, killed and started again", () => {
     let servers: EscalationTestServers;
     beforeAll(async () => {
@@ -314,7 +314,8 @@ export const matrixOfEscalations = (cases: readonly EscalationCase[]) =>
 
     for (const [index, { name, scenario }] of cases.entries()) {
       it.concurrent(`at ${name}`, { timeout: 600_000 }, async () => {
-        const setup = await openEscalationSetup(servers);
+        const postgres = schemaUrl && { postgres: await schemaUrl() };
+        const setup = await openEscalationSetup(servers, { ...postgres });
         try {
           expect(await tellEscalation(setup, index, scenario)).toEqual([]);
         } finally {

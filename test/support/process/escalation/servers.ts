@@ -81,13 +81,18 @@ agents:
     },
   };
   const setup = await openEscalationSetup(servers, { fresh: true });
-  const daemon = await setup.start();
-  await until("the first looks", () => reads(daemon));
-  await daemon.stop();
+  await useOnce(setup);
   // It was closed in order: the file is the whole store.
   copyFileSync(setup.store, servers.begun);
   await setup.close();
   return servers;
+}
+
+/** Starts a daemon on the store, and stops it when it has begun to look for missed messages. */
+async function useOnce(setup: Pick<EscalationSetup, "start">): Promise<void> {
+  const daemon = await setup.start();
+  await until("the first looks", () => reads(daemon));
+  await daemon.stop();
 }
 
 /** Every channel has finished its backfill: later messages arrive by webhook. */
@@ -101,6 +106,8 @@ export const reads = ({ lines }: Daemon): boolean =>
 export interface EscalationSetupOptions {
   /** Default: a store that a daemon has used before. */
   readonly fresh?: boolean;
+  /** URL of an empty PostgreSQL schema for the store; by default it is a SQLite file. */
+  readonly postgres?: string;
   /** The interval of repetitions and of tiers. Default: longer than a test. */
   readonly repeat?: string;
   readonly next?: string;
@@ -125,6 +132,7 @@ export interface EscalationSetup {
   readonly api: SmsApi;
   readonly peer: SmtpPeer;
   readonly pager: Pager;
+  /** SQLite file, or URL of the PostgreSQL schema. */
   readonly store: string;
   /** Where the daemon listens; nowhere while it is dead. */
   via(): string;
@@ -168,11 +176,11 @@ export async function openEscalationSetup(
   const config = join(folder, "bridgehead.yaml");
   const given = { platform: servers.platformUrl, api: api.url, imap: mailbox.imapPort, smtp: peer.port };
   writeFileSync(config, configFile({ ...given, pager: pager.url }, options));
-  const store = join(folder, "bridgehead.db");
-  if (!options.fresh) copyFileSync(servers.begun, store);
+  const store = options.postgres ?? join(folder, "bridgehead.db");
+  if (!options.fresh && options.postgres === undefined) copyFileSync(servers.begun, store);
   let written = 0;
   const read = new Map<string, Promise<Mail>>();
-  return {
+  const setup: EscalationSetup = {
     servers: { ...servers, close: async () => undefined },
     api,
     peer,
@@ -218,6 +226,8 @@ export async function openEscalationSetup(
       rmSync(folder, { recursive: true, force: true });
     },
   };
+  if (options.postgres !== undefined) await useOnce(setup);
+  return setup;
 }
 
 async function readMail({ messageId, raw, to }: ReceivedMail): Promise<Mail> {
@@ -298,7 +308,7 @@ escalation:
   allow_private: ["127.0.0.1"]
   platform_webhook: { key: "\${env:WEBHOOK_KEY}", register: false }
 http: { listen: "127.0.0.1:0", public_url: "${publicUrl}" }
-store: sqlite:bridgehead.db
+store: ${options.postgres === undefined ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
 log: { level: debug, format: json }
 `;
 }
