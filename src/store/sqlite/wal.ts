@@ -122,10 +122,7 @@ export class Wal {
       this.#isSyncUrgent = true;
       this.#startShared();
     }
-    this.#syncing ??= this.#syncSoon().finally(() => {
-      this.#syncing = null;
-      this.running = null;
-    });
+    if (this.#syncing === null) return this.#startSync();
     if (this.running === null || isCovered) return this.#syncing;
     this.#nextSync ??= this.#syncing.then(() => {
       this.#nextSync = null;
@@ -192,6 +189,14 @@ export class Wal {
   /** Call after the connection was closed. */
   release(): void {
     closeSync(this.#descriptor);
+  }
+
+  #startSync(): Promise<void> {
+    this.#syncing = this.#syncSoon().finally(() => {
+      this.#syncing = null;
+      this.running = null;
+    });
+    return this.#syncing;
   }
 
   async #syncSoon(): Promise<void> {

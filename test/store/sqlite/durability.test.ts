@@ -133,6 +133,29 @@ it("covers an answer, and the record of its reply that follows later, with one s
   expect(syncs).toBe(1);
 });
 
+it("acknowledges transactions under load with their own sync, not with one that others share later", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), { ...disk, timing: { ...standardTiming.sqlite, syncShare: 60_000 } });
+  const two = () => Promise.all([write(db, "one"), write(db, "two")]);
+  const before = two();
+  await disk.count(1);
+  disk.syncs[0]?.resolve();
+  await before;
+  // The last commit had several transactions, so the sync of the next one begins at once.
+  const own = two();
+  await disk.count(2);
+  const said = Promise.withResolvers<void>();
+  const shared = db.tx((q) => q.run("INSERT INTO notes VALUES ('said')"), { pace: "shared", committed: said.resolve });
+  await said.promise;
+  disk.syncs[1]?.resolve();
+  await own;
+  expect(disk.syncs).toHaveLength(2);
+  const mail = write(db, "mail");
+  await disk.count(3);
+  disk.syncs[2]?.resolve();
+  await Promise.all([shared, mail]);
+});
+
 it("limits the time for which the rows of a live call wait for others", async () => {
   let syncs = 0;
   const sync = async () => void (syncs += 1);
