@@ -143,14 +143,14 @@ export const textDefects: Defects<TextInvariant> = {
     by: ["unwanted"],
     plant: (altered) => ({
       "src/pipeline/send/rows.ts": {
-        leaseDrafts:
-          (real) =>
-          async (q, ...more) =>
-            (await real(q, ...more)).map(({ head, ...rest }) => {
-              if (head === null || head.suppressed === null) return { ...rest, head };
-              altered();
-              return { ...rest, head: { ...head, suppressed: null } };
-            }),
+        leaseAdmitted: (real) =>
+          async function* (q, ...more) {
+            for await (const { head, ...rest } of real(q, ...more)) {
+              const isSuppressed = head !== null && head.suppressed !== null;
+              if (isSuppressed) altered();
+              yield { ...rest, head: isSuppressed ? { ...head, suppressed: null } : head };
+            }
+          },
         recordSending:
           (real) =>
           async (q, draft, ...more) => {

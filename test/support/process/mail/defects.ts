@@ -255,17 +255,16 @@ export const defects: Defects<Invariant> = {
     by: ["sent-twice"],
     plant: (altered) => ({
       "src/pipeline/send/rows.ts": {
-        leaseDrafts:
-          (real, { headDraft }) =>
-          async (q, claim) => {
-            const found = [...(await real(q, claim))];
-            for (const [at, { lease, head, ...rest }] of found.entries()) {
-              if (head === null || !["sending", "unknown"].includes(head.state)) continue;
-              altered();
-              await q.run("UPDATE drafts SET state = 'queued', due_at = now_ms() WHERE id = $1", head.id);
-              found[at] = { ...rest, lease, head: await headDraft(q, lease) };
+        leaseAdmitted: (real, { headDraft }) =>
+          async function* (q, ...more) {
+            for await (const { lease, head, ...rest } of real(q, ...more)) {
+              const isUnknown = head !== null && ["sending", "unknown"].includes(head.state);
+              if (isUnknown) {
+                altered();
+                await q.run("UPDATE drafts SET state = 'queued', due_at = now_ms() WHERE id = $1", head.id);
+              }
+              yield { ...rest, lease, head: isUnknown ? await headDraft(q, lease) : head };
             }
-            return found;
           },
       },
     }),
