@@ -4,7 +4,7 @@
 
 import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type App, startApp } from "../app.ts";
@@ -63,7 +63,8 @@ export async function runDemo(
 /** Starts the daemon as `run` composes it, with all external services that it needs. */
 async function startDaemon(playground: Playground, password: string, io: Io) {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
-  io.onExit(() => rmSync(folder, { recursive: true, force: true }));
+  const removeFolder = () => rmSync(folder, { recursive: true, force: true });
+  io.onExit(removeFolder);
   const log = createLog({ level: "error", format: "text", out: { write: io.err }, clock: systemClock });
   const platform = await startPlatform({
     file: ":memory:",
@@ -115,7 +116,7 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
       await running().stop(drainMs);
       await listener.close(drainMs);
       await platform.close();
-      await rm(folder, { recursive: true, force: true });
+      removeFolder();
     },
   };
 }

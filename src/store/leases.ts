@@ -78,18 +78,19 @@ export async function endProcesses(
   return { ended, running: rows.filter((row) => !row.ended && row.beats).map(({ holder }) => holder) };
 }
 
+/** Updates that make downloads, and probes of pauses, due at once. A condition follows. */
+const freeDownloads = "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND";
+const freeProbes = "UPDATE send_pauses SET until = now_ms(), probe = NULL WHERE";
+
 /** Makes the downloads and the probes of pauses due that these processes had claimed. `ended`: processes that have certainly
  *  ended. Call it before `releaseLanes`: a probe belongs to the holder of its lane. On PostgreSQL. */
 export async function releaseClaims(q: Query, ended: readonly string[]): Promise<void> {
   if (ended.length === 0) return;
   const holders = listOf(ended);
-  const downloads = await q.run(
-    `UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND ${isListed("holder")}`,
-    holders,
-  );
+  const downloads = await q.run(`${freeDownloads} ${isListed("holder")}`, holders);
   if (downloads > 0) touch(q, "attachments");
   const probes = await q.run(
-    `UPDATE send_pauses SET until = now_ms(), probe = NULL WHERE EXISTS (
+    `${freeProbes} EXISTS (
        SELECT 1 FROM drafts JOIN lanes ON lanes.id = drafts.conversation || '/out'
        WHERE drafts.id = send_pauses.probe AND ${isListed("lanes.holder")})`,
     holders,
@@ -172,8 +173,6 @@ export async function endLeases(q: Query): Promise<void> {
   if (q.leases !== null) q.leases.clear();
   else await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
   await q.write("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
-  await q.write(
-    "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
-  );
-  await q.write("UPDATE send_pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
+  await q.write(`${freeDownloads} holder IS NOT NULL`);
+  await q.write(`${freeProbes} probe IS NOT NULL`);
 }

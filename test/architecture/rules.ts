@@ -243,29 +243,30 @@ const behaviour: Rule = (files) =>
 
 const mostFiles = 15;
 
+/** The names of the files by folder. */
+const filesByFolder = (files: Parameters<Rule>[0]) =>
+  Map.groupBy(
+    files.map(({ path }) => ({
+      folder: path.slice(0, path.lastIndexOf("/")),
+      name: path.slice(path.lastIndexOf("/") + 1),
+    })),
+    ({ folder }) => folder,
+  );
+
 /** Returns the folders of src, adapters and test with more files than a reader can survey. */
-export const fullFolders: Rule = (files) => {
-  const counts = new Map<string, number>();
-  for (const { path } of files) {
-    const folder = path.slice(0, path.lastIndexOf("/"));
-    counts.set(folder, (counts.get(folder) ?? 0) + 1);
-  }
-  return [...counts]
-    .filter(([, count]) => count > mostFiles)
-    .map(([folder, count]) => `${folder}: ${count} files, at most ${mostFiles}`);
-};
+export const fullFolders: Rule = (files) =>
+  [...filesByFolder(files)]
+    .filter(([, { length }]) => length > mostFiles)
+    .map(([folder, { length }]) => `${folder}: ${length} files, at most ${mostFiles}`);
 
 const mostStageFiles = 4;
 
 /** Returns the folders of stages with more files than stage.ts, rows.ts, decide.ts and one more. */
 export const fullStages: Rule = (files) =>
-  files
-    .filter(({ path }) => path.startsWith("src/") && path.endsWith("/stage.ts"))
-    .flatMap(({ path }) => {
-      const folder = path.slice(0, path.lastIndexOf("/"));
-      const count = files.filter((file) => file.path.slice(0, file.path.lastIndexOf("/")) === folder).length;
-      return count > mostStageFiles ? [`${folder}: ${count} files, at most ${mostStageFiles} in a stage`] : [];
-    });
+  [...filesByFolder(files)]
+    .filter(([folder, own]) => folder.startsWith("src/") && own.some(({ name }) => name === "stage.ts"))
+    .filter(([, { length }]) => length > mostStageFiles)
+    .map(([folder, { length }]) => `${folder}: ${length} files, at most ${mostStageFiles} in a stage`);
 
 /** V8 allocates a function that is written as the value of an assignment to a member among the old objects: all that it
  *  refers to stays until the next mark-compact, also what a message needed for milliseconds. */

@@ -13,7 +13,7 @@ import {
   openMailSetup,
   startMailServers,
 } from "../support/process/mail/servers.ts";
-import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
+import { needPostgres, sharedPostgres, urlOfSchema } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 const kills = 20;
@@ -40,9 +40,8 @@ describeReal("the daemon, killed in a burst", missing, () => {
   const open = async (kind: Kind): Promise<MailSetup> => {
     const options = { user: userOf(kind), bounces: false, onUnknown: "hold" } as const;
     if (kind === "sqlite") return openMailSetup(servers, options);
-    const { url, schema } = await sharedPostgres();
-    const search = encodeURIComponent(`-c search_path=${await schema()}`);
-    return openMailSetup(servers, { ...options, postgres: `${url}?options=${search}` });
+    const postgres = await sharedPostgres();
+    return openMailSetup(servers, { ...options, postgres: urlOfSchema(postgres, await postgres.schema()) });
   };
 
   it.concurrent.for(kinds)(

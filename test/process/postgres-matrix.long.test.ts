@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { cases as allCases, tell } from "../support/process/mail/scenario.ts";
 import { type MailTestServers, openMailSetup, startMailServers } from "../support/process/mail/servers.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 /** Every failpoint, held drafts, and a node that wakes after its leases: what a mailbox does is the same on both databases. */
@@ -24,8 +24,7 @@ describeReal("the daemon on PostgreSQL, killed and started again", missing, () =
 
   for (const [index, { name, place: options, scenario }] of cases.entries()) {
     it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-      const schema = await postgres.schema();
-      const store = `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+      const store = urlOfSchema(postgres, await postgres.schema());
       const setup = await openMailSetup(servers, {
         ...options,
         user: users[index] ?? "",

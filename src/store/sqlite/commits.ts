@@ -263,6 +263,7 @@ export class Commits {
     this.#afterwards = [];
     this.#hops = [];
     this.#hasWritten = false;
+    let isCommitted = false;
     try {
       this.#statements.begin.run();
       const results: Done[] = [];
@@ -281,12 +282,14 @@ export class Commits {
       const began = systemClock.monotonic();
       this.#statements.commit.run();
       this.#commitMs = systemClock.monotonic() - began;
-      this.#undos.length = 0;
+      isCommitted = true;
       if (this.#hasWritten) this.wal?.wrote();
       return results;
     } finally {
-      if (this.#undos.length > 0) this.#undoTo(0);
-      if (this.#db.inTransaction) this.#statements.rollback.run();
+      if (!isCommitted) {
+        this.#undoTo(0);
+        if (this.#db.inTransaction) this.#statements.rollback.run();
+      }
     }
   }
 

@@ -21,7 +21,7 @@ import { anna, type LinesNode } from "../../support/daemon/phone-daemon.ts";
 import { echoed } from "../../support/daemon/platform.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres } from "../../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
 
 /** A clock that can be moved ahead of the machine's clock: a process that reads it seems to have run that long
  *  already. */
@@ -64,8 +64,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     postgres = await sharedPostgres();
   });
 
-  const store = async () =>
-    `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
+  const store = async () => urlOfSchema(postgres, await postgres.schema());
 
   async function two(finished: Finished, options: Parameters<typeof startEscalationDaemon>[1] = {}) {
     const daemon = await startEscalationDaemon(finished, { ...options, store: await store() });

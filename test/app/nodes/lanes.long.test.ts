@@ -18,7 +18,7 @@ import { describeReal } from "../../support/machine/debian.ts";
 import { closeServer, listen } from "../../support/machine/network.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../support/process/daemon.ts";
 import { generator } from "../../support/process/mail/servers.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres } from "../../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
 
 interface Scenario {
   readonly nodes: number;
@@ -167,7 +167,7 @@ async function startFixture(
   const schema = await postgres.schema();
   const fixture = await startPhoneDaemon(finished, {
     model,
-    store: `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`,
+    store: urlOfSchema(postgres, schema),
     platform: { timeout },
     // A text whose sender dies twice at the crossing would be held. Here its lookup at the provider is certain.
     sms: { on_unknown: "resend" },

@@ -8,7 +8,7 @@ import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import type { Letter } from "../../support/email/mails.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres } from "../../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 const crowds = [2, 4];
@@ -35,7 +35,7 @@ describeReal("several nodes on PostgreSQL", missing, () => {
       const daemon = await startMailDaemon(onTestFinished, {
         dovecot,
         user: `nodes${count}`,
-        store: `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`,
+        store: urlOfSchema(postgres, schema),
         platform: { timeout: "5s" },
         stopped: true,
       });

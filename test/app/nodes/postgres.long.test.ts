@@ -12,7 +12,7 @@ import type { Letter } from "../../support/email/mails.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { startTcpProxy } from "../../support/machine/network.ts";
 import { adminOf, startDaemon } from "../../support/process/daemon.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres } from "../../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
@@ -39,8 +39,7 @@ describeReal("on PostgreSQL", missing, () => {
   afterAll(async () => {
     await dovecot?.dispose();
   });
-  const store = (schema: keyof typeof schemas) =>
-    `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schemas[schema]}`)}`;
+  const store = (schema: keyof typeof schemas) => urlOfSchema(postgres, schemas[schema]);
 
   it.concurrent("answers in the thread, after the delay, over a restart", async ({ onTestFinished }) => {
     const skill = { responseDelaySeconds: 2, emailSignature: "Ada" };

@@ -7,7 +7,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { Client } from "pg";
-import { type Postgres, startPostgres } from "../../support/store/postgres.ts";
+import { type Postgres, startPostgres, urlOfSchema } from "../../support/store/postgres.ts";
 import { clock, noTally, sleep, sum, type Tally } from "../clock.ts";
 import { goalOf } from "../goals.ts";
 import { mail, mailId } from "../mail/mails.ts";
@@ -109,7 +109,7 @@ async function once(
 ): Promise<Run> {
   const around = servers.surroundings();
   const schema = nodes === 0 ? null : await server.schema();
-  const store = schema === null ? undefined : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+  const store = schema === null ? undefined : urlOfSchema(server, schema);
   const subjects: Subject[] = [];
   const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
   try {

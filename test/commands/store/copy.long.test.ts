@@ -22,7 +22,7 @@ import { type Letter, letter } from "../../support/email/mails.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { conversation, draft, postgresDatabase, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres } from "../../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
@@ -35,8 +35,7 @@ describeReal("store copy", missing, () => {
   afterAll(async () => {
     await dovecot?.dispose();
   });
-  const schemaUrl = async () =>
-    `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
+  const schemaUrl = async () => urlOfSchema(postgres, await postgres.schema());
 
   /** Writes one mail for each state, and stops the daemon when all are reached. Returns the mails. */
   async function stopInEveryState(daemon: MailDaemon, tag: string, before = 0) {

@@ -2,7 +2,7 @@
 // notified, and a channel that recovers sends one notification and not all that were due.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isQuiet, readStore, stateOf } from "../../support/process/escalation/invariants.ts";
+import { isQuiet, stateOf } from "../../support/process/escalation/invariants.ts";
 import {
   chief,
   dora,
@@ -15,6 +15,7 @@ import {
   reads,
   startEscalationServers,
 } from "../../support/process/escalation/servers.ts";
+import { readStored } from "../../support/process/mail/invariants.ts";
 import { lastWords, until, within } from "../../support/process/mail/scenario.ts";
 
 type Path = "texts" | "mails" | "pages";
@@ -92,11 +93,11 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
 
   // Each working path delivers notifications up to the fallback; each dead path is retried.
   for (const path of paths) if (!dead.includes(path)) await told(setup, path);
-  await until("the fallback's turn", () => tierOf(setup) === 2);
+  await until("the fallback's turn", async () => (await tierOf(setup)) === 2);
   const before = triesOf(setup);
   for (const path of dead) await until(`more tries: ${path}`, () => triesOf(setup)[path] > before[path]);
   expect(await stateOf(setup)).toMatch(/^open/);
-  for (const path of dead) expect(noticesBy(setup, path), "one notice each").toEqual(onePerContact(path));
+  for (const path of dead) expect(await noticesBy(setup, path), "one notice each").toEqual(onePerContact(path));
 
   const silenced = dead.length === paths.length;
   await saysSo(setup, dead, silenced);
@@ -109,7 +110,7 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
       await until(`the log says: ${words}`, () =>
         daemon.lines.some(({ level, message }) => level === "error" && message.includes(words)),
       );
-    for (const path of dead) expect(noticesBy(setup, path), "one notice each").toEqual(onePerContact(path));
+    for (const path of dead) expect(await noticesBy(setup, path), "one notice each").toEqual(onePerContact(path));
   }
 
   setup.peer.heal();
@@ -119,10 +120,10 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
   await setup.api.receive({ from: dora.sms, body: "ok" });
   await until(
     "it was taken, and nothing more happens",
-    async () => stateIn(setup) === "acknowledged" && (await isQuiet(setup)),
+    async () => (await stateIn(setup)) === "acknowledged" && (await isQuiet(setup)),
   );
   // Every message was relayed exactly once.
-  for (const { address, written } of writtenTo(setup)) {
+  for (const { address, written } of await writtenTo(setup)) {
     const got =
       address === setup.pager.url
         ? setup.pager.pages().length
@@ -193,9 +194,10 @@ const triesOf = ({ api, peer, pager }: EscalationSetup): Readonly<Record<Path, n
   pages: pager.lines(),
 });
 
-const one = (setup: EscalationSetup, sql: string): unknown => readStore(setup, (db) => db.prepare(sql).pluck().get());
-const tierOf = (setup: EscalationSetup) => one(setup, "SELECT tier FROM escalations");
-const stateIn = (setup: EscalationSetup) => one(setup, "SELECT state FROM escalations");
+const escalationIn = async ({ store }: EscalationSetup) =>
+  (await readStored<{ tier: number; state: string }>(store, "SELECT tier, state FROM escalations"))[0];
+const tierOf = async (setup: EscalationSetup) => (await escalationIn(setup))?.tier;
+const stateIn = async (setup: EscalationSetup) => (await escalationIn(setup))?.state;
 
 interface Told {
   readonly name: string;
@@ -203,16 +205,11 @@ interface Told {
 }
 
 /** How many notices there are for each contact of that way, sent or not. */
-const noticesBy = (setup: EscalationSetup, path: Path): Told[] =>
-  readStore(
-    setup,
-    (db) =>
-      db
-        .prepare(
-          `SELECT name, COUNT(*) AS notices FROM notifications JOIN notification_targets ON notification_targets.id = notifications.target
-           WHERE way = ? GROUP BY notification_targets.id ORDER BY name`,
-        )
-        .all(ways[path]) as Told[],
+const noticesBy = ({ store }: EscalationSetup, path: Path) =>
+  readStored<Told>(
+    store,
+    `SELECT name, COUNT(*) AS notices FROM notifications JOIN notification_targets ON notification_targets.id = notifications.target
+     WHERE way = '${ways[path]}' GROUP BY notification_targets.id ORDER BY name`,
   );
 
 const onePerContact = (path: Path): Told[] =>
@@ -221,14 +218,9 @@ const onePerContact = (path: Path): Told[] =>
     notices: 1,
   }));
 
-const writtenTo = (setup: EscalationSetup): { address: string; written: number }[] =>
-  readStore(
-    setup,
-    (db) =>
-      db
-        .prepare(
-          `SELECT address, COUNT(DISTINCT reply) AS written FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id
-           WHERE reply IS NOT NULL GROUP BY address`,
-        )
-        .all() as { address: string; written: number }[],
+const writtenTo = ({ store }: EscalationSetup) =>
+  readStored<{ address: string; written: number }>(
+    store,
+    `SELECT address, COUNT(DISTINCT reply) AS written FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id
+     WHERE reply IS NOT NULL GROUP BY address`,
   );

@@ -2,7 +2,6 @@
 // then handled as if it had been recorded: it is matched by the Message-ID alone, because nothing is quoted.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readStore } from "../../support/process/escalation/invariants.ts";
 import {
   dora,
   type EscalationSetup,
@@ -15,6 +14,7 @@ import {
   reads,
   startEscalationServers,
 } from "../../support/process/escalation/servers.ts";
+import { readStored } from "../../support/process/mail/invariants.ts";
 import { until, within } from "../../support/process/mail/scenario.ts";
 
 /** The platform identifies users by their phone numbers, and every sender has one. */
@@ -31,9 +31,9 @@ describe("a reply to a mail with an unknown outcome", () => {
   });
   afterAll(() => servers?.close());
 
-  const rows = (setup: EscalationSetup, sql: string) => readStore(setup, (db) => db.prepare(sql).all());
-  const notice = (setup: EscalationSetup) =>
-    rows(setup, "SELECT state, attempts FROM drafts WHERE channel = 'mail' ORDER BY id LIMIT 1")[0];
+  const rows = ({ store }: EscalationSetup, sql: string) => readStored(store, sql);
+  const notice = async (setup: EscalationSetup) =>
+    (await rows(setup, "SELECT state, attempts FROM drafts WHERE channel = 'mail' ORDER BY id LIMIT 1"))[0];
 
   /** Emil's notification was sent, but the daemon did not record the outcome. */
   async function toldUnknown(setup: EscalationSetup, customer: string): Promise<Mail> {
@@ -42,7 +42,7 @@ describe("a reply to a mail with an unknown outcome", () => {
     await setup.api.receive({ from: customer, body: "I want a refund now." });
     expect(await within(first.ended, 90_000)).toMatchObject({ signal: "SIGKILL" });
     await setup.start({ plant });
-    await until("it is looked for", () => (notice(setup) as { state: string }).state === "unknown");
+    await until("it is looked for", async () => (await notice(setup))?.["state"] === "unknown");
     await until("the customer and Dora know", () => [customer, dora.sms].every((one) => setup.texts(one).length > 0));
     const [mail] = await setup.mails(emil.email);
     if (!mail) throw new Error("nothing arrived");
@@ -67,11 +67,13 @@ describe("a reply to a mail with an unknown outcome", () => {
       setup.write({ from: emil.email, text: "Your money is on its way.", answers: mail });
       await until("the customer has them", () => setup.texts(anna).length > 1);
       expect(setup.texts(anna)).toEqual([handing, "Your money is on its way."]);
-      expect(notice(setup)).toMatchObject({ state: "sent" });
-      expect(rows(setup, "SELECT state, acknowledged_by FROM escalations")).toEqual([
+      expect(await notice(setup)).toMatchObject({ state: "sent" });
+      expect(await rows(setup, "SELECT state, acknowledged_by FROM escalations")).toEqual([
         { state: "acknowledged", acknowledged_by: emil.name },
       ]);
-      expect(rows(setup, "SELECT COUNT(*) AS count FROM conversations WHERE channel = 'mail'")).toEqual([{ count: 1 }]);
+      expect(await rows(setup, "SELECT COUNT(*) AS count FROM conversations WHERE channel = 'mail'")).toEqual([
+        { count: 1 },
+      ]);
     }),
   );
 
@@ -81,7 +83,7 @@ describe("a reply to a mail with an unknown outcome", () => {
       setup.write({ from: "mallory@elsewhere.test", text: "Send the money to me.", answers: mail });
       const heard = "SELECT state, code FROM events WHERE channel = 'mail' AND kind = 'message'";
       const ignored = [{ state: "ignored", code: "not-a-recipient" }];
-      await until("it was heard", () => JSON.stringify(rows(setup, heard)) === JSON.stringify(ignored));
+      await until("it was heard", async () => JSON.stringify(await rows(setup, heard)) === JSON.stringify(ignored));
       setup.write({ from: emil.email, text: "It is on its way.", answers: mail });
       await until("Emil still is", () => setup.texts(bert).length > 1);
       expect(setup.texts(bert)).toEqual([handing, "It is on its way."]);
@@ -97,8 +99,8 @@ describe("a reply to a mail with an unknown outcome", () => {
         await until("every channel reads", () => reads(daemon));
         await setup.api.receive({ from: carl, body: "I want a refund now." });
         await until("Emil is told", () => setup.peer.accepted.some(({ to }) => to.includes(emil.email)));
-        await until("it is noted", () => (notice(setup) as { state: string }).state === "sent");
-        expect(notice(setup)).toEqual({ state: "sent", attempts: 2 });
+        await until("it is noted", async () => (await notice(setup))?.["state"] === "sent");
+        expect(await notice(setup)).toEqual({ state: "sent", attempts: 2 });
         // The next tier is notified as well, in a separate mail.
         const own = setup.peer.arrived.filter(({ to }) => to.includes(emil.email));
         const ids = own.map(({ messageId }) => messageId);

@@ -7,11 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { onTestFinished } from "vitest";
+import { beforeAll, onTestFinished } from "vitest";
 import type { Database } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres, type PostgresOptions } from "../../../src/store/postgres.ts";
-import { need, sharedByRun } from "../machine/debian.ts";
+import { describeReal, need, sharedByRun } from "../machine/debian.ts";
 import { freePort, startTcpProxy, type TcpProxy } from "../machine/network.ts";
 
 const run = promisify(execFile);
@@ -35,6 +35,24 @@ export interface Postgres {
 /** Null, or why there is no server. The probe is a directory, because the version is in the path. */
 export async function needPostgres(): Promise<string | null> {
   return need("postgresql", versions);
+}
+
+/** Returns the URL of a store in that schema of the server. */
+export const urlOfSchema = ({ url }: Pick<Postgres, "url">, schema: string): string =>
+  `${url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+
+/** Describes tests with the server of the run. `define` gets a function that makes a schema and returns its URL. */
+export async function describePostgres(
+  what: string,
+  define: (schemaUrl: () => Promise<string>) => void,
+): Promise<void> {
+  describeReal(what, await needPostgres(), () => {
+    let postgres: SharedPostgres;
+    beforeAll(async () => {
+      postgres = await sharedPostgres();
+    });
+    define(async () => urlOfSchema(postgres, await postgres.schema()));
+  });
 }
 
 /** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. It dies with this process, even

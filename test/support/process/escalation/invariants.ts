@@ -1,7 +1,6 @@
 // The oracle for escalations. It holds what the customer and the people on duty got, and what the platform has, against
 // the store, read after the daemon has ended.
 
-import Database from "better-sqlite3";
 import { damageOf, readStored } from "../mail/invariants.ts";
 import type { Act, Cast } from "./scenario.ts";
 import { dora, type EscalationSetup, emil, handing } from "./servers.ts";
@@ -26,17 +25,6 @@ export interface EscalationViolation {
 }
 
 type Say = (invariant: EscalationInvariant, detail: string) => void;
-type Store = Database.Database;
-
-/** Looks into a store in a SQLite file. */
-export function readStore<T>(place: Pick<EscalationSetup, "store">, look: (db: Store) => T): T {
-  const db = new Database(place.store, { readonly: true });
-  try {
-    return look(db);
-  } finally {
-    db.close();
-  }
-}
 
 /** Work that runs or is due soon. Later work waits for longer than a test lasts. */
 const busySql = (

@@ -308,7 +308,7 @@ escalation:
   allow_private: ["127.0.0.1"]
   platform_webhook: { key: "\${env:WEBHOOK_KEY}", register: false }
 http: { listen: "127.0.0.1:0", public_url: "${publicUrl}" }
-store: ${options.postgres === undefined ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
+store: ${JSON.stringify(options.postgres ?? "sqlite:bridgehead.db")}
 log: { level: debug, format: json }
 `;
 }

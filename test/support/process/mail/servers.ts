@@ -257,7 +257,7 @@ channels:
     caps: { sender: [], conversation: [], channel: [] }
     ${mark}
 http: { listen: "127.0.0.1:0" }
-store: ${options.postgres === null ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
+store: ${JSON.stringify(options.postgres ?? "sqlite:bridgehead.db")}
 log: { level: debug, format: json }
 `;
 }

@@ -121,17 +121,18 @@ const waits = async ({ store }: SmsSetup): Promise<boolean> =>
 async function settled(setup: SmsSetup, { fault }: SmsScenario, texts: number, ms: number): Promise<boolean> {
   const end = Date.now() + ms;
   for (let since = Date.now(); Date.now() < end; ) {
-    const isReported = fault !== undefined || setup.api.sent.every(({ sid }) => delivered(setup).has(sid));
-    if (!isReported || !(await isSettled(setup, texts))) since = Date.now();
+    if (!(fault !== undefined || isReported(setup)) || !(await isSettled(setup, texts))) since = Date.now();
     else if (Date.now() - since > 100) return true;
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
   return false;
 }
 
-/** Ids of the texts whose last receipt the daemon has answered, or missed while it was dead. */
-const delivered = ({ api }: SmsSetup): ReadonlySet<string> =>
-  new Set(api.callbacks.filter(({ status }) => status === "delivered").map(({ sid }) => sid));
+/** True when the daemon has answered the last receipt of each text, or missed it while it was dead. */
+function isReported({ api }: SmsSetup): boolean {
+  const delivered = new Set(api.callbacks.filter(({ status }) => status === "delivered").map(({ sid }) => sid));
+  return api.sent.every(({ sid }) => delivered.has(sid));
+}
 
 async function isSettled({ store }: SmsSetup, texts: number): Promise<boolean> {
   const [row] = await readStored<{ texts: number; busy: number }>(

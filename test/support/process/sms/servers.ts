@@ -148,7 +148,7 @@ channels:
   voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, fillers: { first: 60s, second: 70s } }
 http: { listen: "127.0.0.1:${port}", admin_listen: "127.0.0.1:0", public_url: "${publicUrl}" }
 console: { enabled: false }
-store: ${options.postgres === undefined ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
+store: ${JSON.stringify(options.postgres ?? "sqlite:bridgehead.db")}
 log: { level: debug, format: json }
 `;
 }
