@@ -23,8 +23,8 @@ export interface PathCounts {
 export interface ProbeReport {
   /** Executions per SQL text, without transaction control. */
   readonly statements: readonly (readonly [sql: string, count: number])[];
-  /** Those that changed a row: a commit without changes writes nothing. */
-  readonly commits: number;
+  /** Those that changed a row, by the texts of their writing statements: a commit without changes writes nothing. */
+  readonly commits: readonly (readonly [writes: readonly string[], count: number])[];
   /** Of the main thread, and of all workers; 0 when the code is not instrumented. */
   readonly paths: readonly PathCounts[];
   /** Used heap after a full collection, in bytes. */
@@ -35,15 +35,22 @@ export interface ProbeReport {
 
 if (isMainThread && process.send) {
   const statements = new Map<string, number>();
-  let commits = 0;
+  const commits = new Map<string, number>();
+  /** Of the running transaction. */
+  const writes = new Set<string>();
   let changed = 0;
   observeStatements((sql, execute, changes) => {
     if (/^COMMIT/i.test(sql)) {
       // Daemons write with one connection.
       const before = changed;
       changed = changes();
-      if (changed > before) commits += 1;
-    } else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql)) statements.set(sql, (statements.get(sql) ?? 0) + 1);
+      const key = JSON.stringify([...writes].sort());
+      if (changed > before) commits.set(key, (commits.get(key) ?? 0) + 1);
+    } else if (/^BEGIN/i.test(sql)) writes.clear();
+    else if (!/^(?:ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql)) {
+      statements.set(sql, (statements.get(sql) ?? 0) + 1);
+      if (/\b(?:INSERT|UPDATE|DELETE)\b/i.test(sql)) writes.add(sql);
+    }
     return execute();
   });
 
@@ -74,14 +81,14 @@ if (isMainThread && process.send) {
     collect();
     const report: ProbeReport = {
       statements: [...statements].sort((a, b) => b[1] - a[1]),
-      commits,
+      commits: [...commits].map(([key, count]) => [JSON.parse(key) as string[], count]),
       paths: shared.map(pathOf),
       heap: process.memoryUsage().heapUsed,
       delay: delays,
     };
     process.send?.(report);
     statements.clear();
-    commits = 0;
+    commits.clear();
     resetShared();
     setImmediate(() => delay.reset());
   });

@@ -134,7 +134,6 @@ const measures: Readonly<Record<string, Measure>> = {
   },
   soak: {
     about: "ten minutes at a steady rate (--quick: one): heap and event loop delay",
-    onRequest: true,
     run: async ({ mail, built, quick }) => soak(await mail(), built.main, quick ? 1 : 10),
   },
 };

@@ -1,10 +1,9 @@
 // SQL statements and commits per email: single emails, and a burst; the first email of each conversation, and a later one.
-// The statements that the daemon runs without work are measured first and subtracted. BEGIN, COMMIT and savepoints are no
-// statements, and a transaction that changes nothing is no commit.
+// The statements that the daemon runs without work are measured first and subtracted; a commit of such statements alone is
+// not one of an email. BEGIN, COMMIT and savepoints are no statements, and a transaction that changes nothing is no commit.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { goalOf, goals } from "../goals.ts";
-import type { ProbeReport } from "../probe.ts";
 import { printFigure, printTable, printTally } from "../report.ts";
 import { printPages } from "../store/pages.ts";
 import { parallel, startDaemon } from "../subject.ts";
@@ -41,35 +40,40 @@ export async function statements(servers: MailServers, main: string, singles: nu
     // The outcome is stored, and the email is marked in the mailbox, after the SMTP server has the reply.
     await sleep(500);
   };
-  const costOf = async (work: () => Promise<unknown>, mails: number, idle: Cost): Promise<Cost> => {
+  const during = async (work: () => Promise<unknown>) => {
     await daemon.probe();
     const began = clock();
     await work();
-    const { statements, commits } = total(await daemon.probe());
-    const ms = clock() - began;
-    return {
-      statements: (statements - idle.statements * ms) / mails,
-      commits: (commits - idle.commits * ms) / mails,
-      ms: ms / mails,
-    };
+    const report = await daemon.probe();
+    return { ...report, ms: clock() - began };
   };
   try {
     await exchange(next(3));
-    // Per millisecond.
-    const idle = await costOf(() => sleep(idleMs), idleMs, { statements: 0, commits: 0, ms: 0 });
+    const idle = await during(() => sleep(idleMs));
+    const periodic = new Set(idle.statements.map(([sql]) => sql));
+    const costOf = async (work: () => Promise<unknown>, mails: number): Promise<Cost> => {
+      const report = await during(work);
+      const { ms } = report;
+      const own = report.commits.filter(([writes]) => !writes.every((sql) => periodic.has(sql)));
+      return {
+        statements: (total(report.statements) - (total(idle.statements) * ms) / idle.ms) / mails,
+        commits: total(own) / mails,
+        ms: ms / mails,
+      };
+    };
     const alone = async (numbers: readonly number[], firsts: readonly number[] = []) => {
       for (const [at, n] of numbers.entries()) await exchange([n], firsts.slice(at, at + 1));
     };
     const [opened, followed] = [next(singles), next(singles)];
-    const first = await costOf(() => alone(opened), singles, idle);
+    const first = await costOf(() => alone(opened), singles);
     print("single", "", first);
-    print("single", ", later", await costOf(() => alone(followed, opened), singles, idle));
+    print("single", ", later", await costOf(() => alone(followed, opened), singles));
     const paged = next(singles);
     await printPages("email", daemon, singles, (n) => alone(paged.slice(n, n + 1)));
     const [many, more] = [next(count), next(count)];
-    const burst = await costOf(() => exchange(many), count, idle);
+    const burst = await costOf(() => exchange(many), count);
     print("burst", "", burst);
-    print("burst", ", later", await costOf(() => exchange(more, many), count, idle));
+    print("burst", ", later", await costOf(() => exchange(more, many), count));
     printGathering(first, burst);
   } finally {
     await daemon.stop();
@@ -106,10 +110,8 @@ function printGathering({ commits: transactions }: Cost, { commits, ms }: Cost):
   });
 }
 
-const total = ({ statements, commits }: ProbeReport): Pick<Cost, "statements" | "commits"> => ({
-  statements: statements.reduce((all, [, times]) => all + times, 0),
-  commits,
-});
+const total = (counts: readonly (readonly [what: unknown, times: number])[]): number =>
+  counts.reduce((all, [, times]) => all + times, 0);
 
 function print(name: keyof typeof goalNames, which: string, cost: Cost): void {
   for (const what of ["statements", "commits"] as const) {
