@@ -214,8 +214,8 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
     async work(signal) {
-      reports.begin();
       const call = dueCall(asking, deps);
+      reports.begin();
       try {
         // A recorded attempt does not wait: a crash in that time would make its outcome unknown.
         const rate = await deps.rate.take(requests, asking.attempt.recorded ? 0 : deps.timing.ask.rateWait);
