@@ -161,12 +161,12 @@ export async function recordOutcomes(
     const changed = (await outcomeRows.get(state)?.all<OutcomeRow>(q, rows)) ?? [];
     if (changed.length !== rows.length)
       throw new TransitionRefused("events", rows.map(({ id }) => id).join(", "), state);
-    for (const row of changed)
-      reportOutcome(
-        q,
-        row,
-        outcomes.find(({ id }) => id === row.id),
-      );
+    // The hops of a question and of a receipt are reported by their stages.
+    const unasked = new Map(rows.filter(({ turn }) => turn === undefined).map((one) => [one.id, one]));
+    for (const row of changed) {
+      const outcome = row.kind === "message" ? unasked.get(row.id) : undefined;
+      if (outcome !== undefined) reportOutcome(q, row, outcome);
+    }
   }
 }
 
@@ -176,10 +176,8 @@ interface OutcomeRow {
   readonly kind: EventRow["kind"];
 }
 
-/** Reports what became of a message that is not asked. The hops of a question and of a receipt are reported by their
- *  stages. */
-function reportOutcome(q: Query, { id, channel, kind }: OutcomeRow, outcome: EventOutcome | undefined): void {
-  if (outcome === undefined || kind !== "message" || outcome.turn !== undefined) return;
+/** Reports what became of a message that is not asked. */
+function reportOutcome(q: Query, { id, channel }: OutcomeRow, outcome: EventOutcome): void {
   const { state, code, conversation } = outcome;
   const name = ({ ignored: "refused", held: "held", failed: "failed", routed: "handled" } as const)[state as "ignored"];
   q.hop({
