@@ -9,7 +9,7 @@ import { findingAt, type SchemaFinding } from "./explain.ts";
 import type { Config, StoreConfig } from "./index.ts";
 import { type Block, block } from "./rules.ts";
 import type { File } from "./schema/file.ts";
-import { answerMargin } from "./schema/file.ts";
+import { answerMargin, embeddedAbsentAfter } from "./schema/file.ts";
 
 /** Writes out the short form `platform: embedded`. Any other value is returned unchanged. */
 export function longForm(root: unknown): unknown {
@@ -68,12 +68,12 @@ const processKey = newToken();
 const keyOf = (name: string): string => createHmac("sha256", processKey).update(name).digest("base64url");
 
 /** Returns the blocks `platform` and `agents` with absolute paths, and with the defaults that depend on the
- *  store and the model. */
+ *  store and the model. `written` are the keys of the block `platform` that the file has. */
 export function embeddedConfig(
   data: File,
   folder: string,
   store: StoreConfig,
-  writtenTimeout: unknown,
+  written: object,
 ): Pick<Config, "platform" | "agents"> {
   const { platform, model } = data;
   const { embedded: _, ...rest } = platform;
@@ -95,8 +95,9 @@ export function embeddedConfig(
     listen,
   };
   // A request that ends before the model would abort every slow answer and ask for it again.
-  const timeout = model && writtenTimeout === undefined ? model.total_timeout + answerMargin : platform.timeout;
-  return { platform: { ...rest, timeout, embedded }, agents };
+  const timeout = model && !("timeout" in written) ? model.total_timeout + answerMargin : platform.timeout;
+  const absent_after = "absent_after" in written ? platform.absent_after : embeddedAbsentAfter;
+  return { platform: { ...rest, timeout, absent_after, embedded }, agents };
 }
 
 /** Returns the path of the embedded platform's database: as written, or next to the store. */

@@ -91,8 +91,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   if (!root.success || findings.length > 0 || faults.length > 0) {
     return { ok: false, problems: inOrder([...faults, ...located(findings)]), warnings };
   }
-  const timeout = block(block(whole)["platform"])["timeout"];
-  const config = assemble(opened.file, folder, root.data, settings.read, timeout);
+  const config = assemble(opened.file, folder, root.data, settings.read, block(block(whole)["platform"]));
   return { ok: true, config, warnings };
 }
 
@@ -118,7 +117,7 @@ function assemble(
   folder: string,
   data: File,
   read: ReadonlyMap<string, ReadChannel>,
-  writtenTimeout: unknown,
+  writtenPlatform: Block,
 ): Config {
   const channels = Object.entries(data.channels).flatMap(([id, core]) => {
     const own = read.get(id);
@@ -127,7 +126,7 @@ function assemble(
   const store = storeConfig(data.store, folder);
   return freeze({
     file,
-    ...embeddedConfig(data, folder, store, writtenTimeout),
+    ...embeddedConfig(data, folder, store, writtenPlatform),
     model: data.model ?? null,
     channels,
     escalation: data.escalation ? policyOf(data.escalation, channels) : null,

@@ -35,6 +35,12 @@ it("keeps the platform's data next to the store, and waits longer for a request 
   });
 });
 
+it("asks a question again sooner than another platform, which may list it late", async () => {
+  expect((await config(text())).platform).toMatchObject({ absent_after: 5000 });
+  const written = text().replace("platform: embedded", "platform: { url: embedded, absent_after: 20s }");
+  expect((await config(written)).platform).toMatchObject({ absent_after: 20_000 });
+});
+
 it("gives an agent without a key one that stays the same when the file is read again", async () => {
   const first = await config(text("", "", "{ knowledge: [ faq.md ] }"));
   const second = await config(text());

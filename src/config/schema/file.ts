@@ -18,6 +18,9 @@ import {
 
 /** Margin in milliseconds between the longest answer of the model and the timeout of the request for it. */
 export const answerMargin = 10_000;
+/** `absent_after` of the embedded platform, in milliseconds. It stores a question before it answers, and ends with the
+ *  daemon, so a question that it does not list was lost on the way. */
+export const embeddedAbsentAfter = 5000;
 
 /** The platform keeps a query behind the path, so that this URL may have one. */
 const modelUrl = z.string().refine((text) => {
@@ -103,7 +106,7 @@ const platform = z
     absent_after: span
       .prefault("30s")
       .describe(
-        "How long after a request without a response does a question that the platform does not list count as absent? Absent questions are asked again.",
+        "How long after a request without a response does a question that the platform does not list count as absent? Absent questions are asked again. Default: 30s; 5s for the embedded platform, which stores a question before it answers.",
       ),
     embedded: embedded.optional().describe("Where are the agents and the data of the embedded platform?"),
   })
