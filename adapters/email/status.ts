@@ -65,6 +65,9 @@ const loginCodes: Readonly<Partial<Record<string, FailedStatus>>> = {
 };
 /** SMTP responses (RFC 4954, section 6) that mean that the credentials are not accepted. */
 const finalLogin = new Set([530, 534, 535, 538]);
+/** Those that mean that the server knows no AUTH, or not this mechanism: a relay, or the wrong port (RFC 5321, section 4.2.1;
+ *  RFC 4954, section 4). */
+const withoutLogin = new Set([500, 502, 504]);
 const throttling =
   /\b(throttl|too many|rate limit|try again|temporar|unavailable|limit exceeded|bandwidth|maximum number)/i;
 /** Without a response code, a rejection counts as a credentials error only after this many failures in a row. */
@@ -89,6 +92,7 @@ export function statusOf(error: unknown, count: number): FailedStatus {
     if (throttling.test(text)) return throttled;
     // A 4xx response to AUTH is not about the credentials (RFC 4954, section 6).
     if (responseCode >= 400 && responseCode < 500) return unavailable;
+    if (withoutLogin.has(responseCode)) return rejected("the server offers no such login");
     if (finalLogin.has(responseCode) || count >= doubtfulLimit) return rejected();
     return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
   }

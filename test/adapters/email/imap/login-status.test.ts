@@ -60,3 +60,12 @@ it("does not blame the credentials for a 4xx response to AUTH", () => {
   });
   expect(statusOf(error, 10)).toMatchObject({ state: "degraded", code: "server" });
 });
+
+it.each([500, 502, 504])(
+  "names a server that knows no such AUTH, as with %i, from the first response",
+  (responseCode) => {
+    const error = Object.assign(new Error("Invalid login"), { code: "EAUTH", responseCode, response: "no" });
+    const reason = "the server offers no such login";
+    expect(statusOf(error, 1)).toEqual({ state: "unauthorized", code: "login", reason });
+  },
+);
