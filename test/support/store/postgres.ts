@@ -55,6 +55,27 @@ export async function describePostgres(
   });
 }
 
+/** A database for the store of a daemon. */
+export interface StoreKind {
+  readonly name: "SQLite" | "PostgreSQL";
+  /** Why its tests cannot run; null when they can. */
+  readonly missing: string | null;
+  /** Returns the URL of a new, empty schema; null for SQLite, whose store is a file of the daemon's folder. */
+  newStore(): Promise<string | null>;
+}
+
+/** Both databases, for tests of a daemon that needs other servers as well, of which `missing` says why they are not there. */
+export async function storeKinds(missing: string | null): Promise<readonly StoreKind[]> {
+  const newSchema = async () => {
+    const postgres = await sharedPostgres();
+    return urlOfSchema(postgres, await postgres.schema());
+  };
+  return [
+    { name: "SQLite", missing, newStore: async () => null },
+    { name: "PostgreSQL", missing: missing ?? (await needPostgres()), newStore: newSchema },
+  ];
+}
+
 /** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. It dies with this process, even
  *  when that is killed. */
 function asServer(program: string, args: readonly string[]): [string, string[]] {
