@@ -9,6 +9,7 @@ import type { Channel, Clock, SendOutcome } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Identity } from "./parse/headers.ts";
 import type { EmailDraft } from "./smtp/send.ts";
+import type { EmailTiming } from "./timing.ts";
 
 interface State {
   /** The newest first. A canary that is late is recognized, too. */
@@ -22,6 +23,7 @@ interface State {
 export interface CanaryOptions {
   readonly channel: Pick<Channel, "id" | "clock" | "log" | "secrets" | "warn">;
   readonly settings: NonNullable<EmailConfig["canary"]>;
+  readonly timing: Pick<EmailTiming, "canaryRetry">;
   readonly self: Pick<Identity, "address">;
   /** Sends one mail, without a copy in the Sent folder. */
   readonly send: (draft: EmailDraft, signal: AbortSignal) => Promise<SendOutcome>;
@@ -29,8 +31,6 @@ export interface CanaryOptions {
 
 /** So many tokens are recognized. */
 const kept = 5;
-/** A send that failed is tried again after this time, or after the limit when that is shorter. */
-const retry = 60_000;
 const subjectOf = (token: string): string => `Bridgehead canary ${token}`;
 
 export class Canary {
@@ -68,7 +68,7 @@ export class Canary {
     while (!signal.aborted) {
       const pause = await this.#step(signal).catch((error: unknown) => {
         if (!signal.aborted) this.#options.channel.warn("canary", `the canary failed: ${String(error)}`);
-        return retry;
+        return this.#options.timing.canaryRetry;
       });
       const woken = new AbortController();
       const wake = () => woken.abort(null);
@@ -83,7 +83,8 @@ export class Canary {
 
   /** Does what is due. Returns the milliseconds until the next step. */
   async #step(signal: AbortSignal): Promise<number> {
-    const { every, within } = this.#options.settings;
+    const { settings, timing } = this.#options;
+    const { every, within } = settings;
     const now = this.#clock.now();
     const state = this.#state;
     // After a clock was set back, the next one is due at once.
@@ -91,7 +92,7 @@ export class Canary {
     if (state !== null && !state.isBack && now >= state.begunAt + within) this.#overdue(state);
     if (state !== null && !state.isSent && now < next) {
       await this.#send(state, signal);
-      return Math.min(retry, within, Math.max(1, next - this.#clock.now()));
+      return Math.min(timing.canaryRetry, within, Math.max(1, next - this.#clock.now()));
     }
     if (now >= next) {
       const token = randomBytes(12).toString("hex");

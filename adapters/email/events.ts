@@ -155,14 +155,11 @@ function messageOf(
   };
 }
 
-/** In ms. Clocks and time zones are wrong by hours. */
-const copiedAfter = 2 * 86_400_000;
-
 /** Returns INTERNALDATE. A program that appends an old message without its date, such as a migration, makes it the time of the
  *  copy. Date and the topmost Received then agree that the message is days older, and the newer of the two is returned. One of
  *  them alone proves nothing: the author's clock may be wrong, or the message waited in a queue. A message that a person
  *  moves keeps its INTERNALDATE (RFC 3501, 6.4.7); where a program loses it, its age counts as well. */
-function arrivalTime({ listed: { arrived }, now }: Arrival, mail: Mail): number {
+function arrivalTime({ listed: { arrived }, now, copiedAfter }: Arrival, mail: Mail): number {
   if (arrived === null) return mail.date ?? now;
   const received = mail.headers.find(({ name }) => name === "received")?.value ?? "";
   const receivedAt = dateOf(received.slice(received.lastIndexOf(";") + 1));
@@ -323,4 +320,6 @@ export interface Arrival {
   readonly listed: Listed;
   /** Epoch ms, used when the server returns no arrival time. */
   readonly now: number;
+  /** In ms: a message that was delivered this long before it arrived is a copy. */
+  readonly copiedAfter: number;
 }

@@ -10,6 +10,7 @@ import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields } from "./imap/header-fields.ts";
 import { lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
 import type { PooledConnection, SmtpPool } from "./smtp/connection.ts";
+import { day } from "./timing.ts";
 
 /** Returns the servers of the channel that use TLS. */
 export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {
@@ -22,10 +23,6 @@ export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {
     return [{ part, host, port, tls: tls === "starttls" ? starttls : tls, ...(ca !== undefined && { ca }) }];
   });
 }
-
-/** A mailbox without new mail for this many days is reported. */
-const quietDays = 7;
-const dayMs = 86_400_000;
 
 /** Rejects when the mailbox cannot be opened. */
 export async function examine(
@@ -48,7 +45,7 @@ export async function examine(
     findings = [
       ...capabilities(client, config),
       ...validity(client, committed),
-      ...(await newest(client, config, now)),
+      ...(await newest(client, config, connection.timing.quiet, now)),
     ];
     signature = await newestSignature(client, config, address);
   } finally {
@@ -166,13 +163,14 @@ function validity(client: ImapFlow, committed: Cursor | null): ChannelFinding[] 
   ];
 }
 
-async function newest(client: ImapFlow, { imap }: EmailConfig, now: number): Promise<ChannelFinding[]> {
+async function newest(client: ImapFlow, { imap }: EmailConfig, quiet: number, now: number): Promise<ChannelFinding[]> {
   const uid = await lastUid(client);
   const isEmpty = uid === 0 || client.mailbox === false || client.mailbox.exists === 0;
   const found = isEmpty ? false : await client.fetchOne("*", { internalDate: true });
   const at = found === false || found.internalDate === undefined ? null : new Date(found.internalDate);
-  const days = at === null ? null : Math.floor((now - at.getTime()) / dayMs);
-  if (days !== null && days < quietDays) return [];
+  const age = at === null ? null : now - at.getTime();
+  if (age !== null && age < quiet) return [];
+  const days = age === null ? null : Math.floor(age / day);
   const since =
     days === null
       ? "contains no email"

@@ -9,6 +9,7 @@ import {
   type Inbound,
   type Outbound,
   sendKey,
+  timingOf,
 } from "bridgehead/contract";
 import { Canary } from "./canary.ts";
 import { config, type EmailConfig, type OAuth2Config, review } from "./config.ts";
@@ -28,6 +29,7 @@ import { type SmtpOptions, SmtpPool } from "./smtp/connection.ts";
 import { prepare } from "./smtp/long-markdown.ts";
 import { type EmailDraft, readDraft, sender } from "./smtp/send.ts";
 import { brief } from "./status.ts";
+import { type EmailTiming, standardTiming } from "./timing.ts";
 
 export default defineAdapter({
   name: "email",
@@ -40,18 +42,21 @@ export default defineAdapter({
   create(channel, settings): Adapter<EmailDraft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
     const state = new Health(channel);
+    const timing = timingOf(channel, standardTiming);
+    const { clock } = channel;
     const tokens = grants(
-      (grant) => new TokenSource(grant, channel.clock, new KeptToken(grant, channel.secrets, channel.log)),
+      (grant) => new TokenSource(grant, { clock, timing }, new KeptToken(grant, channel.secrets, channel.log)),
     );
     const imap: ConnectionOptions = {
       imap: settings.imap,
+      timing,
       maxSource: settings.max_size,
       tokens: tokens(settings.imap.oauth2),
     };
-    const smtp = new SmtpPool(smtpOptions(settings, tokens), (error) =>
+    const smtp = new SmtpPool({ ...smtpOptions(settings, tokens), timing }, (error) =>
       channel.log.info({ reason: brief(error) }, "smtp server accepts no more connections"),
     );
-    const canary = settings.canary && canaryOf(channel, settings.canary, self, { health: state, pool: smtp });
+    const canary = settings.canary && canaryOf(channel, settings.canary, self, { health: state, pool: smtp, timing });
     const folder = new SentFolder({
       connection: imap,
       folder: settings.sent_folder === "none" ? "auto" : settings.sent_folder,
@@ -64,14 +69,14 @@ export default defineAdapter({
       health: state,
       config: settings,
       self,
-      context: parseContext(settings, self.addresses),
+      context: parseContext(settings, self.addresses, timing),
       mark: marker(settings.mark, channel.log),
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
-      parser: () => sharedParser(channel.clock),
+      parser: () => sharedParser({ clock, timing }),
       ...(canary ? { isCanary: (raw: Uint8Array) => canary.take(raw) } : {}),
     });
     const run: Inbound["run"] = (cursor, signal) => reader.run(cursor, signal);
-    const sending = outbound({ channel, config: settings, self, health: state, pool: smtp, folder });
+    const sending = outbound({ channel, timing, config: settings, self, health: state, pool: smtp, folder });
     return {
       inbound: { run: canary ? beside(canary, channel, run) : run },
       outbound: sending.outbound,
@@ -87,12 +92,13 @@ function canaryOf(
   channel: Channel,
   settings: NonNullable<EmailConfig["canary"]>,
   self: Identity,
-  side: Pick<OutboundParts, "health" | "pool">,
+  side: Pick<OutboundParts, "health" | "pool" | "timing">,
 ): Canary {
   const send = sender({ ...side, sent: () => undefined });
   return new Canary({
     channel,
     settings,
+    timing: side.timing,
     self,
     send: (draft, signal) =>
       send(draft, {
@@ -135,7 +141,7 @@ function grants(make: (grant: OAuth2Config) => TokenSource): (grant: OAuth2Confi
 }
 
 /** SMTP logs in with the credentials of IMAP unless it has its own. */
-function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): SmtpOptions {
+function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): Omit<SmtpOptions, "timing"> {
   const { imap } = settings;
   const connections = Math.min(settings.smtp.connections, providerOf(settings.smtp.host).connections);
   const smtp = { ...settings.smtp, connections };
@@ -146,19 +152,20 @@ function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): 
   return { smtp, login: { user: smtp.user ?? imap.user, password: password ?? "", tokens: tokens(grant) } };
 }
 
-function parseContext({ sender_auth }: EmailConfig, own: readonly string[]): ParseContext {
+function parseContext({ sender_auth }: EmailConfig, own: readonly string[], { dns }: EmailTiming): ParseContext {
   if (sender_auth.mode === "off") return { own, senderAuth: { mode: "off" } };
   if (sender_auth.by === "header") {
     return { own, senderAuth: { mode: "header", authservId: sender_auth.server ?? "" } };
   }
   return {
     own,
-    senderAuth: { mode: "mailauth", ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}) },
+    senderAuth: { mode: "mailauth", timeoutMs: dns, ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}) },
   };
 }
 
 export interface OutboundParts {
   readonly channel: Channel;
+  readonly timing: EmailTiming;
   readonly config: EmailConfig;
   readonly self: Identity;
   readonly health: Health;
@@ -167,7 +174,7 @@ export interface OutboundParts {
 }
 
 /** Opens no connection until the first send. `close` ends the connections that sending has opened. */
-export function outbound({ channel, config, self, health, pool, folder }: OutboundParts): {
+export function outbound({ channel: { clock }, timing, config, self, health, pool, folder }: OutboundParts): {
   readonly outbound: Outbound<EmailDraft>;
   close(signal: AbortSignal): Promise<void>;
 } {
@@ -176,7 +183,7 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
   return {
     outbound: {
       attachmentLimit: config.attachments.max_sent_bytes,
-      prepare: (markdown) => (isLong(markdown) ? (signal) => prepare(channel.clock, markdown, signal) : null),
+      prepare: (markdown) => (isLong(markdown) ? (signal) => prepare({ clock, timing }, markdown, signal) : null),
       compose: (reply) => compose(config, self, reply),
       ...countedSends<EmailDraft>(
         () => pool.connections,
@@ -187,7 +194,7 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
         return [...to, ...cc].map(({ address }) => address);
       },
       reconcile: (draft, attempt, signal) =>
-        reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
+        reconcile(folder, filing, { clock, timing }, readDraft(draft), attempt, signal),
     },
     async close(signal) {
       pool.close();

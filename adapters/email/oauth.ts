@@ -4,6 +4,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import type { Clock, Log, SecretStore } from "bridgehead/contract";
 import type { OAuth2Config } from "./config.ts";
+import type { EmailTiming } from "./timing.ts";
 
 export interface AccessToken {
   readonly value: string;
@@ -53,6 +54,7 @@ export function endpointOf(grant: OAuth2Config): {
 export class TokenSource {
   readonly #grant: OAuth2Config;
   readonly #clock: Clock;
+  readonly #timing: EmailTiming;
   readonly #kept: KeptToken | undefined;
   /** The newest refresh token known to this process. */
   #newest: string;
@@ -60,9 +62,14 @@ export class TokenSource {
   #renewAt = 0;
   #pending: Promise<AccessToken> | null = null;
 
-  constructor(grant: OAuth2Config, clock: Clock, kept?: KeptToken) {
+  constructor(
+    grant: OAuth2Config,
+    { clock, timing }: { readonly clock: Clock; readonly timing: EmailTiming },
+    kept?: KeptToken,
+  ) {
     this.#grant = grant;
     this.#clock = clock;
+    this.#timing = timing;
     this.#kept = grant.refresh_token === undefined ? undefined : kept;
     this.#newest = grant.refresh_token ?? "";
   }
@@ -106,9 +113,10 @@ export class TokenSource {
       ...(client_secret === undefined ? {} : { client_secret }),
       ...(scope === undefined ? {} : { scope }),
     });
+    const { tokenLifetime, tokenRenewal, tokenRequest } = this.#timing;
     let response: Response;
     try {
-      response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(20_000) });
+      response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(tokenRequest) });
     } catch (error) {
       throw failure("the endpoint cannot be reached", false, error);
     }
@@ -125,10 +133,9 @@ export class TokenSource {
       await this.#kept?.write(rotated);
     }
     const seconds = Number(body["expires_in"]);
-    const lifetime = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 3_600_000;
+    const lifetime = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : tokenLifetime;
     this.#token = { value: body["access_token"], expiresAt: this.#clock.now() + lifetime };
-    // The token is replaced five minutes before it expires, or at half its lifetime when that is short.
-    this.#renewAt = this.#token.expiresAt - Math.min(300_000, lifetime / 2);
+    this.#renewAt = this.#token.expiresAt - Math.min(tokenRenewal, lifetime / 2);
     return this.#token;
   }
 }

@@ -8,6 +8,7 @@ import {
   type ExclusiveResource,
   type HttpRoute,
   type SendOutcome,
+  timingOf,
 } from "bridgehead/contract";
 import { blockOf, config, definitionOf, review, type SmsConfig } from "./config.ts";
 import { compose, readDraft } from "./draft.ts";
@@ -15,6 +16,7 @@ import { eventOfStatus, eventOfText } from "./events.ts";
 import { canonicalNumber } from "./numbers.ts";
 import type { ProviderParts, ReceivedBatch, TextDraft, WebhookEndpoint } from "./provider.ts";
 import { segmentsOf } from "./text/segments.ts";
+import { standardTiming } from "./timing.ts";
 
 export default defineAdapter({
   name: "sms",
@@ -43,7 +45,8 @@ export default defineAdapter({
   review,
   create(channel, settings): Adapter<TextDraft> {
     const accept = acceptor(channel, settings);
-    const provider = definitionOf(settings).create({ channel, accept }, settings, blockOf(settings));
+    const parts = { channel, timing: timingOf(channel, standardTiming), accept };
+    const provider = definitionOf(settings).create(parts, settings, blockOf(settings));
     return {
       outbound: {
         ...ownAddress(settings),

@@ -3,6 +3,7 @@
 
 import type { Attempt, ChannelStatus, Clock, Health, SendOutcome } from "bridgehead/contract";
 import type { TextDraft, TextStatus } from "./provider.ts";
+import type { SmsTiming } from "./timing.ts";
 
 /** The subject of a refusal. */
 export type TextClass =
@@ -39,8 +40,6 @@ export interface ProviderRefusal {
   readonly retryAfterMs?: number | undefined;
 }
 
-const minute = 60_000;
-
 /** Inverts a provider's table: returns the map from error code, a number or a word, to class. */
 export function classes(
   table: Readonly<Partial<Record<TextClass, readonly (number | string)[]>>>,
@@ -51,7 +50,11 @@ export function classes(
 }
 
 /** Returns the send outcome for an error of this class. An unknown class (null) refuses only this draft. */
-export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }: ProviderRefusal): SendOutcome {
+export function outcomeOf(
+  kind: TextClass | null,
+  { code, reason, retryAfterMs }: ProviderRefusal,
+  timing: Pick<SmsTiming, "reachRetry" | "unreachedRetry">,
+): SendOutcome {
   const again = (ms: number) => ({ retryAfterMs: retryAfterMs ?? ms });
   const retryAfter = retryAfterMs === undefined ? {} : { retryAfterMs };
   switch (kind) {
@@ -67,13 +70,13 @@ export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }
       return { kind: "deferred", reason, ...retryAfter, scope: "sender", cause: "set-up" };
     case "reach":
       // Only recipients in that country or network wait for the operator.
-      return { kind: "deferred", reason, ...again(60 * minute), scope: "recipient" };
+      return { kind: "deferred", reason, ...again(timing.reachRetry), scope: "recipient" };
     case "rate":
       return { kind: "deferred", reason, ...retryAfter, scope: "channel", cause: "rate" };
     case "sender-rate":
       return { kind: "deferred", reason, ...retryAfter, scope: "sender", cause: "rate" };
     case "unreached":
-      return { kind: "deferred", reason, ...again(2 * minute) };
+      return { kind: "deferred", reason, ...again(timing.unreachedRetry) };
     case "ambiguous":
       return { kind: "unknown", reason };
     case "content":
@@ -115,11 +118,6 @@ export function withoutNumbers(text: string): string {
 
 // Pauses a sender or an account that may not send. Some providers report this only after they accepted a text (an
 // unregistered number, a suspended account). Without the pause the whole queue would be accepted and lost.
-/** Duration of the first pause, in milliseconds. It doubles with each consecutive lost text. */
-const firstMs = 30_000;
-const longestMs = 5 * 60_000;
-/** The status of an accepted text arrives within seconds. The next text waits for it this long, in milliseconds. */
-const firstStatusMs = 10_000;
 const account = "*";
 
 interface ClosedSender {
@@ -137,11 +135,13 @@ interface ClosedSender {
 export class SenderPauses {
   readonly #clock: Pick<Clock, "now">;
   readonly #health: Health;
+  readonly #timing: SmsTiming;
   readonly #closed = new Map<string, ClosedSender>();
 
-  constructor(clock: Pick<Clock, "now">, health: Health) {
+  constructor(clock: Pick<Clock, "now">, health: Health, timing: SmsTiming) {
     this.#clock = clock;
     this.#health = health;
+    this.#timing = timing;
   }
 
   /** Handles the status of a sent text: pauses its sender, or resumes it. */
@@ -163,7 +163,7 @@ export class SenderPauses {
     // Texts that were in flight together count as one loss.
     const together = before !== undefined && now - before.since < before.forMs;
     const lost = together ? before.lost : (before?.lost ?? 0) + 1;
-    const forMs = Math.min(firstMs * 2 ** (lost - 1), longestMs);
+    const forMs = Math.min(this.#timing.pauseFirst * 2 ** (lost - 1), this.#timing.pauseLongest);
     const scope = key === account ? "account" : "set-up";
     this.#closed.set(key, { reason: refusal.reason, kind: scope, since: now, forMs, lost });
   }
@@ -196,11 +196,15 @@ export class SenderPauses {
       if (one === undefined) continue;
       const gone = this.#clock.now() - one.since;
       if (gone >= 0 && gone < one.forMs)
-        return outcomeOf(one.kind, { code: "closed", reason: one.reason, retryAfterMs: one.forMs - gone });
+        return outcomeOf(
+          one.kind,
+          { code: "closed", reason: one.reason, retryAfterMs: one.forMs - gone },
+          this.#timing,
+        );
       // This text is sent as a trial; its status decides for the next ones. A text is also sent after a
       // jump of the clock.
       one.since = this.#clock.now();
-      one.forMs = firstStatusMs;
+      one.forMs = this.#timing.firstStatus;
     }
     return null;
   }

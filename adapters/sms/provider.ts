@@ -22,6 +22,7 @@ import type {
 import type * as z from "zod";
 import type { SmsConfig } from "./config.ts";
 import type { TextClass } from "./outcomes.ts";
+import type { SmsTiming } from "./timing.ts";
 
 export interface Provider {
   /** The configured value of `provider`. */
@@ -83,6 +84,7 @@ export function defineProvider<Block extends z.ZodType>(definition: ProviderDefi
 /** Dependencies of a provider. */
 export interface ProviderParts {
   readonly channel: Channel;
+  readonly timing: SmsTiming;
   /** Stores what was received outside a webhook. Resolves after the commit; acknowledge to the provider only then. */
   readonly accept: (batch: ReceivedBatch, cursor?: Cursor) => Promise<readonly Accepted[]>;
 }

@@ -50,11 +50,11 @@ function create(dialect: Dialect, channel: Channel, settings: VoiceConfig): Adap
   const { socket, requests, routes = [] } = dialect.create(voice, block);
   const live = new LiveCalls();
   const held = requests === undefined ? null : new RequestCalls(voice, requests);
-  const placed = placedCalls(channel, settings);
+  const placed = placedCalls(voice);
   // The adapter opens no connection of its own. It is ready because providers connect to its routes.
   channel.report({ state: "ready" });
   return {
-    outbound: outbound(channel, (call) => live.find(call) ?? held?.find(call), placed),
+    outbound: outbound(voice, (call) => live.find(call) ?? held?.find(call), placed),
     routes: [
       ...routes,
       ...(held === null ? [] : [held.route]),
@@ -67,7 +67,7 @@ function create(dialect: Dialect, channel: Channel, settings: VoiceConfig): Adap
 }
 
 function socketRoutes(
-  { channel, config }: VoiceChannel,
+  { channel, config, timing }: VoiceChannel,
   { can }: Dialect,
   socket: SocketSide,
   calls: LiveCalls,
@@ -79,7 +79,7 @@ function socketRoutes(
     ...(protocol === undefined ? {} : { protocol }),
     ...(maxFrameBytes === undefined ? {} : { maxFrameBytes }),
     authorize: (request) => socket.authorize(request),
-    serve: (line, request) => serve({ channel, config, can, calls }, line, socket.connect(request)),
+    serve: (line, request) => serve({ channel, config, timing, can, calls }, line, socket.connect(request)),
   }));
 }
 

@@ -44,8 +44,6 @@ export interface ConnectCall {
 /** Error codes for a connection that failed because of our own request. A retry is pointless. */
 const ourFault = new Set(["64101", "64106"]);
 const unreachable = "64102";
-/** Pause in seconds before the first retry after `unreachable`. Each further retry waits this much longer. */
-const pauseSeconds = 3;
 
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = voice;
@@ -169,7 +167,7 @@ class CallHandlers {
     if (code !== unreachable) return this.#connect(params, greeting, tries + 1);
     // The process may be restarting. Immediate retries would all fail, so each retry is preceded by a pause.
     const moment = say(words.fillers[tries % words.fillers.length] ?? "", language);
-    const pause = element("Pause", { length: pauseSeconds * (tries + 1) });
+    const pause = element("Pause", { length: Math.round((this.#voice.timing.reconnect * (tries + 1)) / 1000) });
     return this.#connect(params, greeting, tries + 1, moment, pause);
   }
 

@@ -26,13 +26,13 @@ import {
 } from "bridgehead/contract";
 import type { VoiceConfig } from "./config.ts";
 import type { Call } from "./engine/call.ts";
+import type { VoiceChannel } from "./engine/record.ts";
 import { phrasesFor } from "./speech/phrases.ts";
 import { beginningOf } from "./speech/speakable.ts";
-
-const lookAgainMs = 500;
+import type { VoiceTiming } from "./timing.ts";
 
 export function outbound(
-  channel: Channel,
+  { channel, timing }: VoiceChannel,
   find: (call: string) => Call | undefined,
   calls: PlacedCalls | null,
 ): Outbound<VoiceDraft> {
@@ -42,7 +42,8 @@ export function outbound(
     const facts = await channel.session(sessionId(draft.session));
     if (facts === null || facts.state === "closed" || facts.transferring !== null)
       return { kind: "refused", code: "ended", reason: "the call is over" };
-    return { kind: "deferred", reason: "the call has no line to us now", retryAfterMs: lookAgainMs };
+    const reason = "the call has no line to us now";
+    return { kind: "deferred", reason, retryAfterMs: timing.connectionRetry };
   };
   const placing = countedSends<Placing>(placedAtOnce, async (draft, attempt) => {
     if (!draft.wanted)
@@ -134,15 +135,9 @@ export function callable(text: string): string | null {
   const number = text.trim().replace(/[\s()./-]/g, "");
   return e164.test(number) ? number : null;
 }
-/** `skewMs`: difference allowed between our clock and the provider's. `settledMs`: how long the provider may still
- *  process a request after its timeout. */
-const skewMs = 5000;
-const processingMs = 60_000;
 const greetingLength = 800;
 const remembered = 1000;
 
-/** Request timeout in ms. */
-const timeoutMs = 30_000;
 /** Maximum number of calls that are being placed at once, each over a connection of its own. The core claims no more
  *  (`Outbound.capacity`). */
 const placedAtOnce = 32;
@@ -150,19 +145,21 @@ const placedAtOnce = 32;
 const mostLookups = 32;
 
 /** Returns null when the configuration has no account and number for outbound calls. */
-export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls | null {
+export function placedCalls(voice: VoiceChannel): PlacedCalls | null {
+  const { config } = voice;
   const { account_sid: account, number, api_key: key, api_url: url } = config;
   const [token] = config.auth_tokens ?? [];
   if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
   const base = `${url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
   const login = key ? `${key.sid}:${key.secret}` : `${account}:${token}`;
-  return new PlacedCalls(channel, config, { base, number, login });
+  return new PlacedCalls(voice, { base, number, login });
 }
 
 /** The outbound calls of one channel. */
 class PlacedCalls {
   readonly #channel: Channel;
   readonly #config: VoiceConfig;
+  readonly #timing: VoiceTiming;
   readonly #base: string;
   readonly #number: string;
   readonly #authorization: string;
@@ -173,12 +170,12 @@ class PlacedCalls {
   readonly #keys = new Map<string, SendKey>();
 
   constructor(
-    channel: Channel,
-    config: VoiceConfig,
+    { channel, config, timing }: VoiceChannel,
     account: { readonly base: string; readonly number: string; readonly login: string },
   ) {
     this.#channel = channel;
     this.#config = config;
+    this.#timing = timing;
     this.#base = account.base;
     this.#number = account.number;
     this.#authorization = `Basic ${Buffer.from(account.login).toString("base64")}`;
@@ -202,7 +199,8 @@ class PlacedCalls {
   }
 
   async find({ to }: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Finding> {
-    const since = attempt.startedAt.getTime() - skewMs;
+    const { lookup, processing, skew } = this.#timing;
+    const since = attempt.startedAt.getTime() - skew;
     const query = new URLSearchParams({
       To: to,
       From: this.#number,
@@ -210,7 +208,7 @@ class PlacedCalls {
       PageSize: "200",
     });
     const answer = await this.#ask("GET", `/Calls.json?${query.toString()}`, signal);
-    if (answer.status !== 200) return { kind: "unsure", lookAgainAfterMs: 30_000 };
+    if (answer.status !== 200) return { kind: "unsure", lookAgainAfterMs: lookup };
     const { calls = [] } = Object(answer.json) as { calls?: readonly CallResource[] };
     const ours = calls.find(
       ({ sid = "", direction, date_created, start_time }) =>
@@ -219,8 +217,8 @@ class PlacedCalls {
         (this.#keys.get(sid) ?? attempt.key) === attempt.key,
     );
     if (ours?.sid !== undefined) return { kind: "sent", id: externalId(ours.sid) };
-    const early = this.#channel.clock.now() - attempt.startedAt.getTime() < processingMs;
-    return early ? { kind: "unsure", lookAgainAfterMs: processingMs / 2 } : { kind: "not-sent" };
+    const early = this.#channel.clock.now() - attempt.startedAt.getTime() < processing;
+    return early ? { kind: "unsure", lookAgainAfterMs: processing / 2 } : { kind: "not-sent" };
   }
 
   async probe(signal: AbortSignal): Promise<ChannelStatus> {
@@ -247,7 +245,7 @@ class PlacedCalls {
   ): Promise<ExchangeAnswer> {
     const form = more.body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
     const connections = method === "POST" ? this.#connections : this.#lookups;
-    return withTimeout(this.#channel.clock, signal, timeoutMs, (limited) =>
+    return withTimeout(this.#channel.clock, signal, this.#timing.request, (limited) =>
       connections.exchange({
         method,
         url: new URL(this.#base + path),

@@ -64,6 +64,7 @@ export function createChannel(options: ChannelParts): Channel {
     id,
     log,
     clock,
+    timing: options.timing.adapters[options.adapter] ?? {},
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
       if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt, knownSender);

@@ -9,6 +9,8 @@ export interface Channel {
   readonly id: ChannelId;
   readonly log: Log;
   readonly clock: Clock;
+  /** Durations in milliseconds that differ from those of the adapter's table, by name (`timingOf`). Absent outside tests. */
+  readonly timing?: DurationTable;
   /** Returns the public address of one of the channel's routes, for example to verify signatures. Never
    *  derived from the Host header. */
   url(path: RoutePath): URL;
@@ -66,6 +68,9 @@ export interface ChannelIdentity {
 }
 
 export type MarkOwner = "self" | "earlier" | "sibling" | "foreign";
+
+/** Durations in milliseconds by name. */
+export type DurationTable = Readonly<Record<string, number>>;
 
 /** Key-value storage in the core's store, shared by all channels of one adapter. It survives restarts. */
 export interface SecretStore {

@@ -2,7 +2,7 @@
 // limits and permanent errors.
 
 import type * as z from "zod";
-import type { Channel, Clock } from "./channel.ts";
+import type { Channel, Clock, DurationTable } from "./channel.ts";
 import type { AdapterDefinition, Outbound, Remark } from "./contract.ts";
 import type { Json } from "./ids.ts";
 import type { ChannelStatus } from "./outcomes.ts";
@@ -63,6 +63,17 @@ export class Health {
     this.#reported = text;
     this.#channel.report(worst);
   }
+}
+
+/** Returns the adapter's durations: its `standard` table, with the overrides of the channel. Call it once in `create`, and pass
+ *  the result down. Throws an error for an override that the table does not have. */
+export function timingOf<Table extends DurationTable>(
+  { timing = {} }: Pick<Channel, "timing">,
+  standard: Table,
+): Table {
+  const unknown = Object.keys(timing).find((name) => !Object.hasOwn(standard, name));
+  if (unknown !== undefined) throw new Error(`reading the timing of a channel: its adapter has no duration ${unknown}`);
+  return { ...standard, ...timing };
 }
 
 /** One object for all timeouts: creating a DOMException captures a stack. */

@@ -1,14 +1,20 @@
 // All durations of the daemon, in milliseconds, by area. A list of durations is a schedule: the first delay follows the first
 // failure, the second the next one, and the last one repeats. The composition roots (commands/run.ts and app.ts) pass the
-// table down; a test overrides a duration instead of waiting for it. Not in this table: durations that the configuration
-// defines, constants of a protocol (adapters/), defaults of the client library (client/), which the daemon overrides, and the
-// programs for trying out (platform/, sandbox/). test/architecture enforces this.
+// table down; a test overrides a duration instead of waiting for it. The durations of an adapter are in its own table
+// (adapters/*/timing.ts), because an adapter is a package of its own; overrides of it are here, under its name, and reach it
+// through its channel. Not in these tables: durations that the configuration defines, defaults of the client library (client/),
+// which the daemon overrides, and the programs for trying out (platform/, sandbox/). test/architecture enforces this.
 
+import type { DurationTable } from "bridgehead/contract";
 import { messages } from "./timing/messages.ts";
 import { day, hour, minute, second } from "./timing/units.ts";
 
+const adapters: Readonly<Record<string, DurationTable>> = {};
+
 const table = {
   ...messages,
+  /** Overrides of the tables of the adapters, by the name of the adapter. */
+  adapters,
   scheduler: {
     /** Interval of the sweeps that find due work without a hint. */
     sweep: second,
@@ -261,7 +267,11 @@ export type Timing = Durations<typeof table>;
 /** The durations of the daemon in production. */
 export const standardTiming: Timing = table;
 
-type Overrides<T> = T extends number | readonly number[] ? T : { readonly [Name in keyof T]?: Overrides<T[Name]> };
+type Overrides<T> = T extends number | readonly number[]
+  ? T
+  : string extends keyof T
+    ? T
+    : { readonly [Name in keyof T]?: Overrides<T[Name]> };
 
 /** Durations that differ from the standard ones, by area. A schedule is replaced as a whole. */
 export type TimingOverrides = Overrides<Timing>;

@@ -160,6 +160,7 @@ const arrival = {
   id: externalId("1"),
   listed: { uid: 1, size: 1, arrived: null, keywords: [] },
   now: 0,
+  copiedAfter: 1,
 };
 const withFiles = (text: string) => {
   const file = { name: text, mediaType: text, inline: false, bytes: Buffer.from(text) };

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { ImapFlow } from "imapflow";
 import type { EmailConfig } from "../config.ts";
 import type { AccessToken, TokenSource } from "../oauth.ts";
+import type { EmailTiming } from "../timing.ts";
 
 export interface ImapConnection {
   readonly client: ImapFlow;
@@ -15,6 +16,7 @@ export interface ImapConnection {
 
 export interface ConnectionOptions {
   readonly imap: EmailConfig["imap"];
+  readonly timing: EmailTiming;
   /** The largest message source that is requested, in bytes. */
   readonly maxSource: number;
   readonly tokens: TokenSource | null;
@@ -40,7 +42,7 @@ export async function openConnection(options: ConnectionOptions, signal: AbortSi
 }
 
 async function attempt(
-  { imap, maxSource }: ConnectionOptions,
+  { imap, timing, maxSource }: ConnectionOptions,
   token: AccessToken | null,
   signal: AbortSignal,
 ): Promise<ImapConnection> {
@@ -63,9 +65,9 @@ async function attempt(
     disableAutoIdle: true,
     missingIdleCommand: "NOOP",
     maxIdleTime: imap.idle,
-    connectionTimeout: 30_000,
-    greetingTimeout: 16_000,
-    socketTimeout: Math.max(60_000, imap.poll * 3),
+    connectionTimeout: timing.connect,
+    greetingTimeout: timing.imapGreeting,
+    socketTimeout: Math.max(timing.imapSilence, imap.poll * 3),
     maxLineLength: framing,
     maxLiteralSize: maxSource + framing,
     maxResponseSize: maxSource + 2 * framing,

@@ -35,8 +35,8 @@ import { readPartly } from "./oversized.ts";
 import type { Traces } from "./traces.ts";
 
 export interface FetchOptions {
-  /** The methods of the channel that reading needs. */
-  readonly core: Pick<Channel, "accept" | "known" | "log" | "clock">;
+  /** The methods of the channel that reading needs. `copiedAfter`: see `Arrival`. */
+  readonly core: Pick<Channel, "accept" | "known" | "log" | "clock"> & { readonly copiedAfter: number };
   readonly config: EmailConfig;
   readonly self: Identity;
   readonly context: ParseContext;
@@ -333,7 +333,8 @@ export class MailFetcher {
   }
 
   #arrival(listed: Listed): Arrival {
-    return { id: this.#idOf(listed.uid), listed, now: listed.arrived ?? this.#options.core.clock.now() };
+    const { clock, copiedAfter } = this.#options.core;
+    return { id: this.#idOf(listed.uid), listed, now: listed.arrived ?? clock.now(), copiedAfter };
   }
 }
 

@@ -8,6 +8,7 @@ import type { FetchMessageObject, ImapFlow } from "imapflow";
 import * as z from "zod";
 import type { EmailConfig } from "../config.ts";
 import { brief } from "../status.ts";
+import { day } from "../timing.ts";
 
 /** A message as a listing shows it, before its bytes are fetched. */
 export interface Listed {
@@ -79,7 +80,7 @@ export async function withKeyword(client: ImapFlow, keyword: string, from: numbe
 /** Returns the UIDs of messages that arrived at or after this time (the server compares whole days). */
 export async function arrivedSince(client: ImapFlow, since: number): Promise<number[]> {
   if (openMailbox(client).exists === 0) return [];
-  const found = await client.search({ since: new Date(since - 86_400_000) }, { uid: true });
+  const found = await client.search({ since: new Date(since - day) }, { uid: true });
   // imapflow before 2.5.6 returned an empty result for a search that failed.
   if (!Array.isArray(found) || !client.usable) throw new Error("searching the mailbox failed");
   return found;

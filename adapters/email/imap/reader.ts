@@ -5,6 +5,7 @@ import type { Channel, ChannelIdentity, Clock, Cursor, ExternalId, Health } from
 import type { ImapFlow } from "imapflow";
 import type { Parser } from "../parse/parser.ts";
 import { brief, statusOf } from "../status.ts";
+import type { EmailTiming } from "../timing.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { type FetchOptions, MailFetcher } from "./fetch.ts";
 import {
@@ -30,11 +31,6 @@ export interface ReaderOptions
   /** In ms: how long the provider lets a connection idle. */
   readonly idleLimit: number;
 }
-
-/** In ms: how long an aborted run waits for a commit in progress, and for the marks that follow it. */
-const grace = 500;
-/** In ms: delay before the first retry of a message that could not be read. The delay doubles with each retry. */
-const lookAgain = 2_000;
 
 /** One connection, and what its loop uses. */
 interface OpenedMailbox extends ImapConnection {
@@ -85,12 +81,13 @@ export class MailboxReader {
 
   /** Resolves with the last committed cursor when the login is about to expire; throws when the connection fails. */
   async #connect(cursor: Cursor | null, read: Parser["read"], signal: AbortSignal): Promise<Cursor | null> {
-    const { channel } = this.#options;
+    const { channel, connection: options } = this.#options;
+    const { timing } = options;
     const ending = new AbortController();
     const within = AbortSignal.any([signal, ending.signal]);
-    const connection = await openConnection(this.#options.connection, signal);
+    const connection = await openConnection(options, signal);
     const { client } = connection;
-    const watchdog = new Watchdog(channel.clock, this.#interval, () => client.close());
+    const watchdog = new Watchdog(channel.clock, this.#interval, timing.stuck, () => client.close());
     void watchdog.run(within);
     const reading = this.#readOn({ ...connection, cursor, read, watchdog, signal: within });
     reading.catch(() => {});
@@ -101,7 +98,7 @@ export class MailboxReader {
     try {
       const first = await Promise.race([reading, connection.closed.then((error) => ({ error })), aborted]);
       if (first === "aborted") {
-        await Promise.race([reading.catch(() => {}), channel.clock.sleep(grace)]);
+        await Promise.race([reading.catch(() => {}), channel.clock.sleep(timing.commitGrace)]);
         return cursor;
       }
       if (first !== null && typeof first === "object") {
@@ -117,17 +114,22 @@ export class MailboxReader {
 
   /** Opens the mailbox and runs the loop. Resolves with the last committed cursor. */
   async #readOn(session: OpenedMailbox): Promise<Cursor | null> {
-    const { channel, config, mark } = this.#options;
+    const { channel, config, mark, connection } = this.#options;
+    const { timing } = connection;
     const { client, signal, read, watchdog } = session;
     const identity = await channel.identity();
     const box = await client.mailboxOpen(config.imap.mailbox);
-    const origin = await originOf(channel, identity, client, session.cursor, config.first_start.history);
+    const origin = await originOf(channel, identity, client, session.cursor, {
+      history: config.first_start.history,
+      ...timing,
+    });
     const prefix = `${box.path}/${validityOf(client)}`;
     const traces = await this.#traces(client, identity, prefix, origin);
     let { cursor } = session;
     const core: FetchOptions["core"] = {
       log: channel.log,
       clock: channel.clock,
+      copiedAfter: timing.copied,
       known: (ids) => channel.known(ids),
       accept: async (events, next) => {
         const accepted = await channel.accept(events, next).catch(storeFailed);
@@ -146,7 +148,7 @@ export class MailboxReader {
   }
 
   async #traces(client: ImapFlow, identity: ChannelIdentity, prefix: string, origin: Origin): Promise<Traces> {
-    const { channel, config, self, sent } = this.#options;
+    const { channel, config, self, sent, connection } = this.#options;
     const backlog = this.#backlogs.get(prefix) ?? { lastUid: await lastUid(client) };
     this.#backlogs.set(prefix, backlog);
     const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
@@ -154,7 +156,8 @@ export class MailboxReader {
     // without a response.
     const patience = this.#interval;
     const { keyword } = config.mark;
-    const traces = new Traces({ channel, self, keyword, sent, patience, identity, backlog, watchFrom });
+    const { recentMarks: recent } = connection.timing;
+    const traces = new Traces({ channel, self, keyword, sent, patience, recent, identity, backlog, watchFrom });
     client.on("flags", ({ flags }) => traces.noteKeywords(flags ?? []));
     return traces;
   }
@@ -162,12 +165,16 @@ export class MailboxReader {
   /** Polls, idles and waits for the next wake-up, until the login must be renewed. */
   async #loop(session: OpenedMailbox, fetcher: MailFetcher, traces: Traces, rescan: number | null): Promise<void> {
     const { client, loginEndsAt, signal } = session;
-    const { clock } = this.#options.channel;
+    const { channel, connection } = this.#options;
+    const { clock } = channel;
+    const { loginRenewal, unread } = connection.timing;
     const validity = validityOf(client);
     const announcements = new Announcements(client, signal);
     const started = clock.now();
     const renewAt =
-      loginEndsAt === null ? Number.POSITIVE_INFINITY : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
+      loginEndsAt === null
+        ? Number.POSITIVE_INFINITY
+        : loginEndsAt - Math.min(loginRenewal, (loginEndsAt - started) / 4);
     let rescanSince = rescan;
     let announced: number | null = null;
     for (let retries = 0; ; ) {
@@ -186,7 +193,7 @@ export class MailboxReader {
       if (announced === null || announced === 0) await traces.lookForOthers(client);
       retries = pending > 0 ? retries + 1 : 0;
       if (clock.now() >= renewAt) return;
-      const pause = pending > 0 ? Math.min(this.#interval, lookAgain * 2 ** (retries - 1)) : this.#interval;
+      const pause = pending > 0 ? Math.min(this.#interval, unread * 2 ** (retries - 1)) : this.#interval;
       announced = await announcements.next(clock, Math.min(pause, Math.max(0, renewAt - clock.now())));
       signal.throwIfAborted();
     }
@@ -207,17 +214,13 @@ const storeFailed = (error: unknown): never => {
   throw Object.assign(new Error(brief(error), { cause: error }), { storeFailed: true });
 };
 
-/** In ms. Clocks differ and servers deliver late, so a rescan begins this long before the last message
- *  that was read. */
-const margin = 86_400_000;
-
-/** `history` in ms: how long before its first start the channel reads. Does not write. */
+/** `history`: how long before its first start the channel reads. Does not write. */
 async function originOf(
   channel: Channel,
   identity: ChannelIdentity,
   client: ImapFlow,
   committed: Cursor | null,
-  history: number,
+  { history, rescanMargin }: Pick<EmailTiming, "rescanMargin"> & { readonly history: number },
 ): Promise<Origin> {
   const mailbox = openMailbox(client);
   const uidValidity = validityOf(client);
@@ -242,27 +245,26 @@ async function originOf(
     return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
   }
   channel.log.warn({ from: before.uidValidity, to: uidValidity }, "mailbox UIDVALIDITY changed: reading it again");
-  const since = Math.max(before.since, before.at - margin);
+  const since = Math.max(before.since, before.at - rescanMargin);
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
-/** A server with much to do may take seconds for a large mailbox, however often it is polled. */
-const leastPatience = 15_000;
-
-/** Calls `end` once when `provenAt` is older than three intervals and `leastPatience`; a half-open socket shows no other
+/** Calls `end` once when `provenAt` is older than three intervals and `least`; a half-open socket shows no other
  *  error. Time in which the machine was suspended does not count, because responses that arrived during that time are
  *  still unread. */
 class Watchdog {
   readonly #clock: Clock;
   readonly #interval: number;
+  readonly #least: number;
   readonly #end: () => void;
   /** Monotonic ms at which the connection and the database last worked. */
   provenAt: number;
   #hasEnded = false;
 
-  constructor(clock: Clock, interval: number, end: () => void) {
+  constructor(clock: Clock, interval: number, least: number, end: () => void) {
     this.#clock = clock;
     this.#interval = interval;
+    this.#least = least;
     this.#end = end;
     this.provenAt = clock.monotonic();
   }
@@ -274,7 +276,7 @@ class Watchdog {
 
   async run(signal: AbortSignal): Promise<void> {
     const clock = this.#clock;
-    const patience = Math.max(3 * this.#interval, leastPatience);
+    const patience = Math.max(3 * this.#interval, this.#least);
     while (!signal.aborted) {
       const due = clock.monotonic() + this.#interval;
       await clock.sleep(this.#interval, signal);

@@ -8,6 +8,7 @@ import type { ImapFlow } from "imapflow";
 import type { Identity } from "../parse/headers.ts";
 import type { EmailDraft } from "../smtp/send.ts";
 import { brief } from "../status.ts";
+import type { EmailTiming } from "../timing.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { headerFields } from "./header-fields.ts";
 import { arrivedSince, openMailbox } from "./mailbox.ts";
@@ -25,8 +26,6 @@ export interface SentFolderOptions {
 /** Limits of the queue: number of copies and total bytes. Copies beyond either limit are dropped. */
 const pendingLimit = 1000;
 const pendingBytes = 32_000_000;
-const idleMs = 10_000;
-const patience = 60_000;
 
 interface SentJob {
   /** `open`: false when the server has no Sent folder. */
@@ -122,7 +121,9 @@ export class SentFolder {
   #quiet(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = resolve;
-      AbortSignal.timeout(idleMs).addEventListener("abort", () => resolve(), { once: true });
+      AbortSignal.timeout(this.#options.connection.timing.sentIdle).addEventListener("abort", () => resolve(), {
+        once: true,
+      });
     });
   }
 
@@ -144,7 +145,8 @@ export class SentFolder {
 
 /** Returns a connection with the Sent folder selected, or with none when the server has no such folder. */
 async function connect(options: SentFolderOptions): Promise<ImapConnection> {
-  const connection = await openConnection(options.connection, AbortSignal.timeout(patience));
+  const open = () => openConnection(options.connection, AbortSignal.timeout(options.connection.timing.sentConnect));
+  const connection = await open();
   try {
     const path = options.folder === "auto" ? await specialFolder(connection.client) : options.folder;
     if (path !== null) await connection.client.mailboxOpen(path);
@@ -152,7 +154,7 @@ async function connect(options: SentFolderOptions): Promise<ImapConnection> {
   } catch (error) {
     connection.client.close();
     if ((error as { mailboxMissing?: boolean }).mailboxMissing !== true) throw error;
-    return openConnection(options.connection, AbortSignal.timeout(patience));
+    return open();
   }
 }
 
@@ -203,25 +205,21 @@ export interface Filing {
   readonly keepsMessageId: boolean;
 }
 
-/** A provider may file a copy late. Before this time has passed, absence proves nothing. */
-const grace = 120_000;
-const lookAgainMs = 60_000;
-
 /** A copy in the folder means sent, because we file copies only of messages that the server accepted.
  *  Absence means not sent only when the provider is known to file every message under our Message-ID. */
 export async function reconcile(
   folder: SentFolder,
   filing: Filing,
-  clock: Clock,
+  { clock, timing }: { readonly clock: Clock; readonly timing: EmailTiming },
   draft: EmailDraft,
   attempt: PastAttempt,
   signal: AbortSignal,
 ): Promise<Finding> {
   const found = await Promise.race([folder.has(draft.messageId).catch(() => undefined), aborted(signal)]);
   if (found === true) return { kind: "sent", id: externalId(draft.messageId) };
-  if (found === undefined) return { kind: "unsure", lookAgainAfterMs: lookAgainMs };
+  if (found === undefined) return { kind: "unsure", lookAgainAfterMs: timing.lookup };
   if (found === null || !filing.byProvider || !filing.keepsMessageId) return { kind: "unsure" };
-  const left = attempt.startedAt.getTime() + grace - clock.now();
+  const left = attempt.startedAt.getTime() + timing.filing - clock.now();
   return left > 0 ? { kind: "unsure", lookAgainAfterMs: left } : { kind: "not-sent" };
 }
 

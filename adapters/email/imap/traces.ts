@@ -18,6 +18,8 @@ export interface TracesOptions {
   /** Timeout in ms for reading the Sent folder. The reader waits for it, and the watchdog must not end
    *  the connection during that time. */
   readonly patience: number;
+  /** In ms. Marks on messages that arrived earlier do not show that another daemon works on the mailbox now. */
+  readonly recent: number;
   readonly identity: ChannelIdentity;
   readonly backlog: Backlog;
   /** The UID from which on marks of another installation mean that it works on the mailbox now. */
@@ -32,8 +34,6 @@ export interface Backlog {
 }
 
 const other = "other-installation";
-/** In ms. Marks on messages that arrived earlier do not show that another daemon works on the mailbox now. */
-const recent = 3_600_000;
 /** A message that was marked before it was read may have been moved here. This many within `recent` are
  *  not explained by moves. */
 const severalMoved = 3;
@@ -75,7 +75,7 @@ export class Traces {
 
   /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each poll. */
   async lookForOthers(client: ImapFlow): Promise<void> {
-    const { channel, identity, keyword, watchFrom } = this.#options;
+    const { channel, identity, keyword, recent, watchFrom } = this.#options;
     this.noteKeywords(openMailbox(client).flags ?? []);
     let [late, early] = [0, 0];
     for (const mark of this.#seen) {

@@ -91,14 +91,12 @@ export interface DnsSettings {
    *  _dmarc.example.com"`). A list is the response, a string is a DNS error code such as `"ESERVFAIL"`.
    *  A name that is not listed does not exist. */
   readonly records?: { readonly [question: string]: readonly string[] | string };
-  /** Timeout in ms for the checks of one message. Default 8000. */
-  readonly milliseconds?: number;
 }
 
 export type SenderAuthSettings =
   | { readonly mode: "off" }
-  /** Verify DKIM and DMARC in this process. */
-  | { readonly mode: "mailauth"; readonly dns?: DnsSettings }
+  /** Verify DKIM and DMARC in this process. `timeoutMs`: of the DNS requests for one message. */
+  | { readonly mode: "mailauth"; readonly timeoutMs: number; readonly dns?: DnsSettings }
   /** Trust the topmost Authentication-Results header when this server wrote it. */
   | { readonly mode: "header"; readonly authservId: string };
 

@@ -6,16 +6,14 @@ import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Clock } from "bridgehead/contract";
 import type { EventRequest } from "../events.ts";
+import type { EmailTiming } from "../timing.ts";
 import type { ParseContext, ParseJob, ParseResponse, ParseResult, ReadResult } from "./mail.ts";
 
 export interface ParserOptions {
-  /** Timeout for one message in wall-clock ms. Default 5000. */
-  readonly maxMilliseconds?: number;
   /** JavaScript heap of a worker in megabytes. Default 256. */
   readonly maxHeapMb?: number;
-  /** An idle worker ends after this time in ms. Default five minutes. */
-  readonly idleMilliseconds?: number;
   readonly clock: Clock;
+  readonly timing: Pick<EmailTiming, "parse" | "parserStart" | "senderCheck" | "parserIdle">;
 }
 
 interface ParseTask extends Omit<ParseJob, "id"> {
@@ -35,10 +33,6 @@ const maxAhead = 32;
 const maxAheadBytes = 32_000_000;
 /** How often the timeouts are checked in the time of one. */
 const looks = 4;
-/** In ms: extra time for DNS beyond the message's own timeout; the worker itself limits DNS. */
-const authMilliseconds = 15_000;
-/** In ms: extra time for the start of a thread on a busy machine, which is not charged to the message. */
-const startMilliseconds = 20_000;
 
 /** The worker file is in this directory and has the same extension: .ts from source, .js in the build. */
 const source = new URL("./worker.ts", import.meta.url);
@@ -66,8 +60,8 @@ export class Parser {
   /** Aborted at the end of the worker. */
   #ended = new AbortController();
 
-  constructor({ clock, maxMilliseconds = 5000, maxHeapMb = 256, idleMilliseconds = 300_000 }: ParserOptions) {
-    this.#limits = { clock, maxMilliseconds, maxHeapMb, idleMilliseconds };
+  constructor({ clock, timing, maxHeapMb = 256 }: ParserOptions) {
+    this.#limits = { clock, timing, maxHeapMb };
   }
 
   /** Parses one message. `raw` is copied; the caller may keep and use it. Rejects only when the signal
@@ -141,7 +135,8 @@ export class Parser {
     const id = ++this.#lastId;
     this.#working.set(id, task);
     this.#aheadBytes += task.raw.byteLength;
-    task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
+    const { clock, timing } = this.#limits;
+    task.deadline = clock.monotonic() + timing.parse + (fresh ? timing.parserStart : 0);
     // Transfers a copy of exactly these bytes. A structured clone would copy the whole underlying buffer.
     const { context, request } = task;
     this.#outbox.push({ id, raw: new Uint8Array(task.raw), context, request });
@@ -189,7 +184,8 @@ export class Parser {
     if (task === undefined) return;
     if (answer.kind === "checking") {
       task.checking = true;
-      task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + authMilliseconds;
+      const { clock, timing } = this.#limits;
+      task.deadline = clock.monotonic() + timing.parse + timing.senderCheck;
     } else {
       this.#working.delete(answer.id);
       this.#aheadBytes -= task.raw.byteLength;
@@ -206,7 +202,7 @@ export class Parser {
   #startNextClock(): void {
     for (const task of this.#working.values()) {
       if (task.checking) continue;
-      task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds;
+      task.deadline = this.#limits.clock.monotonic() + this.#limits.timing.parse;
       return;
     }
   }
@@ -214,15 +210,15 @@ export class Parser {
   /** Runs as long as the worker. Ends it when a message exceeds its timeout, or when the worker has been
    *  idle too long. */
   async #watch(worker: Worker): Promise<void> {
-    const { clock, idleMilliseconds, maxMilliseconds } = this.#limits;
+    const { clock, timing } = this.#limits;
     while (worker === this.#worker) {
       const now = clock.monotonic();
-      const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + idleMilliseconds;
+      const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + timing.parserIdle;
       if (due > now) {
         // Messages that arrive in the meantime do not end the wait: a timer for each would cost more than these looks.
-        await clock.sleep(Math.min(due - now, maxMilliseconds / looks), this.#ended.signal);
+        await clock.sleep(Math.min(due - now, timing.parse / looks), this.#ended.signal);
       } else if (this.#working.size > 0) {
-        this.#broken(worker, "too-slow", `reading it took longer than ${maxMilliseconds} ms`);
+        this.#broken(worker, "too-slow", `reading it took longer than ${timing.parse} ms`);
       } else {
         await this.#end();
       }
@@ -270,10 +266,12 @@ export class Parser {
 
 let shared: { parser: Parser; users: number } | null = null;
 
-/** Returns the shared parser of the process. Every caller closes the handle it received; the last close
+/** Returns the shared parser of the process, with the durations of the first caller. Every caller closes the handle it received; the last close
  *  ends the worker. */
-export function sharedParser(clock: Clock): Pick<Parser, "parse" | "read" | "close"> {
-  shared ??= { parser: new Parser({ clock }), users: 0 };
+export function sharedParser(
+  options: Pick<ParserOptions, "clock" | "timing">,
+): Pick<Parser, "parse" | "read" | "close"> {
+  shared ??= { parser: new Parser(options), users: 0 };
   const used = shared;
   used.users++;
   let open = true;

@@ -8,9 +8,11 @@ import type { EmailConfig } from "../config.ts";
 import { privateCa } from "../imap/connection.ts";
 import type { TokenSource } from "../oauth.ts";
 import type { SmtpFailure } from "../status.ts";
+import type { EmailTiming } from "../timing.ts";
 
 export interface SmtpOptions {
   readonly smtp: EmailConfig["smtp"];
+  readonly timing: EmailTiming;
   /** Null when the configuration has no login. */
   readonly login: {
     readonly user: string;
@@ -30,13 +32,8 @@ export interface PooledConnection {
   readonly sent: number;
 }
 
-/** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed attempt. */
-const idleLimit = 20_000;
 /** Same value as nodemailer's pool: some servers limit the messages per connection. */
 const messageLimit = 100;
-
-/** In ms. After this time without a refused connection the configured number of connections is tried again. */
-const refusalMemory = 10 * 60_000;
 
 /** Result of a request whose connection the server refused while others were open. */
 const noSlot = Symbol("no slot");
@@ -55,15 +52,13 @@ export class SmtpPool {
   /** Ends the time for which a refused connection is remembered. */
   #refused: NodeJS.Timeout | undefined;
   readonly #onRefusal: (error: unknown) => void;
-  readonly #memoryMs: number;
   #closed = false;
 
   /** `onRefusal` is called when the server refuses a connection while others are open, and once until it has been asked for
    *  more again. */
-  constructor(options: SmtpOptions, onRefusal: (error: unknown) => void, memoryMs = refusalMemory) {
+  constructor(options: SmtpOptions, onRefusal: (error: unknown) => void) {
     this.#options = options;
     this.#onRefusal = onRefusal;
-    this.#memoryMs = memoryMs;
     this.#queue = new PQueue({ concurrency: options.smtp.connections });
   }
 
@@ -135,7 +130,7 @@ export class SmtpPool {
         this.#refused = undefined;
       };
       // oxlint-disable-next-line no-restricted-globals
-      this.#refused = setTimeout(restore, this.#memoryMs).unref();
+      this.#refused = setTimeout(restore, this.#options.timing.smtpRefusal).unref();
       return null;
     }
   }
@@ -167,14 +162,14 @@ export class SmtpPool {
     };
     // Every message frees a connection. An AbortSignal.timeout stays for its whole time; this timer is cancelled.
     // oxlint-disable-next-line no-restricted-globals
-    const expiry = setTimeout(tooLong, idleLimit).unref();
+    const expiry = setTimeout(tooLong, this.#options.timing.smtpIdle).unref();
     const entry = { pooled: { ...pooled, sent }, expiry };
     this.#idle.push(entry);
   }
 }
 
 /** Rejects with the error of nodemailer or of the token endpoint. */
-async function openSmtp({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
+async function openSmtp({ smtp, timing, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
   const ca = await privateCa(smtp.ca);
   const connection = new SMTPConnection({
     host: smtp.host,
@@ -184,10 +179,10 @@ async function openSmtp({ smtp, login }: SmtpOptions, signal: AbortSignal): Prom
     requireTLS: smtp.tls === "starttls",
     ignoreTLS: smtp.tls === "none",
     ...(ca === null ? {} : { tls: { ca } }),
-    connectionTimeout: Math.min(30_000, smtp.timeout),
-    greetingTimeout: Math.min(30_000, smtp.timeout),
+    connectionTimeout: Math.min(timing.connect, smtp.timeout),
+    greetingTimeout: Math.min(timing.connect, smtp.timeout),
     socketTimeout: smtp.timeout,
-    socketCloseTimeout: 1000,
+    socketCloseTimeout: timing.smtpClose,
     maxResponseSize: 100_000,
     logger: false,
   });

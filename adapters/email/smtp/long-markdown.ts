@@ -2,11 +2,9 @@
 
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import type { Clock, Json } from "bridgehead/contract";
+import type { EmailTiming } from "../timing.ts";
 import { markdownLimit, type Rendered, renderMarkdown } from "./compose.ts";
 
-/** Timeout. Parsing the longest accepted text takes 50 ms; the rest covers the start of the worker on a
- *  busy machine. */
-const timeLimitMs = 5000;
 const heapLimitMb = 64;
 
 const entry = new URL(import.meta.url);
@@ -23,14 +21,14 @@ function isRenderJob(data: unknown): data is { readonly markdown: string } {
 /** Renders Markdown that `isLong`. Returns null for a text that `compose` sends as plain text, and when a limit is exceeded
  *  or the signal aborts. Starts one worker per long response, because these are rare. */
 export async function prepare(
-  clock: Clock,
+  { clock, timing }: { readonly clock: Clock; readonly timing: Pick<EmailTiming, "render"> },
   markdown: string,
   signal: AbortSignal,
-  limits: { readonly ms: number; readonly source: URL } = { ms: timeLimitMs, source: entry },
+  source = entry,
 ): Promise<Json | null> {
   const text = markdown.trim();
   if (text.length > markdownLimit || signal.aborted) return null;
-  const worker = new Worker(limits.source, {
+  const worker = new Worker(source, {
     name: "markdown",
     execArgv,
     env: {},
@@ -45,7 +43,7 @@ export async function prepare(
         worker.once("error", () => resolve(null));
         worker.once("exit", () => resolve(null));
       }),
-      clock.sleep(limits.ms, AbortSignal.any([signal, done.signal])).then(() => null),
+      clock.sleep(timing.render, AbortSignal.any([signal, done.signal])).then(() => null),
     ]);
   } finally {
     done.abort();

@@ -16,14 +16,12 @@ import type { SmsConfig } from "../config.ts";
 
 import { outcomeOf, statusOf, unreachable } from "../outcomes.ts";
 import { defineProvider, type Provider, type ProviderParts, type TextDraft } from "../provider.ts";
+import type { SmsTiming } from "../timing.ts";
 import { piecesOf, type SmppAddress, type SmppMessage, toAddress } from "./encoding.ts";
 import { classOf, codeOf, type Pdu, type PduFields } from "./pdu.ts";
 import { Memory, receive, type SmppDelivery, submittedId } from "./receive.ts";
 import { isLoginRefusal, openSession, SendLines, type Session } from "./session.ts";
 
-/** Timeout for closing a connection in good order, in milliseconds. */
-const leaveMs = 700;
-const throttledMs = 1000;
 const mostTries = 5;
 /** Values of registered_delivery (5.2.17). */
 const receipts = { always: 1, onFailure: 2 } as const;
@@ -118,40 +116,43 @@ class Smpp implements Provider {
   readonly #accept: ProviderParts["accept"];
   readonly #common: Pick<SmsConfig, "validity" | "country">;
   readonly #config: SmppConfig;
+  readonly #timing: SmsTiming;
   readonly #state: Health;
   readonly #lines: SendLines;
   /** The open deliveries of the last connection. */
   #left: readonly SmppDelivery[] = [];
   #reference = randomInt(256);
 
-  constructor({ channel, accept }: ProviderParts, common: SmsConfig, config: SmppConfig) {
+  constructor({ channel, timing, accept }: ProviderParts, common: SmsConfig, config: SmppConfig) {
     this.atOnce = config.window;
     this.#channel = channel;
     this.#accept = accept;
     this.#common = common;
     this.#config = config;
+    this.#timing = timing;
     this.#state = new Health(channel);
     this.#lines = new SendLines((mode, signal) => openSession(config, mode, channel.clock, signal), config.timeout);
   }
 
   async run(stored: Cursor | null, signal: AbortSignal): Promise<void> {
-    const config = this.#config;
+    const [config, timing] = [this.#config, this.#timing];
     const { clock } = this.#channel;
     this.#state.set("list", { state: "connecting" });
-    const memory = new Memory(stored, this.#left, clock, config.incomplete_after);
+    const memory = new Memory(stored, this.#left, clock, { ...timing, incomplete: config.incomplete_after });
     let line: Session | null = null;
     try {
       line = await openSession(config, "bind_transceiver", clock, signal);
       this.#lines.offer(line);
       this.#state.set("list", { state: "ready" });
-      await receive({ line, memory, accept: this.#accept, config, country: this.#common.country, signal });
+      const { country } = this.#common;
+      await receive({ line, memory, accept: this.#accept, config, timing, country, signal });
     } catch (error) {
       if (signal.aborted) return;
       this.#state.set("list", failureOf(error));
       throw error;
     } finally {
       this.#left = memory.open();
-      await line?.close(AbortSignal.timeout(leaveMs));
+      await line?.close(AbortSignal.timeout(timing.leave));
     }
   }
 
@@ -187,7 +188,7 @@ class Smpp implements Provider {
   async probe(signal: AbortSignal): Promise<ChannelStatus> {
     try {
       const line = await openSession(this.#config, "bind_transmitter", this.#channel.clock, signal);
-      await line.close(AbortSignal.timeout(leaveMs));
+      await line.close(AbortSignal.timeout(this.#timing.leave));
       return { state: "ready" };
     } catch (error) {
       return failureOf(error);
@@ -204,7 +205,7 @@ class Smpp implements Provider {
     for (let tries = 1; ; tries++) {
       const answer = await line.submit(fields, attempt.signal, first ? () => attempt.crossing() : undefined);
       if (first || tries === mostTries || classOf(answer.status) !== "rate") return answer;
-      await this.#channel.clock.sleep(throttledMs, attempt.signal);
+      await this.#channel.clock.sleep(this.#timing.throttled, attempt.signal);
     }
   }
 
@@ -214,7 +215,7 @@ class Smpp implements Provider {
     const refusal = { code, reason: `the message centre answered ${what} with ${code}` };
     const health = statusOf(classOf(status), refusal);
     if (health !== null) this.#state.set("account", health);
-    return outcomeOf(classOf(status), refusal);
+    return outcomeOf(classOf(status), refusal, this.#timing);
   }
 
   #fieldsOf(piece: SmppMessage, from: SmppAddress, to: SmppAddress, last: boolean): PduFields {

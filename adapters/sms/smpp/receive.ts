@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { type Clock, type Cursor, cursor, type DeliveryEvent } from "bridgehead/contract";
 import type { InboundText, ProviderParts, TextStatus } from "../provider.ts";
+import type { SmsTiming } from "../timing.ts";
 import { fromAddress, type SmppPart, textIn, userData } from "./encoding.ts";
 import type { SmppConfig } from "./index.ts";
 import { decode, number, type Pdu, text } from "./pdu.ts";
@@ -14,6 +15,7 @@ export interface Receiving {
   readonly memory: Memory;
   readonly accept: ProviderParts["accept"];
   readonly config: SmppConfig;
+  readonly timing: Pick<SmsTiming, "linger" | "incompleteCheck">;
   /** Country of the national numbers that the message centre sends, if it does. */
   readonly country: string | undefined;
   readonly signal: AbortSignal;
@@ -21,14 +23,12 @@ export interface Receiving {
 
 /** Placeholder for content that is not text (a picture, a ring tone). Without it the customer would get no response. */
 const noText = "[a message that is no text]";
-/** How long a cursor that only became shorter may wait for texts to share its commit. Milliseconds. */
-const lingerMs = 50;
 
 /** Returns when the signal aborts. Throws when the connection ends or a commit fails. No message is
  *  acknowledged before it is stored. */
-export async function receive({ line, memory, accept, config, country, signal }: Receiving): Promise<void> {
-  const idleMs = Math.min(30_000, Math.max(10, config.incomplete_after / 2));
-  let waitMs = lingerMs;
+export async function receive({ line, memory, accept, config, timing, country, signal }: Receiving): Promise<void> {
+  const idleMs = Math.min(timing.incompleteCheck, Math.max(10, config.incomplete_after / 2));
+  let waitMs = timing.linger;
   while (!signal.aborted) {
     const pdus = await line.delivered(waitMs, signal);
     if (signal.aborted) return;
@@ -51,7 +51,7 @@ export async function receive({ line, memory, accept, config, country, signal }:
     const confirmed = memory.confirming();
     await line.flushed(signal);
     confirmed();
-    waitMs = lingerMs;
+    waitMs = timing.linger;
   }
 }
 
@@ -113,17 +113,15 @@ export interface SmppDelivery {
 
 type Open = SmppDelivery & { readonly pdu: Pdu; readonly answered: boolean };
 
-/** A message centre that has not retried for this long will not retry. Milliseconds. */
-const forgottenAfterMs = 3_600_000;
-/** A message centre that retries over the same connection has waited at least this long. A customer who
- *  writes "ok" twice is faster. Milliseconds. */
-const impatientAfterMs = 5000;
 const mostGroups = 200;
+
+/** `incomplete`: milliseconds after which a long text is given without its missing parts. */
+type MemoryLimits = Pick<SmsTiming, "forgotten" | "impatient"> & { readonly incomplete: number };
 
 /** The record of a connection's deliveries; each run has one. */
 export class Memory {
   readonly #clock: Pick<Clock, "now">;
-  readonly #incompleteAfterMs: number;
+  readonly #limits: MemoryLimits;
   #groups: PartGroup[];
   /** Deliveries of earlier connections, which may arrive again. On this connection an identical message is
    *  another text, unless the response to the first is still pending: then the message centre retried it. */
@@ -133,18 +131,13 @@ export class Memory {
   #kept: string;
 
   /** `left`: the open deliveries of the previous run, including those that were never committed. */
-  constructor(
-    stored: Cursor | null,
-    left: readonly SmppDelivery[],
-    clock: Pick<Clock, "now">,
-    incompleteAfterMs: number,
-  ) {
+  constructor(stored: Cursor | null, left: readonly SmppDelivery[], clock: Pick<Clock, "now">, limits: MemoryLimits) {
     this.#clock = clock;
-    this.#incompleteAfterMs = incompleteAfterMs;
+    this.#limits = limits;
     const restored = parsed(stored);
     this.#groups = [...restored.groups];
     this.#earlier = [...left, ...restored.open.filter(({ id }) => !left.some((one) => one.id === id))].filter(
-      ({ at }) => clock.now() - at < forgottenAfterMs,
+      ({ at }) => clock.now() - at < limits.forgotten,
     );
     this.#kept = stored ?? "";
   }
@@ -167,7 +160,7 @@ export class Memory {
   /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the oldest. */
   incomplete(): readonly Whole[] {
     const late = (group: PartGroup, at: number) =>
-      this.#clock.now() - group.since >= this.#incompleteAfterMs || at < this.#groups.length - mostGroups;
+      this.#clock.now() - group.since >= this.#limits.incomplete || at < this.#groups.length - mostGroups;
     const given = this.#groups.filter(late);
     this.#groups = this.#groups.filter((group) => !given.includes(group));
     return given.map(wholeOf);
@@ -211,7 +204,7 @@ export class Memory {
   #known(print: string): SmppDelivery | undefined {
     const again = this.#earlier.find((one) => one.print === print);
     this.#earlier = this.#earlier.filter((one) => one !== again);
-    const late = (one: Open) => !one.answered && this.#clock.now() - one.at >= impatientAfterMs;
+    const late = (one: Open) => !one.answered && this.#clock.now() - one.at >= this.#limits.impatient;
     return again ?? this.#open.find((one) => one.print === print && late(one));
   }
 

@@ -27,15 +27,15 @@ import {
   defineProvider,
   isLocal,
   type Provider,
+  type ProviderParts,
   type ReceivedBatch,
   type TextDraft,
   type WebhookEndpoint,
 } from "../provider.ts";
+import type { SmsTiming } from "../timing.ts";
 import { classOf, keyParameter, readEvent, refusalOf } from "./webhook.ts";
 
 const telnyxUrl = "https://api.telnyx.com";
-/** Request timeout. Telnyx responds in well under a second; a later response is unlikely. */
-const timeoutMs = 30_000;
 /** Maximum number of texts that are sent at once, each over a connection of its own. */
 const sentAtOnce = 32;
 /** Each of the three paths accepts all events, because a profile has one URL and one failover URL. */
@@ -68,7 +68,7 @@ export const telnyx = defineProvider({
   name: "telnyx",
   block,
   webhooks: true,
-  create: ({ channel }, common, config) => new Telnyx(channel, common, config),
+  create: (parts, common, config) => new Telnyx(parts, common, config),
 });
 
 class Telnyx implements Provider {
@@ -77,6 +77,7 @@ class Telnyx implements Provider {
   readonly atOnce = sentAtOnce;
   readonly endpoints: readonly WebhookEndpoint[];
   readonly #channel: Channel;
+  readonly #timing: SmsTiming;
   readonly #media: SmsConfig["media"];
   readonly #config: z.output<typeof block>;
   readonly #base: string;
@@ -86,15 +87,20 @@ class Telnyx implements Provider {
   readonly #state: Health;
   readonly #pauses: SenderPauses;
 
-  constructor(channel: Channel, { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig, config: z.output<typeof block>) {
+  constructor(
+    { channel, timing }: ProviderParts,
+    { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig,
+    config: z.output<typeof block>,
+  ) {
     this.#channel = channel;
+    this.#timing = timing;
     this.#media = media;
     this.#config = config;
     this.#base = apiUrl.replace(/\/$/, "");
     this.#sending = new HttpConnections({ ca, connections: sentAtOnce });
     this.#checking = new HttpConnections({ ca, connections: 2 });
     this.#state = new Health(channel);
-    this.#pauses = new SenderPauses(channel.clock, this.#state);
+    this.#pauses = new SenderPauses(channel.clock, this.#state, timing);
     const keys = config.public_keys.flatMap((key) => ed25519Key(key) ?? []);
     this.endpoints = paths.map((path) => ({
       path,
@@ -129,7 +135,7 @@ class Telnyx implements Provider {
       const [kind, refusal] = [classOf(answer), refusalOf(answer)];
       const accountStatus = statusOf(kind, refusal);
       if (accountStatus !== null) this.#state.set("account", accountStatus);
-      return outcomeOf(kind, refusal);
+      return outcomeOf(kind, refusal, this.#timing);
     });
   }
 
@@ -142,7 +148,7 @@ class Telnyx implements Provider {
       mediaType,
       maxSize: this.#media.max_size,
       local: isLocal(this.#base),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(this.#timing.request)]),
     });
   }
 
@@ -171,7 +177,7 @@ class Telnyx implements Provider {
 
   #ask(path: string, signal: AbortSignal, body?: object, crossing?: () => Promise<void>) {
     const connections = crossing === undefined ? this.#checking : this.#sending;
-    return withTimeout(this.#channel.clock, signal, timeoutMs, (limited) =>
+    return withTimeout(this.#channel.clock, signal, this.#timing.request, (limited) =>
       connections.exchange({
         method: body === undefined ? "GET" : "POST",
         url: new URL(`${this.#base}/v2${path}`),

@@ -10,10 +10,6 @@ import type { TwilioSettings } from "./index.ts";
 
 const pageSize = 1000;
 const answered = "a text of ours went to its sender afterwards, and the store does not know it";
-/** Maximum difference between the clocks of the provider and the store, in milliseconds. */
-const skewMs = 10_000;
-/** After a long downtime the past is read in pieces of this length, each with a separate commit. Milliseconds. */
-const pieceMs = 2 * 3_600_000;
 
 /** The cursor, in epoch milliseconds. Messages before `first`, the very first start, are not answered.
  *  No message up to `complete` can be missing. */
@@ -61,11 +57,12 @@ export class Backfill {
 
   /** Reads one piece. Returns the position after it, and the pause before the next one. */
   async #poll(place: BackfillPosition, signal: AbortSignal) {
-    const { every, overlap, after } = this.#settings.backfill;
+    const { backfill, timing } = this.#settings;
+    const { every, overlap, after } = backfill;
     const now = this.#channel.clock.now();
     // A clock that was ahead has left a cursor in the future.
     const behind = Math.min(place.complete, now);
-    const until = Math.min(now, behind + pieceMs);
+    const until = Math.min(now, behind + timing.piece);
     const span = { from: behind - overlap, to: until < now ? until : null };
     const found = await listed(this.#client, this.#settings, await this.#channel.addresses(), span, signal);
     const upTo = Math.min(until, now - after);
@@ -114,7 +111,7 @@ export class Backfill {
     signal: AbortSignal,
   ): Promise<(message: MessageInstance) => boolean> {
     if (old.length === 0) return () => false;
-    const { number, service } = this.#settings;
+    const { number, service, timing } = this.#settings;
     const since = new Date(Math.min(...old.map(timeOf)));
     const sent = await this.#client.messages({ signal }).list({
       ...(number === null ? {} : { from: number }),
@@ -125,7 +122,7 @@ export class Backfill {
       (one) => one.direction === "outbound-api" && (number !== null || one.messagingServiceSid === service),
     );
     // A process that was killed after a request has not stored the id of its text. Such texts explain as many of these.
-    const unconfirmed = await this.#channel.unconfirmed(new Date(since.getTime() - skewMs));
+    const unconfirmed = await this.#channel.unconfirmed(new Date(since.getTime() - timing.skew));
     const last = new Map<string, number>();
     for (const [to, texts] of Map.groupBy(await this.#unknown(ours), (one) => one.to))
       if (texts.length > unconfirmed.filter((recipient) => recipient === to.toLowerCase()).length)

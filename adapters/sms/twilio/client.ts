@@ -21,6 +21,7 @@ import {
   type TextClass,
   withoutNumbers,
 } from "../outcomes.ts";
+import type { SmsTiming } from "../timing.ts";
 import type { TwilioSettings } from "./index.ts";
 
 /** One API call: the signal that aborts it, and the function awaited before its first byte is sent. */
@@ -66,9 +67,6 @@ export interface ApiFailure extends Error {
 export function isApiFailure(error: unknown): error is ApiFailure {
   return error instanceof Error && "api" in error;
 }
-
-/** Request timeout, the same as in the provider's package. */
-const timeoutMs = 30_000;
 
 /** A request as the provider's package builds it. */
 interface ApiRequest {
@@ -200,7 +198,7 @@ export class TwilioClient {
     const connections = call.crossing === undefined ? this.#lookups : this.#sending;
     for (let tries = 1; ; tries++) {
       const used = this.#current;
-      const answer = await withTimeout(this.#clock, call.signal, timeoutMs, (signal) =>
+      const answer = await withTimeout(this.#clock, call.signal, this.#settings.timing.request, (signal) =>
         connections.exchange({
           method: method.toLowerCase() === "post" ? "POST" : "GET",
           url: addressOf(wanted.api ?? this.#base, wanted),
@@ -309,11 +307,11 @@ export interface ApiError {
 }
 
 /** Returns the outcome of a text whose create request failed with `error`. */
-export function outcomeOf(error: ApiError): SendOutcome {
+export function outcomeOf(error: ApiError, timing: SmsTiming): SendOutcome {
   const refusal = refusalOf(error);
   if (error.code !== null && windowCodes.has(error.code))
     return { kind: "refused", code: "window-closed", reason: refusal.reason };
-  return outcomeOfClass(classOf(error), refusal);
+  return outcomeOfClass(classOf(error), refusal, timing);
 }
 
 /** Returns the channel status that follows from the error; null: the channel is unaffected. */

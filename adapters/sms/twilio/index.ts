@@ -6,6 +6,7 @@ import type { SmsConfig } from "../config.ts";
 import { meaningOf } from "../events.ts";
 import { openDownload } from "../media.ts";
 import { defineProvider, isLocal, type Provider, type ProviderParts } from "../provider.ts";
+import type { SmsTiming } from "../timing.ts";
 import { Backfill } from "./backfill.ts";
 import { isApiFailure, sentAtOnce, statusOf, TwilioClient } from "./client.ts";
 import type { MediaRef } from "./forms.ts";
@@ -16,7 +17,7 @@ export const twilio = defineProvider({
   name: "twilio",
   needs: ["account_sid", "auth_tokens"],
   webhooks: true,
-  create: (parts, config) => create(parts, settingsOf(config)),
+  create: (parts, config) => create(parts, settingsOf(config, parts.timing)),
 });
 
 /** SignalWire implements Twilio's API at a separate URL for each customer (`https://SPACE.signalwire.com/api/laml`).
@@ -28,7 +29,7 @@ export const signalwire = defineProvider({
   webhooks: true,
   create: (parts, config) =>
     create(parts, {
-      ...settingsOf(config),
+      ...settingsOf(config, parts.timing),
       signatureHeaders: ["x-signalwire-signature", "x-twilio-signature"],
       callbackOverrides: "",
     }),
@@ -69,10 +70,11 @@ const callbackOverrides = "rc=3&rp=ct,rt,5xx&rt=4000";
 export type TwilioSettings = ReturnType<typeof settingsOf>;
 
 /** Derives the settings of a Twilio-compatible provider from the configuration block. */
-function settingsOf(config: SmsConfig) {
+function settingsOf(config: SmsConfig, timing: SmsTiming) {
   const { api_key: key, account_sid: account = "", auth_tokens: tokens = [] } = config;
   return {
     name: config.provider,
+    timing,
     /** With the path before `/2010-04-01`, if there is one. */
     apiUrl: config.api_url ?? twilioUrl,
     accountSid: account,
@@ -188,8 +190,6 @@ function addressProblem(webhook: URL, apiUrl: string): ChannelStatus | null {
   return null;
 }
 
-const timeoutMs = 60_000;
-
 /** Downloads a picture that a customer sent: only from the provider's hosts, with our login only there,
  *  bounded in size and time. The URL comes from a webhook request. It is checked even though the request
  *  is signed. Rejects with a final error, which names the reason, when the URL is not one of
@@ -208,7 +208,7 @@ async function* fetchMedia(
     maxSize: settings.media.maxSize,
     // The redirects of a sandbox stay on this machine.
     local: isLocal(settings.apiUrl),
-    signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(settings.timing.download)]),
   });
 }
 

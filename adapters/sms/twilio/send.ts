@@ -13,16 +13,11 @@ import {
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import { SenderPauses } from "../outcomes.ts";
 import { isLocal, statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
+import { day } from "../timing.ts";
 import { isApiFailure, type MessageForm, outcomeOf, statusOf, type TwilioClient } from "./client.ts";
 import { keyParameter, statuses } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
-/** The provider may still finish a request this long after it began, although we stopped waiting.
- *  Reconcile polls are also this far apart. Milliseconds. */
-const processingMs = 30_000;
-/** Maximum difference between our clock and the provider's, in milliseconds. */
-const skewMs = 10_000;
-const day = 24 * 3_600_000;
 /** Maximum number of texts whose draft is cached. It covers the texts sent within the minutes in which
  *  reconcile can confuse two. */
 const remembered = 2000;
@@ -44,7 +39,7 @@ export class TwilioSender {
     this.#settings = settings;
     this.#client = client;
     this.#health = health;
-    this.#pauses = new SenderPauses(channel.clock, health);
+    this.#pauses = new SenderPauses(channel.clock, health, settings.timing);
     this.#callback = callbackOf(channel, settings);
   }
 
@@ -69,7 +64,7 @@ export class TwilioSender {
         if (!isApiFailure(error)) throw error;
         const status = statusOf(error.api);
         if (status) this.#health.set("account", status);
-        return outcomeOf(error.api);
+        return outcomeOf(error.api, this.#settings.timing);
       }
     });
   }
@@ -83,9 +78,10 @@ export class TwilioSender {
   }
 
   async reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Finding> {
+    const { processing, skew } = this.#settings.timing;
     const age = this.#channel.clock.now() - attempt.startedAt.getTime();
-    if (age < processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs - age };
-    const since = attempt.startedAt.getTime() - skewMs;
+    if (age < processing) return { kind: "unsure", lookAgainAfterMs: processing - age };
+    const since = attempt.startedAt.getTime() - skew;
     const listed = await candidates(this.#client, text, since, signal);
     const found = listed.filter((one) => bodyOf(one) !== "");
     const mine = found.find(({ sid }) => this.#owners.get(sid) === attempt.key);
@@ -100,13 +96,13 @@ export class TwilioSender {
     }
     // A redacted text may be ours.
     const isRedacted = listed.some((one) => bodyOf(one) === "" && !this.#owners.has(one.sid));
-    if (isRedacted || age < 2 * processingMs) return { kind: "unsure", lookAgainAfterMs: processingMs };
+    if (isRedacted || age < 2 * processing) return { kind: "unsure", lookAgainAfterMs: processing };
     // Identical messages to the same recipient, all known before this process began. They belong to other
     // drafts, or the status of our own text is being stored at this moment. The next poll decides.
     const doubted = this.#doubts.get(attempt.key) ?? this.#channel.clock.now();
-    if (strange.length > 0 && this.#channel.clock.now() - doubted < processingMs) {
+    if (strange.length > 0 && this.#channel.clock.now() - doubted < processing) {
       this.#doubts.set(attempt.key, doubted);
-      return { kind: "unsure", lookAgainAfterMs: processingMs };
+      return { kind: "unsure", lookAgainAfterMs: processing };
     }
     this.#doubts.delete(attempt.key);
     return { kind: "not-sent" };

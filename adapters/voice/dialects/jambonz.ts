@@ -339,19 +339,20 @@ function jambonzVerbs(config: VoiceConfig) {
 /** Builds the verbs of a transfer. Recognition is off during the transfer. The response to the dial hook replaces
  *  the verbs after `dial`; the final `hangup` runs only when the hook request fails. */
 function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
-  const numbers = config.transfer?.dial ?? (to === null ? [] : [to]);
-  if (numbers.length === 0) return [hangup];
+  const { transfer } = config;
+  const numbers = transfer?.dial ?? (to === null ? [] : [to]);
+  if (transfer === undefined || numbers.length === 0) return [hangup];
   const target = numbers.map((one) =>
     one.startsWith("sip:") ? { type: "sip", sipUri: one } : { type: "phone", number: one },
   );
-  const callerId = config.transfer?.caller_id;
+  const callerId = transfer.caller_id;
   return [
     { verb: "config", bargeIn: { enable: false } },
     {
       verb: "dial",
       actionHook: hooks.dialed,
       answerOnBridge: true,
-      timeout: Math.round((config.transfer?.timeout ?? 25_000) / 1000),
+      timeout: Math.round(transfer.timeout / 1000),
       ...(callerId === undefined ? {} : { callerId }),
       target,
     },

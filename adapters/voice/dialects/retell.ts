@@ -20,8 +20,6 @@ import {
 
 /** Every frame contains the whole transcript with the timestamps of each word. */
 const maxFrameBytes = 4 * 1024 * 1024;
-/** Maximum clock difference of a webhook, in milliseconds. */
-const skewMs = 5 * 60_000;
 /** Number of calls in the cache that distinguishes a reconnection from a new call. */
 const remembered = 10_000;
 
@@ -205,11 +203,12 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
     path: "/events",
     maxBodyBytes: maxFrameBytes,
     async handle(request) {
+      const { channel, timing } = voice;
       const body = await request.text();
       const [, time = "", digest = ""] =
         /^v=(\d{1,16}),d=([0-9a-f]{64})$/.exec(request.headers.get("x-retell-signature") ?? "") ?? [];
       const right = createHmac("sha256", apiKey).update(`${body}${time}`).digest("hex");
-      const fresh = time !== "" && Math.abs(voice.channel.clock.now() - Number(time)) <= skewMs;
+      const fresh = time !== "" && Math.abs(channel.clock.now() - Number(time)) <= timing.webhookSkew;
       if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
       const { event, call } = fieldsOf(parsedJson(body));
       const { call_id: id, disconnection_reason: reason } = fieldsOf(call);

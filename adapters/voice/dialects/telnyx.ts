@@ -39,7 +39,7 @@ export const telnyx = defineDialect({
     .describe("telnyx: how are requests of Telnyx authenticated?"),
   can: { greets: true, stops: false, reportsSilence: false, transfer: "callback" },
   create(voice, { public_key: publicKeys, token_key: secret }) {
-    const { channel, config } = voice;
+    const { channel, config, timing } = voice;
     const keys = [publicKeys].flat().flatMap((key) => ed25519Key(key) ?? []);
     const admitted = (request: Request) => {
       const { call, token } = passIn(request);
@@ -54,7 +54,7 @@ export const telnyx = defineDialect({
       routes: callRoutes(voice, {
         verify: (request) => signedParams(voice, keys, request),
         connect: (call) => {
-          const token = callToken(secret, call.call, channel.clock.now());
+          const token = callToken(secret, call.call, channel.clock.now() + timing.token);
           const pass = `${Buffer.from(call.call).toString("base64url")}~${token}`;
           return connectVerb(config, { ...call, url: socketUrl(channel.url(`/relay/${pass}`)) });
         },

@@ -17,7 +17,7 @@ export const twilio = defineDialect({
   supports: ["interrupt_sensitivity", "ignore_backchannel", "transcription_language"],
   can: { greets: true, stops: false, reportsSilence: false, transfer: "callback" },
   create(voice) {
-    const { channel, config } = voice;
+    const { channel, config, timing } = voice;
     const secrets = config.auth_tokens ?? [];
     const [secret = ""] = secrets;
     return {
@@ -33,7 +33,7 @@ export const twilio = defineDialect({
       routes: callRoutes(voice, {
         verify: (request, at) => signedParams(voice, secrets, at, request),
         connect: (call) => {
-          const token = callToken(secret, call.call, channel.clock.now());
+          const token = callToken(secret, call.call, channel.clock.now() + timing.token);
           return connectVerb(config, { ...call, url: socketUrl(channel.url(path)), token });
         },
       }),

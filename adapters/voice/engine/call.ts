@@ -8,7 +8,7 @@ import { configuredGreeting, languageOf, type Phrases, phrasesFor } from "../spe
 import { sentencesOf } from "../speech/speakable.ts";
 import { canTransfer } from "../twiml.ts";
 import { Dialogue } from "./dialogue.ts";
-import { type CallParts, type ConnectionEnd, Departure, type Farewell, partingMs } from "./leaving.ts";
+import { type CallParts, type ConnectionEnd, Departure, type Farewell } from "./leaving.ts";
 import { notesOf, transferUnanswered } from "./record.ts";
 import { Speaker } from "./speaking.ts";
 import { Keypad, ReplyWait, Silence, Utterances } from "./timers.ts";
@@ -19,9 +19,6 @@ const superseded: SendOutcome = {
   code: "superseded",
   reason: "the caller has said something newer",
 };
-const lineGone: SendOutcome = { kind: "deferred", reason: "the line is gone", retryAfterMs: 500 };
-
-const drainMs = 8_000;
 
 export class Call {
   readonly #parts: CallParts;
@@ -49,7 +46,7 @@ export class Call {
 
   constructor(parts: CallParts) {
     this.#parts = parts;
-    const { channel, config, can, facts, start } = parts;
+    const { channel, config, timing, can, facts, start } = parts;
     const { clock } = channel;
     this.#resumed = facts !== null && facts.openings > 1;
     const before = facts !== null && (this.#resumed || parts.joins) ? clock.now() - facts.openedAt.getTime() : 0;
@@ -61,11 +58,12 @@ export class Call {
     this.#debounces = config.collect > 0 && can.wholeTurns !== true;
     const speaker = new Speaker({
       clock,
+      timing,
       rate: can.wholeTurns ? null : config.speaking_rate,
       language: () => (config.languages.length > 0 ? this.#language : null),
       write: parts.write,
     });
-    const timers = { clock, config, speaker, failed: parts.failed };
+    const timers = { clock, config, timing, speaker, failed: parts.failed };
     this.#speaker = speaker;
     this.#waits = new ReplyWait(
       timers,
@@ -183,7 +181,7 @@ export class Call {
     this.#waits.rest();
     this.#spoken = draft.answers;
     const { left } = this.#speaker;
-    const { config, start } = this.#parts;
+    const { config, start, timing } = this.#parts;
     try {
       const transfer = draft.transfer === true && this.#canTransfer;
       const pieces = this.#talk.answers({
@@ -197,18 +195,18 @@ export class Call {
       const id = externalId(`${start.call}/spoken/${attempt.key}`);
       return { kind: "sent", id, ...(end === "cut" ? { detail: "interrupted" } : {}) };
     } catch {
-      // When no frame was sent, the reply is deferred to the next connection. Otherwise the caller may have received
-      // a part.
+      // Without a frame the reply is deferred to the next connection. Otherwise the caller may have received a part.
       const reason = "the line was cut";
       return this.#speaker.left === left
-        ? { kind: "deferred", reason, retryAfterMs: 500 }
+        ? { kind: "deferred", reason, retryAfterMs: timing.connectionRetry }
         : { kind: "unknown", reason };
     }
   }
 
   /** Waits until current speech has finished, so that the process can exit. */
   async drain(): Promise<void> {
-    await this.#speaker.finished(AbortSignal.any([this.#parts.over, AbortSignal.timeout(drainMs)]));
+    const { over, timing } = this.#parts;
+    await this.#speaker.finished(AbortSignal.any([over, AbortSignal.timeout(timing.drain)]));
   }
 
   /** Called at the end of the connection. Sends pending utterances. Null: another connection has the call. */
@@ -245,7 +243,9 @@ export class Call {
     if (this.#isLeaving) return ended;
     const late = this.#newest !== null && draft.answers !== null && draft.answers !== this.#newest;
     if (late || this.#utterances.pending) return superseded;
-    return this.#parts.over.aborted ? lineGone : (this.#parts.unready?.() ?? null);
+    const { over, timing, unready } = this.#parts;
+    if (over.aborted) return { kind: "deferred", reason: "the line is gone", retryAfterMs: timing.connectionRetry };
+    return unready?.() ?? null;
   }
 
   /** Continues after a reply: ends the call when both sides have used a goodbye phrase. */
@@ -389,12 +389,12 @@ export class Call {
   }
 
   async #limit(): Promise<void> {
-    const { channel, config, over } = this.#parts;
+    const { channel, config, over, timing } = this.#parts;
     await channel.clock.sleep(config.max_call - this.#duration, over);
     // Repeats the goodbye, because the caller may have cancelled another one that was in progress.
     while (!over.aborted) {
       this.#goodbye("too-long");
-      await channel.clock.sleep(partingMs, over);
+      await channel.clock.sleep(timing.parting, over);
     }
   }
 }

@@ -3,6 +3,7 @@
 import type { Channel, SendOutcome, SessionFacts } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
 import type { Capabilities, DialectCommand, StartEvent } from "../dialects/dialect.ts";
+import type { VoiceTiming } from "../timing.ts";
 import { transferData } from "../twiml.ts";
 import type { CallRecord } from "./record.ts";
 import type { Speaker } from "./speaking.ts";
@@ -10,6 +11,7 @@ import type { Speaker } from "./speaking.ts";
 export interface CallParts {
   readonly channel: Channel;
   readonly config: VoiceConfig;
+  readonly timing: VoiceTiming;
   readonly can: Capabilities;
   readonly start: Pick<StartEvent, "call" | "language" | "resumed">;
   readonly record: CallRecord;
@@ -54,9 +56,6 @@ export interface LastState {
   readonly language: () => string;
   readonly durationMs: () => number;
 }
-
-/** Time in milliseconds for the provider to execute an `end` command, before we close the connection. */
-export const partingMs = 10_000;
 
 interface Leave {
   readonly farewell: Farewell;
@@ -123,7 +122,7 @@ export class Departure {
   /** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. If the connection
    *  fails in between, the callback that follows still finds the transfer. */
   async #run(leave: Leave): Promise<void> {
-    const { can, channel, hangUp, over } = this.#parts;
+    const { can, channel, hangUp, over, timing } = this.#parts;
     const { speaker } = this.#state;
     const signal = AbortSignal.any([over, leave.cancelled.signal]);
     await speaker.speak(leave.farewell.words);
@@ -133,7 +132,7 @@ export class Departure {
     await this.#finish(leave.farewell);
     // A provider that reports the result of the transfer still has the caller, so the connection stays open.
     if (leave.farewell.way === "human" && can.transfer === "dial") return;
-    await channel.clock.sleep(partingMs, over);
+    await channel.clock.sleep(timing.parting, over);
     hangUp();
   }
 

@@ -8,10 +8,12 @@ import {
   type MessageEvent,
   type Party,
   sessionId,
+  timingOf,
 } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
 import { configuredGreeting } from "../speech/phrases.ts";
 import { speakable } from "../speech/speakable.ts";
+import { standardTiming, type VoiceTiming } from "../timing.ts";
 
 export interface CallName {
   readonly call: string;
@@ -214,11 +216,13 @@ export function partiesOf(call: {
 export class VoiceChannel {
   readonly channel: Channel;
   readonly config: VoiceConfig;
+  readonly timing: VoiceTiming;
   #ended: (call: string) => void = () => undefined;
 
   constructor(channel: Channel, config: VoiceConfig) {
     this.channel = channel;
     this.config = config;
+    this.timing = timingOf(channel, standardTiming);
   }
 
   /** Returns the greeting for a language: the configured one, else the agent's introduction, else null. */

@@ -2,7 +2,7 @@
 // until the engine has something to say, so that the same `Call` takes the turns as over a socket. The state that another
 // process needs is in the provider's next request.
 
-import { type Channel, externalId, type HttpRoute, type SendOutcome, sessionId } from "bridgehead/contract";
+import { type Channel, externalId, type HttpRoute, sessionId } from "bridgehead/contract";
 import type {
   CallRequest,
   DialectCommand,
@@ -13,15 +13,8 @@ import type {
 import { Call } from "./call.ts";
 import { CallRecord, personOf, type VoiceChannel } from "./record.ts";
 
-/** Maximum time in milliseconds to hold a request. Twilio's timeout for a request is 15 s. */
-const longestHold = 9000;
 /** Message numbers start at a multiple of this for each opening of a call. The numbers of two openings never collide. */
 const perOpening = 1000;
-/** A call without any request for this time (milliseconds) is closed, even when its end was never reported. */
-const idleMs = 180_000;
-/** Time in milliseconds between the caller's last word and the end of recognition. */
-const recognitionMs = 1500;
-const unready: SendOutcome = { kind: "deferred", reason: "no request is waiting for it", retryAfterMs: 250 };
 
 /** The calls of one channel that use requests. */
 export class RequestCalls {
@@ -147,7 +140,7 @@ class RequestCall {
     facts: Awaited<ReturnType<Channel["session"]>>,
     gone: (one: RequestCall) => void,
   ) {
-    const { channel, config } = voice;
+    const { channel, config, timing } = voice;
     this.#voice = voice;
     this.#name = request.call;
     this.#gone = gone;
@@ -170,6 +163,7 @@ class RequestCall {
     this.call = new Call({
       channel,
       config,
+      timing,
       can: side.can,
       start: { call, language: null, resumed: false },
       record: new CallRecord(store, name),
@@ -177,7 +171,10 @@ class RequestCall {
       ringing: null,
       joins: request.state !== null,
       write: async (command) => this.#write(command),
-      unready: () => (this.#held === null ? unready : null),
+      unready: () =>
+        this.#held === null
+          ? { kind: "deferred", reason: "no request is waiting for it", retryAfterMs: timing.requestRetry }
+          : null,
       over: this.#over.signal,
       // The last command waits for the next request, or for the end of the call.
       hangUp: () => (this.#final === null ? this.close() : undefined),
@@ -212,7 +209,8 @@ class RequestCall {
   /** Resolves when the engine has something to say, or the request was held for its maximum time. Rejects on an internal
    *  error; the provider then uses its fallback. */
   instructions(): Promise<SpeechInstructions> {
-    const { clock, log } = this.#voice.channel;
+    const { channel, timing } = this.#voice;
+    const { clock, log } = channel;
     if (this.#failure !== null) return Promise.reject(this.#failure);
     if (this.#over.signal.aborted) {
       // The adapter was closed in the meantime. The next process handles the next request.
@@ -231,7 +229,7 @@ class RequestCall {
     this.#held = Promise.withResolvers();
     this.#hold = new AbortController();
     const { signal } = this.#hold;
-    void clock.sleep(longestHold, signal).then(() => (signal.aborted ? undefined : this.#respond()));
+    void clock.sleep(timing.longestHold, signal).then(() => (signal.aborted ? undefined : this.#respond()));
     this.#look();
     return this.#held.promise;
   }
@@ -283,9 +281,9 @@ class RequestCall {
 
   /** Estimates which sentences were played before the caller began to speak. Null: all of them. */
   #playedBefore(text: string): string | null {
-    const { channel, config } = this.#voice;
+    const { channel, config, timing } = this.#voice;
     const { pieces, at } = this.#speech;
-    const spokenFor = channel.clock.now() - at - recognitionMs;
+    const spokenFor = channel.clock.now() - at - timing.recognition;
     let letters = (spokenFor * config.speaking_rate) / 1000 - text.length;
     if (letters >= pieces.join("").length) return null;
     const heard = pieces.filter((piece) => (letters -= piece.length) >= 0);
@@ -307,7 +305,8 @@ class RequestCall {
   }
 
   async #expire(signal: AbortSignal): Promise<void> {
-    await this.#voice.channel.clock.sleep(idleMs, signal);
+    const { channel, timing } = this.#voice;
+    await channel.clock.sleep(timing.idle, signal);
     if (signal.aborted) return;
     this.close();
     await this.#voice.closed(this.#name, "no-sign");

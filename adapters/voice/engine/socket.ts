@@ -3,6 +3,7 @@
 import { type Channel, type SessionFacts, type Socket, sessionId } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
 import type { CallEvent, Capabilities, DialectCommand, StartEvent, Translator } from "../dialects/dialect.ts";
+import type { VoiceTiming } from "../timing.ts";
 import { Call } from "./call.ts";
 import type { ConnectionEnd } from "./leaving.ts";
 import { CallRecord, personOf } from "./record.ts";
@@ -10,12 +11,11 @@ import { CallRecord, personOf } from "./record.ts";
 export interface ServingParts {
   readonly channel: Channel;
   readonly config: VoiceConfig;
+  readonly timing: VoiceTiming;
   readonly can: Capabilities;
   readonly calls: LiveCalls;
 }
 
-/** Timeout for the start event of a socket, in milliseconds. */
-const firstFrameMs = 5000;
 const [finished, unreadable, forbidden, restarting] = [1000, 1007, 1008, 1012];
 const cut: ConnectionEnd = { reason: "socket", hungUp: false };
 
@@ -23,7 +23,7 @@ const cut: ConnectionEnd = { reason: "socket", hungUp: false };
  *  provider resumes the call over another connection. No utterance of the caller is lost silently. */
 export async function serve(parts: ServingParts, socket: Socket, translator: Translator): Promise<void> {
   const events = eventsOf(socket, translator);
-  const start = await startOf(events, parts.channel, socket);
+  const start = await startOf(events, parts, socket);
   if (start === null || start.ticket === null) return socket.close(forbidden, "no start");
   const person = personOf(start.person, start.call);
   const record = new CallRecord(parts.channel, { ...start, ticket: start.ticket, person });
@@ -109,11 +109,12 @@ async function* eventsOf(socket: Socket, translator: Translator): AsyncGenerator
 
 async function startOf(
   events: AsyncIterator<CallEvent>,
-  { clock }: Channel,
+  { channel, timing }: ServingParts,
   socket: Socket,
 ): Promise<StartEvent | null> {
   const waited = new AbortController();
-  const late = clock.sleep(firstFrameMs, AbortSignal.any([waited.signal, socket.signal])).then(() => null);
+  const wait = AbortSignal.any([waited.signal, socket.signal]);
+  const late = channel.clock.sleep(timing.firstFrame, wait).then(() => null);
   const first = events.next().catch(() => null);
   const found = await Promise.race([first, late]);
   waited.abort("over");

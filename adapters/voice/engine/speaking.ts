@@ -2,23 +2,18 @@
 
 import type { Clock } from "bridgehead/contract";
 import type { DialectCommand } from "../dialects/dialect.ts";
+import type { VoiceTiming } from "../timing.ts";
 
 /** The engine estimates playback from the speaking rate. Playback events from the provider correct the estimate. */
 export interface SpeakerParts {
   readonly clock: Clock;
+  readonly timing: Pick<VoiceTiming, "lead" | "estimate" | "doubt">;
   /** Characters per second. Null: the next event arrives after playback, so nothing is estimated. */
   readonly rate: number | null;
   /** Returns the language of the text, when the message to the provider needs it; else null. */
   readonly language: () => string | null;
   readonly write: (command: DialectCommand) => Promise<void>;
 }
-
-/** Delay in milliseconds between sending text and the start of its playback. */
-const leadMs = 300;
-/** Tolerance in milliseconds of the estimated end of a piece. */
-const estimateMs = 1000;
-/** Timeout of a "speaking" event from the provider: twice the estimated playback time plus this many milliseconds. */
-const doubtMs = 5000;
 
 export class Speaker {
   readonly #parts: SpeakerParts;
@@ -51,8 +46,9 @@ export class Speaker {
   /** Number of pieces that are probably not played completely: at least the one that is played. */
   get unplayed(): number {
     if (!this.busy) return 0;
-    const now = this.#parts.clock.monotonic();
-    return Math.max(1, this.#ends.filter((end) => end - now > estimateMs).length);
+    const { clock, timing } = this.#parts;
+    const now = clock.monotonic();
+    return Math.max(1, this.#ends.filter((end) => end - now > timing.estimate).length);
   }
 
   /** Number of pieces sent so far. */
@@ -88,13 +84,13 @@ export class Speaker {
 
   /** Accounts for text that another component plays (the greeting in the start response). */
   assume(text: string): void {
-    const { clock, rate } = this.#parts;
+    const { clock, rate, timing } = this.#parts;
     if (rate === null) return;
     const now = clock.monotonic();
     const lasts = (text.length / rate) * 1000;
-    this.#endsAt = Math.max(now + leadMs, this.#endsAt) + lasts;
+    this.#endsAt = Math.max(now + timing.lead, this.#endsAt) + lasts;
     this.#ends = [...this.#ends.filter((end) => end > now), this.#endsAt];
-    this.#believedUntil = Math.max(now, this.#believedUntil) + 2 * lasts + doubtMs;
+    this.#believedUntil = Math.max(now, this.#believedUntil) + 2 * lasts + timing.doubt;
   }
 
   /** Handles a barge-in. */
@@ -113,7 +109,8 @@ export class Speaker {
     // The stop event may cross text that was just sent. The provider gets a moment to report the start of that text.
     if (speaking) return;
     this.#ends = [];
-    this.#endsAt = Math.min(this.#endsAt, this.#parts.clock.monotonic() + leadMs);
+    const { clock, timing } = this.#parts;
+    this.#endsAt = Math.min(this.#endsAt, clock.monotonic() + timing.lead);
     this.#shortened();
   }
 

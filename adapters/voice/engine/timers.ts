@@ -3,12 +3,14 @@
 
 import type { Clock } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
+import type { VoiceTiming } from "../timing.ts";
 import type { Speaker } from "./speaking.ts";
 
 /** What the timers of one call share. */
 export interface TimerParts {
   readonly clock: Clock;
   readonly config: VoiceConfig;
+  readonly timing: Pick<VoiceTiming, "longestSpeech">;
   readonly speaker: Speaker;
   /** Reports a background error that ends the connection. */
   readonly failed: (error: unknown) => void;
@@ -135,9 +137,6 @@ export class ReplyWait {
   }
 }
 
-/** Maximum time in milliseconds of one speech of the caller, in case the event of its end is lost. */
-const longestSpeechMs = 60_000;
-
 /** Handles a silent caller: asks `silence.asks` times whether the caller is there, then ends the call. */
 export class Silence {
   readonly #parts: TimerParts;
@@ -177,8 +176,9 @@ export class Silence {
 
   /** The caller has started or stopped speaking. Silence begins at the stop. */
   callerSpeaks(speaking: boolean): void {
-    const now = this.#parts.clock.monotonic();
-    this.#speechEndsAt = speaking ? now + longestSpeechMs : Math.min(this.#speechEndsAt, now);
+    const { clock, timing } = this.#parts;
+    const now = clock.monotonic();
+    this.#speechEndsAt = speaking ? now + timing.longestSpeech : Math.min(this.#speechEndsAt, now);
     this.#reschedule();
   }
 

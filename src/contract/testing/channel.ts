@@ -8,6 +8,7 @@ import type {
   Channel,
   ChannelIdentity,
   Clock,
+  DurationTable,
   Log,
   LogFields,
   MarkOwner,
@@ -53,6 +54,8 @@ export interface RecordingChannelOptions {
   readonly ownerOf?: (mark: string) => MarkOwner;
   /** The secrets that an earlier run of an adapter's channels has stored. */
   readonly secrets?: Map<string, string>;
+  /** Durations that differ from those of the adapter's table. */
+  readonly timing?: DurationTable;
   /** The result of `unconfirmed()`. Default: none. */
   readonly unconfirmed?: readonly string[];
 }
@@ -66,6 +69,7 @@ export class RecordingChannel implements Channel {
   readonly id: Channel["id"];
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: DurationTable;
   readonly secrets: Channel["secrets"];
   /** The committed events in order, without duplicates. */
   readonly stored: InboundEvent[] = [];
@@ -93,6 +97,7 @@ export class RecordingChannel implements Channel {
     this.#options = options;
     this.id = channelId(options.id ?? "test-channel");
     this.clock = options.clock ?? wallClock();
+    this.timing = options.timing ?? {};
     this.#since = options.since ?? new Date(this.clock.now());
     this.#cursor = options.cursor ?? null;
     const line = (level: keyof Log) => (fields: LogFields, message: string) => {

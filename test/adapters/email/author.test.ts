@@ -22,7 +22,12 @@ async function message(
 ): Promise<MessageEvent> {
   const bytes = raw instanceof Uint8Array ? raw : mail(raw);
   const config = settingsFor(1, 1, { sender_auth: { mode: auth === null ? "off" : "tag" }, ...settings });
-  const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null, keywords: [] }, now: 0 };
+  const arrival = {
+    id: externalId("x"),
+    listed: { uid: 1, size: 1, arrived: null, keywords: [] },
+    now: 0,
+    copiedAfter: 0,
+  };
   const parsed = { mail: await read(bytes), auth, raw: bytes, omitted: [], truncated: false };
   const found = understand({ config, self: identity("support@example.com", ["hilfe@example.com"]) }, arrival, parsed);
   const [event] = found.kind === "events" ? found.events : [];

@@ -7,6 +7,7 @@ import { marker } from "../../../adapters/email/imap/mailbox.ts";
 import { MailboxReader } from "../../../adapters/email/imap/reader.ts";
 import { SentFolder } from "../../../adapters/email/imap/sent.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
+import { standardTiming as timing } from "../../../adapters/email/timing.ts";
 import {
   arrived,
   before,
@@ -264,7 +265,7 @@ describeReal("hostile mail", missing, () => {
     const box = boxes.fresh();
     const channel = recordingChannel();
     const settings = settingsFor(dovecot.port, 1, { imap: { user: dovecot.login(box) } as Settings["imap"] });
-    const connection = { imap: settings.imap, maxSource: settings.max_size, tokens: null };
+    const connection = { imap: settings.imap, timing, maxSource: settings.max_size, tokens: null };
     const reader = new MailboxReader({
       channel,
       connection,

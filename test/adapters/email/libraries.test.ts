@@ -17,6 +17,7 @@ import {
 } from "../../../adapters/email/imap/mailbox.ts";
 import { readTree } from "../../../adapters/email/parse/mime.ts";
 import { brief, statusOf } from "../../../adapters/email/status.ts";
+import { standardTiming as timing } from "../../../adapters/email/timing.ts";
 import { mail, type Settings, settingsFor } from "../../support/email/adapter.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
@@ -86,7 +87,7 @@ describeReal("imapflow on a real server", missing, () => {
 
   async function connect(user = "support", password = "secret"): Promise<ImapFlow> {
     const { imap } = settingsFor(dovecot.port, 1, { imap: { user, password } as Settings["imap"] });
-    const options = { imap, maxSource: 1_000_000, tokens: null };
+    const options = { imap, timing, maxSource: 1_000_000, tokens: null };
     const connection = await openConnection(options, AbortSignal.timeout(60_000));
     open.push(connection);
     return connection.client;
@@ -174,7 +175,7 @@ describeReal("imapflow on a real server", missing, () => {
 
   it("refuses a server that no longer offers STARTTLS", async () => {
     const { imap } = settingsFor(dovecot.port, 1);
-    const options = { imap: { ...imap, tls: "starttls" as const }, maxSource: 1000, tokens: null };
+    const options = { imap: { ...imap, tls: "starttls" as const }, timing, maxSource: 1000, tokens: null };
     await expect(openConnection(options, AbortSignal.timeout(60_000))).rejects.toThrow();
   });
 

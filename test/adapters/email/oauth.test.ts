@@ -4,6 +4,7 @@ import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type OAuth2Config, config as schema } from "../../../adapters/email/config.ts";
 import { endpointOf, KeptToken, TokenSource } from "../../../adapters/email/oauth.ts";
+import { standardTiming as timing } from "../../../adapters/email/timing.ts";
 import { movableClock } from "../../support/clock.ts";
 import {
   adapterFor,
@@ -41,7 +42,7 @@ const clock = recordingChannel().clock;
 
 describe("access tokens", () => {
   it("are asked for once and shared", async () => {
-    const source = new TokenSource(grant(), clock);
+    const source = new TokenSource(grant(), { clock, timing });
     const before = issuer.requests.length;
     const all = await Promise.all([source.get(), source.get(), source.get()]);
     expect(new Set(all.map((token) => token.value)).size).toBe(1);
@@ -57,7 +58,7 @@ describe("access tokens", () => {
 
   it("are renewed before they end", async () => {
     const later = movableClock();
-    const source = new TokenSource(grant(), later);
+    const source = new TokenSource(grant(), { clock: later, timing });
     const first = await source.get();
     expect((await source.get()).value).toBe(first.value);
     later.forward(3_590_000);
@@ -72,12 +73,14 @@ describe("access tokens", () => {
     [{ status: 503, code: "" }, false],
   ])("that are refused with %j: certain %s", async (error, certain) => {
     issuer.fail(error);
-    await expect(new TokenSource(grant(), clock).get()).rejects.toMatchObject({ tokenFailure: { certain } });
+    await expect(new TokenSource(grant(), { clock, timing }).get()).rejects.toMatchObject({
+      tokenFailure: { certain },
+    });
   });
 
   it("that cannot be issued are not certain", async () => {
     const nobody = { ...grant(), token_url: "http://127.0.0.1:9/token" };
-    await expect(new TokenSource(nobody, clock).get()).rejects.toMatchObject({
+    await expect(new TokenSource(nobody, { clock, timing }).get()).rejects.toMatchObject({
       tokenFailure: { certain: false },
     });
   });
@@ -89,7 +92,7 @@ describe("rotated refresh tokens", () => {
   const process = (secrets: Map<string, string>, more: Partial<OAuth2Config> = {}) => {
     const channel = recordingChannel({ secrets });
     const configured = { ...grant(), ...more };
-    return new TokenSource(configured, clock, new KeptToken(configured, channel.secrets, log));
+    return new TokenSource(configured, { clock, timing }, new KeptToken(configured, channel.secrets, log));
   };
   beforeEach(() => issuer.rotate(true));
   afterAll(() => issuer.rotate(false));
@@ -139,7 +142,7 @@ describe("rotated refresh tokens", () => {
       read: () => Promise.reject(new Error("away")),
       write: () => Promise.reject(new Error("away")),
     };
-    const source = new TokenSource(grant(), clock, new KeptToken(grant(), away, log));
+    const source = new TokenSource(grant(), { clock, timing }, new KeptToken(grant(), away, log));
     await source.get();
     await expect(source.get({ fresh: true })).resolves.toBeDefined();
   });
@@ -155,7 +158,7 @@ describe("tokens of an application", () => {
   });
 
   it("are asked for without a refresh token", async () => {
-    await new TokenSource(app(), clock).get();
+    await new TokenSource(app(), { clock, timing }).get();
     expect(Object.fromEntries(issuer.requests.at(-1) ?? [])).toEqual({
       grant_type: "client_credentials",
       client_id: "bridge",
@@ -163,7 +166,7 @@ describe("tokens of an application", () => {
       scope: "https://outlook.office365.com/.default",
     });
     const wrong = { ...app(), client_secret: "expired" };
-    await expect(new TokenSource(wrong, clock).get()).rejects.toMatchObject({
+    await expect(new TokenSource(wrong, { clock, timing }).get()).rejects.toMatchObject({
       tokenFailure: { certain: true },
     });
   });

@@ -59,11 +59,11 @@ test("an upgrade without the signature of exactly this address is refused", asyn
 });
 
 test.each<[string, (fixture: VoiceFixture) => object]>([
-  ["another call's token", (fixture) => setup("CA1", callToken(authToken, "CA2", fixture.clock.now()))],
-  ["a token of another key", (fixture) => setup("CA1", callToken("another", "CA1", fixture.clock.now()))],
+  ["another call's token", (fixture) => setup("CA1", callToken(authToken, "CA2", fixture.clock.now() + 60_000))],
+  ["a token of another key", (fixture) => setup("CA1", callToken("another", "CA1", fixture.clock.now() + 60_000))],
   ["no token", () => ({ ...setup("CA1", ""), customParameters: {} })],
-  ["an old token", (fixture) => setup("CA1", callToken(authToken, "CA1", fixture.clock.now() - 61_000))],
-  ["no call", (fixture) => setup("", callToken(authToken, "", fixture.clock.now()))],
+  ["an old token", (fixture) => setup("CA1", callToken(authToken, "CA1", fixture.clock.now() - 1000))],
+  ["no call", (fixture) => setup("", callToken(authToken, "", fixture.clock.now() + 60_000))],
   ["something before the setup", () => ({ type: "prompt", voicePrompt: "let me in", last: true })],
 ])("a signed socket with %s is closed, and nothing is stored", async (_, frame) => {
   const fixture = await openVoiceFixture();

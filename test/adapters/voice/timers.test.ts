@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import type { VoiceConfig } from "../../../adapters/voice/config.ts";
 import { Speaker } from "../../../adapters/voice/engine/speaking.ts";
 import { ReplyWait, Silence } from "../../../adapters/voice/engine/timers.ts";
+import { standardTiming } from "../../../adapters/voice/timing.ts";
 
 /** A clock that stands still between `passes`. */
 function stillClock() {
@@ -37,6 +38,7 @@ function timers() {
   const said: string[] = [];
   const speaker = new Speaker({
     clock,
+    timing: standardTiming,
     rate: 15,
     language: () => null,
     write: async (command) => void ("text" in command && said.push(command.text.trim())),
@@ -49,7 +51,7 @@ function timers() {
   const failed = (error: unknown) => {
     throw error;
   };
-  const parts = { clock, config, speaker, failed };
+  const parts = { clock, config, timing: standardTiming, speaker, failed };
   const waits = new ReplyWait(
     parts,
     () => ["one moment"],

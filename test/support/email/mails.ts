@@ -5,6 +5,7 @@ import { Worker } from "node:worker_threads";
 import PostalMime, { type Email } from "postal-mime";
 import type { Mail, ParseContext } from "../../../adapters/email/parse/mail.ts";
 import { Parser } from "../../../adapters/email/parse/parser.ts";
+import { standardTiming as timing } from "../../../adapters/email/timing.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { ReceivedMail } from "./smtp-server.ts";
 
@@ -109,13 +110,11 @@ export const answering: Fields = {
 };
 
 /** A parser of its own and a shortcut to what it reads. */
-export function reader(
-  options: { maxMilliseconds?: number; maxHeapMb?: number; workers?: number; idleMilliseconds?: number } = {},
-): {
+export function reader(): {
   parser: Parser;
   read: (raw: Uint8Array) => Promise<Mail>;
 } {
-  const parser = new Parser({ clock: systemClock, maxMilliseconds: 20_000, ...options });
+  const parser = new Parser({ clock: systemClock, timing: { ...timing, parse: 20_000 } });
   return {
     parser,
     async read(raw) {

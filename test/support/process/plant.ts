@@ -2,13 +2,9 @@
 // defects and circumstances. PLANT="<name>,<name>". A module that imports a wrapped one gets a generated module in its place,
 // which exports all of the real one, and the wrappers. Logs "planted" once for each name that has changed something.
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { writeSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { isMainThread } from "node:worker_threads";
-import type { Clock } from "bridgehead/contract";
-import type { ApiCall } from "../../../adapters/sms/twilio/client.ts";
-import type { TwilioSender } from "../../../adapters/sms/twilio/send.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import { escalationDefects, textDefects } from "./defects.ts";
 import { defects } from "./mail/defects.ts";
@@ -28,14 +24,6 @@ const timed =
     },
   });
 
-const all =
-  (...plants: readonly Plant[]): Plant =>
-  (altered) =>
-    Object.assign({}, ...plants.map((plant) => plant(altered)));
-
-/** How much faster the clock of `quick-looks` goes. */
-const haste = 75;
-
 const circumstances: { readonly [name: string]: Plant } = {
   "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
   "quick-store-check": timed({ upkeep: { storeCheckDelay: 10 } }),
@@ -48,57 +36,10 @@ const circumstances: { readonly [name: string]: Plant } = {
     ask: { rateWait: 0, read: 1000, leaseMargin: 1000 },
     send: { attempt: 6000, leaseMargin: 2000, crossing: 2000 },
   }),
-  /** Looks at a provider's list of texts that need not wait until it is certainly complete: to them, attempts age faster. */
-  "quick-looks": (altered) => ({
-    "adapters/sms/twilio/send.ts": {
-      TwilioSender: (real) => {
-        const ahead = new AsyncLocalStorage<number>();
-        return class extends real {
-          readonly #clock: Pick<Clock, "now">;
-
-          constructor(...[channel, ...more]: ConstructorParameters<typeof real>) {
-            const clock = {
-              now: () => channel.clock.now() + (ahead.getStore() ?? 0),
-              monotonic: () => channel.clock.monotonic(),
-              sleep: (ms: number, signal?: AbortSignal) => channel.clock.sleep(ms, signal),
-            };
-            const hasty = new Proxy(channel, {
-              get: (target, name) => {
-                if (name === "clock") return clock;
-                const member: unknown = Reflect.get(target, name, target);
-                return typeof member === "function" ? member.bind(target) : member;
-              },
-            });
-            super(hasty, ...more);
-            this.#clock = channel.clock;
-          }
-
-          override async reconcile(...[text, attempt, signal]: Parameters<TwilioSender["reconcile"]>) {
-            altered();
-            const age = this.#clock.now() - attempt.startedAt.getTime();
-            const verdict = await ahead.run(age * (haste - 1), () => super.reconcile(text, attempt, signal));
-            if (verdict.kind !== "unsure" || verdict.lookAgainAfterMs === undefined) return verdict;
-            return { ...verdict, lookAgainAfterMs: verdict.lookAgainAfterMs / haste };
-          }
-        };
-      },
-    },
-  }),
+  /** Looks at a provider's list of texts that need not wait until it is certainly complete. */
+  "quick-looks": timed({ adapters: { sms: { processing: 400 } } }),
   /** Calls to providers that give up on a silent one soon. */
-  "short-calls": all(timed({ webhook: { answer: 6000 } }), (altered) => ({
-    "adapters/sms/twilio/client.ts": {
-      TwilioClient: (real) =>
-        class extends real {
-          override messages(call: ApiCall) {
-            altered();
-            return super.messages({
-              ...call,
-              signal: AbortSignal.any([call.signal, AbortSignal.timeout(6000)]), // expires
-            });
-          }
-        },
-    },
-  })),
+  "short-calls": timed({ webhook: { answer: 6000 }, adapters: { sms: { request: 6000 } } }),
   /** A node that works in lanes which other nodes have leased. */
   "leases-ignored": (altered) => ({
     "src/pipeline/ask/rows.ts": {

@@ -9,17 +9,15 @@ import type { DnsSettings, Mail, SenderAuth } from "../mail.ts";
 
 type DkimJudgement = Pick<SenderAuth, "result" | "detail">;
 
-const defaultBudget = 8000;
-
 /** Never throws. Returns `temperror` when DNS did not respond before the timeout, or not at all. */
 export async function judgeSignatures(
   mail: Mail,
   raw: Uint8Array,
-  dns: DnsSettings,
+  { timeoutMs, dns = {} }: { readonly timeoutMs: number; readonly dns?: DnsSettings },
   domain: string,
 ): Promise<DkimJudgement> {
   const resolver = resolverFor(dns);
-  const timeout = AbortSignal.timeout(dns.milliseconds ?? defaultBudget);
+  const timeout = AbortSignal.timeout(timeoutMs);
   const late = new Promise<"late">((resolve) =>
     timeout.addEventListener("abort", () => resolve("late"), { once: true }),
   );

@@ -23,7 +23,7 @@ async function judge(mail: Mail, raw: Uint8Array, settings: SenderAuthSettings, 
   const doubled = single.find((name) => mail.headers.filter((field) => field.name === name).length > 1);
   if (doubled !== undefined) return { result: "fail", detail: `the header has more than one ${doubled}` };
   const { judgeSignatures } = await import("./dkim.ts");
-  return judgeSignatures(mail, raw, settings.dns ?? {}, domain);
+  return judgeSignatures(mail, raw, settings, domain);
 }
 
 /** A second header of these names shows readers a value other than the signed one (a signature covers

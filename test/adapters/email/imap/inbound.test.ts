@@ -6,6 +6,7 @@ import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { understand } from "../../../../adapters/email/events.ts";
 import { identity } from "../../../../adapters/email/parse/headers.ts";
+import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { refuse } from "../../../../src/domain/guards.ts";
 import {
   arrived,
@@ -33,7 +34,12 @@ describe("the time of a message", () => {
 
   async function timeOf(date: string, top: string, arrivedAt: number | null = now) {
     const raw = Buffer.from(mail(1, { Received: top, Date: date }).replaceAll("\n", "\r\n"));
-    const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: arrivedAt, keywords: [] }, now };
+    const arrival = {
+      id: externalId("x"),
+      listed: { uid: 1, size: 1, arrived: arrivedAt, keywords: [] },
+      now,
+      copiedAfter: timing.copied,
+    };
     const parsed = { mail: await read(raw), auth: null, raw, omitted: [], truncated: false };
     const config = settingsFor(1, 1, { sender_auth: { mode: "off" } });
     const found = understand({ config, self: identity("support@example.com", []) }, arrival, parsed);

@@ -98,7 +98,12 @@ const reply = "<key1.bridgehead@example.com>";
 async function delivered(raw: Uint8Array) {
   const found = await finding(raw);
   if (found.kind !== "bounce") throw new Error(`no bounce, but ${JSON.stringify(found)}`);
-  const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null, keywords: [] }, now: 0 };
+  const arrival = {
+    id: externalId("x"),
+    listed: { uid: 1, size: 1, arrived: null, keywords: [] },
+    now: 0,
+    copiedAfter: 0,
+  };
   return deliveries(self, arrival, await read(raw), found, raw);
 }
 

@@ -5,11 +5,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Parser } from "../../../../adapters/email/parse/parser.ts";
+import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { mail, parts } from "../../../support/email/mails.ts";
 
 const folder = fileURLToPath(new URL("../../../fixtures/trimming/", import.meta.url));
-const parser = new Parser({ clock: systemClock, maxMilliseconds: 20_000 });
+const parser = new Parser({ clock: systemClock, timing: { ...timing, parse: 20_000 } });
 afterAll(() => parser.close());
 
 interface Case {

@@ -2,12 +2,13 @@ import * as fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
 import { Parser } from "../../../../adapters/email/parse/parser.ts";
+import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { workedMs } from "../../../support/clock.ts";
 import { html, mail, multipart, parts } from "../../../support/email/mails.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
-const parser = new Parser({ clock: systemClock, maxMilliseconds: 15_000 });
+const parser = new Parser({ clock: systemClock, timing: { ...timing, parse: 15_000 } });
 afterAll(() => parser.close());
 
 const nested = (depth: number) => {

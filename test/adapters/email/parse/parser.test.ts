@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
 import { Parser, sharedParser } from "../../../../adapters/email/parse/parser.ts";
+import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { sleepersOn, workedMs } from "../../../support/clock.ts";
 import { html, mail, multipart, reader } from "../../../support/email/mails.ts";
@@ -253,7 +254,7 @@ describe("forwards in text", () => {
 describe("the worker", () => {
   it("rejects a mail that exceeds the time limit, and parses the others", async () => {
     const clock = stillClock();
-    const strict = new Parser({ clock, maxMilliseconds: 700 });
+    const strict = new Parser({ clock, timing: { ...timing, parse: 700 } });
     try {
       const [first, second, third] = [mail(), slow(), mail({ Subject: "third" })].map((raw) => strict.parse(raw, off));
       expect((await first)?.ok).toBe(true);
@@ -270,7 +271,7 @@ describe("the worker", () => {
     }
   });
   it("survives a mail that needs too much memory", async () => {
-    const small = new Parser({ clock: systemClock, maxHeapMb: 24, maxMilliseconds: 20_000 });
+    const small = new Parser({ clock: systemClock, maxHeapMb: 24, timing: { ...timing, parse: 20_000 } });
     try {
       const bomb = mail({ "Content-Type": "multipart/mixed; boundary=b" }, "--b\n\nx\n".repeat(100_000));
       const results = await Promise.all([mail(), bomb, mail()].map((raw) => small.parse(raw, off)));
@@ -286,7 +287,7 @@ describe("the worker", () => {
     expect(Buffer.from(raw).toString("hex")).toBe(before);
   });
   it("rejects on abort and after close", async () => {
-    const own = new Parser({ clock: systemClock });
+    const own = new Parser({ clock: systemClock, timing });
     const stop = new AbortController();
     const pending = own.parse(slow(), off, stop.signal);
     stop.abort(new Error("stopped"));
@@ -300,7 +301,7 @@ describe("the worker", () => {
   });
   it("ends when idle and comes back", async () => {
     const clock = stillClock();
-    const lazy = new Parser({ clock, idleMilliseconds: 20 });
+    const lazy = new Parser({ clock, timing: { ...timing, parserIdle: 20 } });
     const threads = () => process.report.getReport() as unknown as { workers: unknown[] };
     const before = threads().workers.length;
     expect((await lazy.parse(mail(), off)).ok).toBe(true);
@@ -311,7 +312,7 @@ describe("the worker", () => {
     await lazy.close();
   });
   it("is shared until the last one closes it", async () => {
-    const [one, two] = [sharedParser(systemClock), sharedParser(systemClock)];
+    const [one, two] = [sharedParser({ clock: systemClock, timing }), sharedParser({ clock: systemClock, timing })];
     await one.close();
     await one.close();
     expect((await two.parse(mail(), off)).ok).toBe(true);

@@ -14,6 +14,7 @@ import {
   renderPlain,
 } from "../../../../adapters/email/smtp/compose.ts";
 import { prepare } from "../../../../adapters/email/smtp/long-markdown.ts";
+import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { workedMs } from "../../../support/clock.ts";
 
@@ -91,10 +92,11 @@ describe("customer text is rendered as plain text", () => {
 });
 
 describe("long Markdown is rendered in a worker", () => {
+  const parts = { clock: systemClock, timing };
   const long = `**Bold** and [a link](https://e.example/).\n\n${"word ".repeat(2000)}`;
 
   it("and composed as rendered there; without that it is sent as plain text", async () => {
-    const rendered = await prepare(systemClock, long, never);
+    const rendered = await prepare(parts, long, never);
     expect(rendered).toEqual(renderMarkdown(long.trim()));
     const body = bodyOf({ text: long, ...(rendered === null ? {} : { rendered }) });
     expect(body.html).toContain('<strong>Bold</strong> and <a href="https://e.example/">a link</a>');
@@ -106,8 +108,8 @@ describe("long Markdown is rendered in a worker", () => {
 
   it("only where it is worth a thread", async () => {
     expect([isLong("**short**"), isLong(" ".repeat(3000)), isLong(long)]).toEqual([false, false, true]);
-    expect(await prepare(systemClock, "x".repeat(markdownLimit + 1), never)).toBeNull();
-    expect(await prepare(systemClock, long, AbortSignal.abort())).toBeNull();
+    expect(await prepare(parts, "x".repeat(markdownLimit + 1), never)).toBeNull();
+    expect(await prepare(parts, long, AbortSignal.abort())).toBeNull();
   });
 
   it.each([
@@ -116,14 +118,14 @@ describe("long Markdown is rendered in a worker", () => {
     ["runs out of memory", "const all = []; for (;;) all.push(new Array(1e5).fill(all.length));"],
     ["ends without an answer", "process.exit(3)"],
   ])("gives up when the worker %s", async (_, code) => {
-    const limits = { ms: code.startsWith("for") ? 300 : 60_000, source: module(code) };
-    expect(await prepare(systemClock, long, never, limits)).toBeNull();
+    const limit = { ...parts, timing: { render: code.startsWith("for") ? 300 : 60_000 } };
+    expect(await prepare(limit, long, never, module(code))).toBeNull();
   });
 
   it("gives up when the signal aborts", async () => {
     const stop = new AbortController();
-    const limits = { ms: 60_000, source: module("for (;;);") };
-    const rendering = prepare(systemClock, long, stop.signal, limits);
+    const limit = { ...parts, timing: { render: 60_000 } };
+    const rendering = prepare(limit, long, stop.signal, module("for (;;);"));
     stop.abort();
     expect(await rendering).toBeNull();
   });

@@ -4,6 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { fileRef, type SendOutcome, sendKey } from "bridgehead/contract";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { SmtpPool } from "../../../../adapters/email/smtp/connection.ts";
+import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../../support/email/adapter.ts";
 import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../../support/email/smtp-server.ts";
 import { certificate, freePort, startTcpProxy } from "../../../support/machine/network.ts";
@@ -332,7 +333,10 @@ describe("a server that accepts fewer connections than configured", () => {
     const own = await startSmtpPeer({ maxClients: 1 });
     const { smtp } = settingsFor(1, own.port, { smtp: login });
     const refusals: unknown[] = [];
-    const pool = new SmtpPool({ smtp, login: null }, (error) => void refusals.push(error), 300);
+    const pool = new SmtpPool(
+      { smtp, timing: { ...timing, smtpRefusal: 300 }, login: null },
+      (error) => void refusals.push(error),
+    );
     const both = Array.from({ length: 2 }, () => pool.use(new AbortController().signal, async () => pool.connections));
     expect(await Promise.all(both)).toContain(1);
     expect(refusals).toEqual([expect.objectContaining({ responseCode: 421 })]);

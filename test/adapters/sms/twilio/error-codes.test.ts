@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { isPermanent, type TextClass } from "../../../../adapters/sms/outcomes.ts";
+import { standardTiming } from "../../../../adapters/sms/timing.ts";
 import { classOfText, outcomeOf } from "../../../../adapters/sms/twilio/client.ts";
 
 const table: Readonly<Partial<Record<TextClass, readonly number[]>>> = {
@@ -29,7 +30,7 @@ describe("the error code", () => {
   it("marks the recipient exactly when no text can ever reach it, or it opted out", () => {
     for (const [code, kind] of codes) {
       const isFinal = kind === "recipient" || kind === "opted-out";
-      const outcome = outcomeOf(error(code));
+      const outcome = outcomeOf(error(code), standardTiming);
       const marks = outcome.kind === "refused" && outcome.scope === "recipient";
       expect([isPermanent(classOfText(code)), marks], String(code)).toEqual([isFinal, isFinal]);
     }
@@ -37,14 +38,14 @@ describe("the error code", () => {
 
   it("of an opt-out alone suppresses at once; others count as bounces", () => {
     for (const [code, kind] of codes) {
-      const outcome = outcomeOf(error(code));
+      const outcome = outcomeOf(error(code), standardTiming);
       if (outcome.kind === "refused") expect(outcome.code === "opted-out", String(code)).toBe(kind === "opted-out");
     }
   });
 
   it("of a closed WhatsApp window refuses this text only", () => {
     for (const code of [63003, 63016])
-      expect(outcomeOf(error(code))).toEqual({
+      expect(outcomeOf(error(code), standardTiming)).toEqual({
         kind: "refused",
         code: "window-closed",
         reason: expect.stringContaining(String(code)),

@@ -243,8 +243,8 @@ const telnyx: Dialect = {
       say: (voicePrompt) => [json({ type: "prompt", voicePrompt, lang: "en", last: true })],
     };
   },
-  good: (url) => relay(url, callToken("a-key-for-tokens", "v3:1", Date.now())),
-  forged: (url) => relay(url, callToken("another", "v3:1", Date.now())),
+  good: (url) => relay(url, callToken("a-key-for-tokens", "v3:1", Date.now() + 60_000)),
+  forged: (url) => relay(url, callToken("another", "v3:1", Date.now() + 60_000)),
   spoken: (frame) => (JSON.parse(frame) as { token?: string }).token ?? null,
 };
 

@@ -17,7 +17,7 @@ const speech = {
   language_code: "en-US",
   alternatives: [{ confidence: 0.9, transcript: "hello" }],
 };
-const pass = () => `${Buffer.from("v3:1").toString("base64url")}~${callToken("k", "v3:1", Date.now())}`;
+const pass = () => `${Buffer.from("v3:1").toString("base64url")}~${callToken("k", "v3:1", Date.now() + 60_000)}`;
 const said = [
   { role: "agent", content: "Hello." },
   { role: "user", content: "My name is Mike" },

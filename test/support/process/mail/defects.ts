@@ -69,9 +69,7 @@ export const defects: Defects<Invariant> = {
             construct: (target, [options]: ConstructorParameters<typeof real>) => {
               const { core, client, mark, own } = options;
               const early: typeof core = {
-                log: core.log,
-                clock: core.clock,
-                known: (ids) => core.known(ids),
+                ...core,
                 async accept(events, cursor) {
                   altered();
                   const uids = events.map(({ id }) => Number(id.slice(id.lastIndexOf("/") + 1)));
