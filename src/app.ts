@@ -121,7 +121,7 @@ export async function openStore(
     throw error;
   }
   try {
-    if (file !== null) await copyIfOutdated(db, file, steps, clock, log);
+    if (file !== null) await copyIfOutdated(db, file, steps, clock, log, timing.sqlite.busy);
     const applied = await migrate(db, steps);
     if (applied.length > 0) log.info({ migrations: applied }, "store schema migrated");
     // An SQLite store has one process, so all leases and sessions in it belong to a process that has ended.
@@ -156,10 +156,11 @@ async function copyIfOutdated(
   steps: readonly Migration[],
   clock: Clock,
   log: Log,
+  busyMs: number,
 ): Promise<void> {
   const schema = await schemaVersion(db);
   if (schema === 0 || schema >= steps.length) return;
-  const copy = copyBeforeMigration(file, schema, stampOf(clock.now()));
+  const copy = copyBeforeMigration(file, schema, stampOf(clock.now()), busyMs);
   log.info({ copy, schema }, "store copied before migration");
 }
 

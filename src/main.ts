@@ -40,7 +40,7 @@ function interruption(): AbortSignal {
   return abort.signal;
 }
 
-function surroundings(): Io {
+function surroundings(): Omit<Io, "timing"> {
   const lines = (stream: NodeJS.WriteStream) => (text: string) => {
     stream.write(text.endsWith("\n") ? text : `${text}\n`);
   };

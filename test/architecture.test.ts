@@ -360,6 +360,42 @@ const plants: readonly Plant[] = [
     "const hold = 5000;\nlist.every((one) => one < hold);\nsleep(timing.hold, withhold);",
     null,
   ],
+  ...[
+    ["connectionTimeout: Math.min(30_000", "connectionTimeout: Math.min(30_000, smtp.timeout),"],
+    ["retryAfterMs: 500", 'const gone = { kind: "deferred", retryAfterMs: 500 };'],
+    ["maxMilliseconds = 5000", "f({ maxMilliseconds = 5000 });"],
+    ["pauseSeconds = 3", "const pauseSeconds = 3;"],
+    ["idleLimit = 20_000", "const idleLimit = 20_000;\nsetTimeout(end, idleLimit);"],
+    ["timeout(20_000", say("AbortSignal.time", "out(20_000)")],
+    ["86_400_000", "const copiedAfter = 2 * 86_400_000;"],
+  ].map(
+    ([found = "", code = ""]): Plant => [
+      "durations",
+      "adapters/email/smtp/a.ts",
+      code,
+      `adapters/email/smtp/a.ts: ${found}: durations of an adapter are in its timing.ts`,
+    ],
+  ),
+  ["durations", "adapters/email/timing.ts", "smtpIdle: 20 * second, token: 60_000,", null],
+  ...[
+    "const { probe } = standardTiming.commands;",
+    "const db = open(file, standardTiming.sqlite.busy);",
+    "  timing: standardTiming,",
+    "const a = standardTiming.http, b = 1;",
+  ].map(
+    (line): Plant => ["timingReads", "src/a.ts", line, `src/a.ts: ${line.trim()}: the timing table is passed down`],
+  ),
+  [
+    "timingReads",
+    "adapters/sms/a.ts",
+    "f(standardTiming)",
+    "adapters/sms/a.ts: f(standardTiming): the timing table is passed down",
+  ],
+  ...[
+    'import { standardTiming } from "../timing.ts";\nf(ms: number = standardTiming.http.idle,\n  { notify: b } = standardTiming.health,\n)',
+    "const a = { ...standardTiming.http, ...options.timing };\nconst { b } = options.timing ?? standardTiming.http;",
+    "const timing = timingOf(channel, standardTiming);",
+  ].map((code): Plant => ["timingReads", "src/a.ts", code, null]),
   ["durations", "src/domain/retry.ts", "const kept = 7 * day;", timingOf("7 * day", "domain/retry.ts")],
   [
     "durations",

@@ -54,7 +54,7 @@ export async function examine(
   }
   if (!address.includes("@")) return findings;
   const refused = await refusedSender(config, address, pool, signal);
-  return [...findings, ...refused, ...(await sender(config, domain, signature))];
+  return [...findings, ...refused, ...(await sender(config, domain, signature, connection.timing.examineAnswer))];
 }
 
 /** nodemailer has no public function for a single command. */
@@ -219,8 +219,13 @@ function signatureOf(field: string): Signature | null {
 }
 
 /** Checks the records by which receiving servers judge mail from this domain. */
-async function sender(config: EmailConfig, domain: string, signature: Signature | null): Promise<ChannelFinding[]> {
-  const resolver = new Resolver({ timeout: 5000, tries: 2 });
+async function sender(
+  config: EmailConfig,
+  domain: string,
+  signature: Signature | null,
+  answerMs: number,
+): Promise<ChannelFinding[]> {
+  const resolver = new Resolver({ timeout: answerMs, tries: 2 });
   const { dns } = config.sender_auth;
   if (dns !== undefined) resolver.setServers(dns);
   const texts = async (name: string, prefix: RegExp): Promise<string[]> =>

@@ -152,14 +152,22 @@ function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): 
   return { smtp, login: { user: smtp.user ?? imap.user, password: password ?? "", tokens: tokens(grant) } };
 }
 
-function parseContext({ sender_auth }: EmailConfig, own: readonly string[], { dns }: EmailTiming): ParseContext {
+function parseContext(
+  { sender_auth }: EmailConfig,
+  own: readonly string[],
+  { dns, dnsAnswer }: EmailTiming,
+): ParseContext {
   if (sender_auth.mode === "off") return { own, senderAuth: { mode: "off" } };
   if (sender_auth.by === "header") {
     return { own, senderAuth: { mode: "header", authservId: sender_auth.server ?? "" } };
   }
   return {
     own,
-    senderAuth: { mode: "mailauth", timeoutMs: dns, ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}) },
+    senderAuth: {
+      mode: "mailauth",
+      limits: { dns, dnsAnswer },
+      ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}),
+    },
   };
 }
 

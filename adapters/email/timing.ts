@@ -43,13 +43,16 @@ export const standardTiming = {
   copied: 2 * day,
   /** `doctor` reports a mailbox without new mail for this long. */
   quiet: 7 * day,
+  /** The same waits this long for one answer of a DNS server. */
+  examineAnswer: 5 * second,
   // Parsing in a worker thread.
   /** Longest time to parse a message, and the extra time for the start of a thread and for the check of the sender. */
   parse: 5 * second,
   parserStart: 20 * second,
   senderCheck: 15 * second,
-  /** Longest wait for the DNS records of one message. */
+  /** Longest wait for the DNS records of one message, and for one answer of a server. */
   dns: 8 * second,
+  dnsAnswer: 2 * second,
   /** An idle worker ends after this time. */
   parserIdle: 5 * minute,
   // Sending.
@@ -66,4 +69,4 @@ export const standardTiming = {
   canaryRetry: minute,
 };
 
-export type EmailTiming = Readonly<typeof standardTiming>;
+export type EmailTiming = typeof standardTiming;

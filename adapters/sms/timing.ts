@@ -44,4 +44,4 @@ export const standardTiming = {
   impatient: 5 * second,
 };
 
-export type SmsTiming = Readonly<typeof standardTiming>;
+export type SmsTiming = typeof standardTiming;

@@ -48,4 +48,4 @@ export const standardTiming = {
   lookup: 30 * second,
 };
 
-export type VoiceTiming = Readonly<typeof standardTiming>;
+export type VoiceTiming = typeof standardTiming;

@@ -16,7 +16,7 @@ import { startConsole } from "../console/start.ts";
 import { startListener } from "../http/listener.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog, type RunningLog } from "../ops/log.ts";
-import { standardTiming, timingWith } from "../ops/timing.ts";
+import { timingWith } from "../ops/timing.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import {
   agentsFile,
@@ -54,7 +54,7 @@ export async function runDemo(
     if (open && hasDisplay(io)) openBrowser(url);
     await aborted(io.signal);
   } finally {
-    await daemon.stop(io.signal.aborted ? 0 : standardTiming.shutdown.drain);
+    await daemon.stop(io.signal.aborted ? 0 : io.timing.shutdown.drain);
     await playground.close();
   }
   return exitCodes.ok;
@@ -97,6 +97,7 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     clock: systemClock,
     log,
     publicUrl: () => listener.publicUrl,
+    timing: io.timing,
   });
   const { db } = running();
   let closeConsole = async (): Promise<void> => undefined;
@@ -105,9 +106,9 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     db,
     /** Starts the console and returns a login link that opens the playground. */
     async openConsole(): Promise<string> {
-      const started = await startDemoConsole(running(), config, log, playground);
+      const started = await startDemoConsole(running(), config, log, playground, io);
       closeConsole = () => started.close();
-      const token = await db.tx((q) => createLoginLink(q, standardTiming.console));
+      const token = await db.tx((q) => createLoginLink(q, io.timing.console));
       return `${started.url}/login/${token}?to=/playground`;
     },
     async stop(drainMs: number) {
@@ -121,9 +122,9 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
   };
 }
 
-const startDemoConsole = (app: App, config: Config, log: RunningLog, playground: Playground) =>
+const startDemoConsole = (app: App, config: Config, log: RunningLog, playground: Playground, { timing }: Io) =>
   startConsole({
-    context: consoleContext(app, config, log, timingWith({ console: { refresh: 250 } })),
+    context: consoleContext(app, config, log, timingWith({ console: { refresh: 250 } }, timing)),
     listen: { host: "127.0.0.1", port: 0 },
     pages: [playgroundPage(playground, { mail: customer, number: numbers.customer })],
   });

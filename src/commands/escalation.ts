@@ -9,7 +9,6 @@ import type { RelayDeps } from "../escalation/actions.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../escalation/case.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { failpoints } from "../ops/failpoints.ts";
-import { standardTiming } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import {
   type EscalationRow,
@@ -45,8 +44,6 @@ export interface EscalationOptions extends ListOptions {
 }
 
 /** Deduplication window for an identical text. An operator repeats a command whose result is unclear. */
-const { sameText } = standardTiming.commands;
-
 export async function escalation(options: EscalationOptions, io: Io): Promise<number> {
   const loaded = await load(loadPolicy, options, io);
   return useStore(loaded, async (db) => {
@@ -156,7 +153,7 @@ async function execute(
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
     const request = { action, by: { name: by, target: null }, text, again };
-    const done = await act(q, row, request, { kindOf, clock, log: quiet, sameText });
+    const done = await act(q, row, request, { kindOf, clock, log: quiet, sameText: io.timing.commands.sameText });
     failpoints["action.commit"].publish({ phase: "before", escalation: row.id });
     await db.wake(q);
     return done;

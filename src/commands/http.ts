@@ -8,7 +8,6 @@ import { request as encryptedRequest } from "node:https";
 import { loadAdminListener, loadConsole } from "../config/index.ts";
 import { createLoginLink } from "../console/session.ts";
 import { askHealth } from "../http/health.ts";
-import { standardTiming } from "../ops/timing.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 
@@ -23,9 +22,9 @@ interface Got {
 const mostBytes = 4 * 2 ** 20;
 
 /** One GET request without redirects, for at most `commands.probe`. Certificates are not judged. */
-export function get(url: URL, signal: AbortSignal): Promise<Got> {
+export function get(url: URL, { signal, timing }: Pick<Io, "signal" | "timing">): Promise<Got> {
   const request = url.protocol === "https:" ? encryptedRequest : plainRequest;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(standardTiming.commands.probe)]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
   return new Promise((resolve, reject) => {
     const asking = request(url, { signal: limit, agent: false, rejectUnauthorized: false }, (response) => {
       let body = "";
@@ -58,10 +57,10 @@ export async function printLoginLink(options: CommandOptions, io: Io): Promise<n
     fail(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
   const local = localUrl(listen);
   return useStore(loaded, async (db) => {
-    const token = await db.tx((q) => createLoginLink(q, standardTiming.console));
+    const token = await db.tx((q) => createLoginLink(q, io.timing.console));
     const url = `${publicUrl ?? local}/login/${token}`;
-    const minutes = standardTiming.console.link / 60_000;
-    const answers = await isServed(local, io.signal);
+    const minutes = io.timing.console.link / 60_000;
+    const answers = await isServed(local, io);
     if (options.json) io.out(JSON.stringify({ url, minutes, answers }));
     else io.out(`${url}\nOpen it in a browser. It works once, within ${minutes} minutes.`);
     if (!answers) io.err(`no console answers at ${local}: is the daemon running with this configuration?`);
@@ -69,8 +68,8 @@ export async function printLoginLink(options: CommandOptions, io: Io): Promise<n
   });
 }
 
-const isServed = (url: string, signal: AbortSignal): Promise<boolean> =>
-  askHealth(url, AbortSignal.any([signal, AbortSignal.timeout(standardTiming.health.store)])).then(
+const isServed = (url: string, { signal, timing }: Io): Promise<boolean> =>
+  askHealth(url, AbortSignal.any([signal, AbortSignal.timeout(timing.health.store)])).then(
     () => true,
     () => false,
   );
@@ -103,7 +102,7 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   const { listen } = await load(loadAdminListener, options, io);
   const url = new URL(options.live === true ? "/healthz" : "/readyz", localUrl(listen));
   try {
-    const { status, body } = await get(url, io.signal);
+    const { status, body } = await get(url, io);
     const ready = status === 200;
     if (options.quiet !== true) io.out(printable(options.json === true ? body : summary(ready, JSON.parse(body))));
     return ready ? exitCodes.ok : exitCodes.failed;

@@ -4,8 +4,11 @@
 import { readFileSync } from "node:fs";
 import type { Problem } from "../config/index.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
+import type { Timing } from "../ops/timing.ts";
 
 export interface Io {
+  /** The durations of the command; tests pass others. */
+  readonly timing: Timing;
   /** One or more lines to standard output; the last line end is added when missing. */
   readonly out: (text: string) => void;
   /** Bytes to standard output, unchanged. */

@@ -7,7 +7,6 @@ import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, LogOutput } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
-import { standardTiming } from "../ops/timing.ts";
 import type { Administration, AgentFields } from "../platform/index.ts";
 import { startLocked } from "../store/sqlite/lock.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
@@ -48,7 +47,7 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   const log = createLog({
     level: "info",
     format: "auto",
-    out: new LogOutput(standardTiming.upkeep),
+    out: new LogOutput(io.timing.upkeep),
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });

@@ -2,6 +2,7 @@
 
 import { Command as Program } from "commander";
 import { deferOptimization } from "../ops/memory.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { defineCommands } from "./command-line.ts";
 import { type Command, exitCodeHelp, exitCodes, type Io, runCommand } from "./io.ts";
 import { definitionOf, type Shell } from "./reference/definition.ts";
@@ -47,7 +48,13 @@ const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
 
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
  *  Throws commander's CommanderError for an invalid command line and for --help. */
-export async function runProgram(argv: readonly string[], io: Io, version: string): Promise<number> {
+/** `given`: without `timing`, the standard durations apply. */
+export async function runProgram(
+  argv: readonly string[],
+  given: Omit<Io, "timing"> & Partial<Pick<Io, "timing">>,
+  version: string,
+): Promise<number> {
+  const io: Io = { timing: standardTiming, ...given };
   if (argv[0] === "--version" || argv[0] === "-V") {
     const { migrations } = await import("../store/migrate.ts");
     const { sqliteVersion } = await import("../store/sqlite.ts");

@@ -5,7 +5,6 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock as clock, newToken } from "../ops/clock.ts";
-import { standardTiming } from "../ops/timing.ts";
 import { exitCodes, fail, type Io } from "./io.ts";
 
 /** Result of a reload for the operator. */
@@ -21,8 +20,6 @@ interface Recorded extends ReloadOutcome {
   /** Unique for every outcome, also across restarts. */
   readonly id: string;
 }
-
-const { reload: waitMs, reloadCheck } = standardTiming.commands;
 
 /** Path of the file in the unit's RuntimeDirectory= that contains the daemon's result; null without a
  *  RuntimeDirectory=. */
@@ -52,6 +49,7 @@ export async function reloadDaemon(_options: object, io: Io): Promise<number> {
   const before = read(file);
   if (before === null) fail(`the daemon has not reported to ${file} yet: it is still starting`);
   if (!signalled(pid, "SIGHUP")) fail(`there is no process ${pid} to reload`);
+  const { reload: waitMs, reloadCheck } = io.timing.commands;
   const began = clock.monotonic();
   while (clock.monotonic() - began < waitMs && !io.signal.aborted) {
     const now = read(file);

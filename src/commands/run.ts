@@ -18,7 +18,7 @@ import { createLog, LogOutput } from "../ops/log.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
-import { standardTiming, type Timing } from "../ops/timing.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { TraceExport } from "../ops/traces.ts";
 import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
@@ -40,12 +40,9 @@ interface RunningParts {
   isReloadable: boolean;
 }
 
-/** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
-export async function runDaemon(
-  options: { readonly config: string },
-  io: Io,
-  timing: Timing = standardTiming,
-): Promise<number> {
+/** Runs the daemon until `io.signal` aborts. Returns the exit code. */
+export async function runDaemon(options: { readonly config: string }, io: Io): Promise<number> {
+  const { timing } = io;
   const path = resolve(io.cwd, options.config);
   const parts: RunningParts = {
     platform: null,

@@ -6,7 +6,6 @@ import type { AgentSettings } from "../agent/calls.ts";
 import { loadChannel } from "../config/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { durationText } from "../ops/duration-text.ts";
-import { standardTiming } from "../ops/timing.ts";
 import { skillNamed, startable } from "../pipeline/channel-runtime.ts";
 import { type Begun, begin, begunBefore, type Repeated } from "../pipeline/outbound.ts";
 import type { Database, Query } from "../store/driver.ts";
@@ -48,7 +47,7 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
     if (refusal !== null) fail(refusal);
     const begun = await write(db, wanted, platform);
     if ("ago" in begun) return fail(repeated(begun, address));
-    const outcome = wait === undefined ? null : await watch(db, begun, wait, io.signal);
+    const outcome = wait === undefined ? null : await watch(db, begun, wait, io);
     return print(begun, outcome, wanted, io);
   });
 }
@@ -133,13 +132,13 @@ function repeated({ conversation, ago, state }: Repeated, address: string): stri
   return `not sent again: the same words were left for ${address} ${durationText(Math.max(0, ago))} ago (conversation ${conversation}: ${words[state]}); --again sends them once more`;
 }
 
-async function watch(db: Database, begun: Begun, ms: number, signal: AbortSignal): Promise<OpeningOutcome> {
+async function watch(db: Database, begun: Begun, ms: number, { signal, timing }: Io): Promise<OpeningOutcome> {
   const until = clock.monotonic() + ms;
   for (;;) {
     const outcome = await db.read((q) => openingOutcome(q, begun.turn));
     const isOpen = outcome.state === "waiting" || outcome.state === "unknown";
     if (!isOpen || clock.monotonic() >= until || signal.aborted) return outcome;
-    await clock.sleep(standardTiming.commands.startCheck, signal);
+    await clock.sleep(timing.commands.startCheck, signal);
   }
 }
 

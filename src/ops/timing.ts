@@ -47,6 +47,8 @@ const table = {
     checkpointerIdle: 15 * second,
   },
   postgres: {
+    /** As for SQLite: a time further in the future than this is from a clock that went back. */
+    clockStep: 10 * minute,
     /** The server ends a transaction that is idle for this long, for example of a stopped process. */
     idleTransaction: 10 * second,
     /** Longest wait for a row lock; the transaction is then retried. */

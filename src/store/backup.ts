@@ -76,6 +76,7 @@ export function copyStore(
   file: string,
   destination: string,
   platform: string | null = null,
+  busyMs: number = standardTiming.sqlite.busy,
   report: ReportShare = () => {},
 ): StoreSummary {
   const target = resolve(destination);
@@ -86,8 +87,8 @@ export function copyStore(
   const partial = partialCopy(target);
   const second = platformCopy(partial);
   rmSync(second, { force: true });
-  vacuumInto(file, partial, platform === null ? marks.alone : marks.withPlatform);
-  if (platform !== null) vacuumInto(platform, second);
+  vacuumInto(file, partial, busyMs, platform === null ? marks.alone : marks.withPlatform);
+  if (platform !== null) vacuumInto(platform, second, busyMs);
   failpoints["backup.copy"].publish({ phase: "after", partial });
   const summary = verifyStore(partial, (part, share) => report(part, (1 + share) / 2));
   if (summary.problems.length > 0) {
@@ -165,10 +166,10 @@ export interface Replaced {
 /** Replaces the SQLite file at `file` with the backup at `source`, and takes over the former store's opt-outs, pauses and
  *  record of erasures. The caller holds the lock of the file and has verified the source. After a crash one of the two
  *  files is in place, complete. */
-export function replaceStore(source: string, file: string, stamp: string, now: number): Replaced {
+export function replaceStore(source: string, file: string, stamp: string, now: number, busyMs: number): Replaced {
   const target = existsSync(file) ? resolve(file) : file;
   const partial = partialRestore(target);
-  vacuumInto(source, partial);
+  vacuumInto(source, partial, busyMs);
   const aside = existsSync(target) ? restoreCopy(target, stamp) : null;
   if (aside !== null) foldLog(target);
   const carried = carryOver(aside === null ? null : target, partial, now);
@@ -191,26 +192,26 @@ export function replaceStore(source: string, file: string, stamp: string, now: n
 const keptCopies = 3;
 
 /** Copies the store before a schema migration and keeps the newest three copies. Returns the path of the copy. */
-export function copyBeforeMigration(file: string, schema: number, stamp: string): string {
+export function copyBeforeMigration(file: string, schema: number, stamp: string, busyMs: number): string {
   const folder = dirname(file);
   const path = migrationCopy(file, stamp, schema);
   const prefix = basename(migrationPrefix(file));
   const copies = () => readdirSync(folder).filter((name) => name.startsWith(prefix));
   // Of a start that was killed.
   for (const name of copies()) if (name.includes(".partial")) rmSync(join(folder, name), { force: true });
-  copyStore(file, path);
+  copyStore(file, path, null, busyMs);
   for (const old of copies().sort().slice(0, -keptCopies)) rmSync(join(folder, old), { force: true });
   return path;
 }
 
 /** Writes a compact copy in one read transaction, marks it as a backup and syncs it. Replaces the
  *  leftovers of an earlier attempt. */
-function vacuumInto(file: string, partial: string, mark: number = marks.alone): void {
+function vacuumInto(file: string, partial: string, busyMs: number, mark: number = marks.alone): void {
   for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(partial + suffix, { force: true });
   // SQLite writes into an existing empty file, so the file mode is correct from the first byte.
   closeSync(openSync(partial, "wx", 0o600));
   try {
-    const source = new Sqlite(file, { fileMustExist: true, timeout: standardTiming.sqlite.busy });
+    const source = new Sqlite(file, { fileMustExist: true, timeout: busyMs });
     try {
       // The copy of a store from before this setting gets it as well.
       source.pragma("auto_vacuum = INCREMENTAL");

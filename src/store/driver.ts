@@ -1,11 +1,11 @@
 // Database interface of src/store: one SQL text for two drivers, and statements with several rows. Placeholders are $1, $2 ...; a line that
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
-// database's clock.
+// database's clock, and clock_step() the duration `clockStep` of the timing table.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
-import { standardTiming, type Timing } from "../ops/timing.ts";
+import type { Timing } from "../ops/timing.ts";
 import { type LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
@@ -315,7 +315,7 @@ export const fromListed = (table: string, column: string): string => `
 /** Returns the condition that `column` is a time of the last `ms` milliseconds, an SQL expression. A time in the future is
  *  from a clock that went back, and would count until the clock is there again. */
 export const isRecent = (column: string, ms: string): string =>
-  `${column} > now_ms() - ${ms} AND ${column} <= now_ms() + ${standardTiming.sqlite.clockStep}`;
+  `${column} > now_ms() - ${ms} AND ${column} <= now_ms() + clock_step()`;
 
 /** Returns `column` as a time from which work becomes due: a time in the future, from a clock that went back, is now. */
 export const notAhead = (column: string): string => `CASE WHEN ${column} > now_ms() THEN now_ms() ELSE ${column} END`;

@@ -25,10 +25,11 @@ async function checkDurable(pool: Pool): Promise<void> {
 
 /** Without the first the server plans each statement six times on each connection. With it, plans that are made while a store
  *  is new are kept until the next ANALYZE, so indexes must win also where a table is small. A plan that costs little to run
- *  is not worth compiling (`jit`). */
-const planning = (timeoutMs: number) => ({
-  text: "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), ('seq_page_cost', '20'), ('jit', 'off')) AS settings (name, value)",
-  query_timeout: timeoutMs,
+ *  is not worth compiling (`jit`). The last one is that of clock_step(). */
+const planning = ({ clockStep, response }: Timing["postgres"]) => ({
+  text: "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), ('seq_page_cost', '20'), ('jit', 'off'), ('bridgehead.clock_step', $1)) AS settings (name, value)",
+  values: [String(clockStep)],
+  query_timeout: response,
 });
 
 export interface PostgresOptions {
@@ -65,7 +66,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const pool = new Pool({
     ...setup,
     max: options.connections ?? 10,
-    verify: (client, done) => client.query(planning(timing.response), (error) => done(error)),
+    verify: (client, done) => client.query(planning(timing), (error) => done(error)),
   });
   pool.on("error", () => undefined); // the pool replaces an idle connection that fails
   pool.on("connect", (client) => client.on("error", () => undefined)); // a connection in use: its query rejects as well

@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
-import { standardTiming } from "../ops/timing.ts";
+import { standardTiming, type Timing } from "../ops/timing.ts";
 import { type Database, type DeferredRows, dialect, integral, type Query, type Value } from "./driver.ts";
 import { LaneLeases } from "./lanes.ts";
 import { checkFile } from "./sqlite/check.ts";
@@ -41,14 +41,15 @@ const mostPrepared = 1000;
  *  called for every row that is read. The plus changes no value. A bare placeholder compared with an
  *  indexed column may decide which partial index applies. SQLite would then prepare the statement again
  *  for each new value, which costs more than running it. */
-function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
+function cachedStatements(db: Sqlite.Database, now: () => number, clockStep: number): Prepare {
   const statements = new Map<string, CachedStatement>();
   return (sql) => {
     let prepared = statements.get(sql);
     if (!prepared) {
       /** The place of each placeholder's value in the caller's list; null for now_ms(). */
       const places: (number | null)[] = [];
-      const text = dialect(sql, "sqlite").replace(/\$(\d+)|now_ms\(\)/g, (_, number?: string) => {
+      const own = dialect(sql, "sqlite").replaceAll("clock_step()", String(clockStep));
+      const text = own.replace(/\$(\d+)|now_ms\(\)/g, (_, number?: string) => {
         places.push(number === undefined ? null : Number(number) - 1);
         return "+?";
       });
@@ -135,9 +136,14 @@ const withoutTransaction = {
   hop: () => undefined,
 };
 
-function openReader(file: string, busyMs: number, now: () => number, leases: LaneLeases): Reader {
-  const db = new Sqlite(file, { readonly: true, timeout: busyMs });
-  return { db, query: queryOn(cachedStatements(db, now), leases, withoutTransaction), reads: 0 };
+function openReader(
+  file: string,
+  { busy, clockStep }: Timing["sqlite"],
+  now: () => number,
+  leases: LaneLeases,
+): Reader {
+  const db = new Sqlite(file, { readonly: true, timeout: busy });
+  return { db, query: queryOn(cachedStatements(db, now, clockStep), leases, withoutTransaction), reads: 0 };
 }
 
 /** Opens (and creates) the file; `:memory:` is allowed for tests. `now` is the clock behind now_ms().
@@ -147,10 +153,10 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     createPrivateFile(file);
   }
-  const { busy } = options.timing ?? standardTiming.sqlite;
-  const db = openWriter(file, busy);
+  const timing = options.timing ?? standardTiming.sqlite;
+  const db = openWriter(file, timing.busy);
   const leases = new LaneLeases(now);
-  const prepare = cachedStatements(db, now);
+  const prepare = cachedStatements(db, now, timing.clockStep);
   const commits = new Commits(file, db, (own) => queryOn(prepare, leases, own), options);
   let reading: Reader | null = null;
   let damage: string | null = null;
@@ -194,7 +200,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
         await commits.idle();
         return work(commits.query);
       }
-      const reader = (reading ??= openReader(file, busy, now, leases));
+      const reader = (reading ??= openReader(file, timing, now, leases));
       reader.reads += 1;
       try {
         const result = await work(reader.query);

@@ -1,5 +1,6 @@
 // The rules of the architecture as data and small functions: each takes files and returns their violations.
 
+import { durations, timingReads } from "./durations.ts";
 import { codeOf, type Import, importsOf, packageOf, type Rule, type SourceFile, zoneOf } from "./source.ts";
 import { decisionTests, pureDecisions, stageHeaders } from "./stages.ts";
 import { stateWrites } from "./states.ts";
@@ -171,45 +172,6 @@ const statements: Rule = (files) =>
       ),
     );
 
-/** Where a duration may be written down: the table, the arithmetic of the calendar, the ranges of configuration keys, adapters,
- *  libraries of their own, the programs for trying out, the names of units, and a stylesheet. */
-const timed =
-  /^src\/(ops\/timing(\.ts|\/)|domain\/(hours|retention)\.ts|config\/schema\/|contract\/|client\/|platform\/|sandbox\/|commands\/(demo|policy|text)\.ts|console\/assets\/)/;
-
-const waits = /\b(?:sleep|setTimeout|setInterval|every|after|abortAfter|wakeIn|limited|timeout)\(/.source;
-
-const durationPatterns: readonly RegExp[] = [
-  // A name that tells a duration, with a number.
-  /\b(?:\w*(?:Ms|Timeout|Pause|Delay|Patience|Interval|Lifetime|Back[oO]ff|Margin|Lease|Wait|Grace|Window|Retry|Deadline|Expiry|Duration|Horizon|Ttl|In)|timeout|pause|delay|patience|interval|lifetime|backoff|margin|lease|wait|grace|window|retry|deadline|expiry|duration|horizon|ttl)(?:\??: number)? ?(?:=|:|\?\?) ?[1-9][\d_]*/g,
-  // A wait of a fixed length.
-  new RegExp(`${waits}[^()\\n]*\\b[1-9]\\d[\\d_]*`, "g"),
-  // Minutes, hours and days in milliseconds; a division converts one for a text.
-  /(?<!\/ |[\w.])(?:[1-9]\d{0,2}(?:_\d{3})+|[1-9]\d{4,})(?!\w)/g,
-  /\b\d+ \* (?:second|minute|hour|day)\b/g,
-  /now_ms\(\) [-+] [1-9]\d*/g,
-];
-
-/** Returns the declarations of numbers that a wait of the same file uses, as in `const hold = 5000; sleep(hold)`. */
-const namedWaits = (code: string): string[] =>
-  [...code.matchAll(/\b(\w+)(?:: number)? = [1-9][\d_]*(?: \* [1-9][\d_]*)*(?=[;,)\s])/g)].flatMap(
-    ([declaration, name]) => (new RegExp(`${waits}[^()\\n]*(?<![\\w.])${name}\\b`).test(code) ? [declaration] : []),
-  );
-
-const isMinutes = (literal: string): boolean =>
-  !/^[\d_]+$/.test(literal) || Number(literal.replaceAll("_", "")) % 60_000 === 0;
-
-/** The daemon's durations live in one table, which tests override. */
-const durations: Rule = (files) =>
-  files
-    .filter(({ path }) => path.startsWith("src/") && !timed.test(path))
-    .flatMap(({ path, text }) => {
-      const code = text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/\/\/ .*/g, "");
-      const found = durationPatterns.flatMap((pattern) => [...code.matchAll(pattern)].map(([match]) => match));
-      return [...new Set([...found.filter(isMinutes), ...namedWaits(code)])].map(
-        (match) => `${path}: ${match}: durations of the daemon are in src/ops/timing.ts`,
-      );
-    });
-
 /** The patience of a poll, a test and a hook. */
 const patiencePatterns = [
   /\btimeout: ([\d_]+)[^{}]*\},?\s*\)\s*\.(?:not\.)?to[A-Z]/g,
@@ -315,6 +277,7 @@ export const rules = {
   stateWrites,
   statements,
   durations,
+  timingReads,
   patience,
   behaviour,
 } as const;

@@ -2,6 +2,7 @@
 // hold no reference to a worker or a parser.
 
 import type { EventRequest, Understanding } from "../events.ts";
+import type { EmailTiming } from "../timing.ts";
 
 /** One mailbox of an address header: address in lower case, decoded name. */
 export interface Mailbox {
@@ -93,10 +94,12 @@ export interface DnsSettings {
   readonly records?: { readonly [question: string]: readonly string[] | string };
 }
 
+export type DnsLimits = Pick<EmailTiming, "dns" | "dnsAnswer">;
+
 export type SenderAuthSettings =
   | { readonly mode: "off" }
-  /** Verify DKIM and DMARC in this process. `timeoutMs`: of the DNS requests for one message. */
-  | { readonly mode: "mailauth"; readonly timeoutMs: number; readonly dns?: DnsSettings }
+  /** Verify DKIM and DMARC in this process. `limits`: of the DNS requests for one message. */
+  | { readonly mode: "mailauth"; readonly limits: DnsLimits; readonly dns?: DnsSettings }
   /** Trust the topmost Authentication-Results header when this server wrote it. */
   | { readonly mode: "header"; readonly authservId: string };
 

@@ -47,7 +47,7 @@ async function collect(options: DoctorOptions, config: Config | null, io: Io): P
   const ask = async (path: string) =>
     admin === null
       ? ""
-      : await get(new URL(path, admin), io.signal).then(
+      : await get(new URL(path, admin), io).then(
           ({ body }) => body,
           () => "",
         );

@@ -6,11 +6,12 @@ import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { connect as connectTls, type PeerCertificate } from "node:tls";
 import type { TlsServer } from "bridgehead/contract";
-import { standardTiming } from "../../ops/timing.ts";
 import { get } from "../http.ts";
+import type { Io } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
-const { certificateSoon, clockSkew, clockSkewWorst, probe } = standardTiming.commands;
+/** What a check of connections needs of the command. */
+export type Probing = Pick<Io, "signal" | "timing">;
 
 interface Shown {
   readonly certificate: PeerCertificate;
@@ -23,9 +24,9 @@ export async function certificateProblems(
   server: TlsServer,
   place: string,
   now: number,
-  signal: AbortSignal,
+  io: Probing,
 ): Promise<Diagnosis[]> {
-  const shown = await readCertificate(server, signal).catch(() => null);
+  const shown = await readCertificate(server, io).catch(() => null);
   if (shown === null) return [];
   const { certificate, problem } = shown;
   const at = `${place} (${server.host}:${server.port})`;
@@ -45,7 +46,7 @@ export async function certificateProblems(
     const remedy = `set ${server.part}.ca to the CA that signed it, or ${server.part}.host to a name in it; see: ${command}`;
     return [diagnosis("certificate-untrusted", at, `its certificate is not trusted: ${problem}`, remedy)];
   }
-  if (end - now > certificateSoon) return [];
+  if (end - now > io.timing.commands.certificateSoon) return [];
   const days = Math.floor((end - now) / 86_400_000);
   const cause = `its certificate expires in ${days} days, on ${date}`;
   return [diagnosis("certificate-expiring", at, cause, `renew it at the server; see: ${command}`)];
@@ -54,9 +55,9 @@ export async function certificateProblems(
 const starttls = { implicit: "", "imap-starttls": " -starttls imap", "smtp-starttls": " -starttls smtp" };
 
 /** Reads the server's certificate. Rejects when no TLS connection is established. */
-async function readCertificate(server: TlsServer, signal: AbortSignal): Promise<Shown> {
+async function readCertificate(server: TlsServer, { signal, timing }: Probing): Promise<Shown> {
   const { host, port } = server;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(probe)]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
   const ca = server.ca?.includes("-----BEGIN") ? server.ca : server.ca && (await readFile(server.ca, "utf8"));
   const base = connectPlain({ host, port });
   const abort = () => base.destroy(new Error("aborted"));
@@ -127,9 +128,10 @@ async function requestTls(socket: Socket, tls: keyof typeof dialogues): Promise<
 }
 
 /** Compares our clock with the Date header of the platform. */
-export async function clockProblems(url: string, now: () => number, signal: AbortSignal): Promise<Diagnosis[]> {
+export async function clockProblems(url: string, now: () => number, io: Probing): Promise<Diagnosis[]> {
+  const { clockSkew, clockSkewWorst } = io.timing.commands;
   const before = now();
-  const response = await get(new URL(url), signal).catch(() => null);
+  const response = await get(new URL(url), io).catch(() => null);
   const date = Date.parse(response?.date ?? "");
   if (Number.isNaN(date)) return [];
   const after = now();
@@ -144,9 +146,9 @@ export async function clockProblems(url: string, now: () => number, signal: Abor
 
 /** Asks our own public URL for /healthz. A firewall may refuse this machine and accept the provider, so the remedy is
  *  a command for another machine. */
-export async function publicUrlProblems(publicUrl: string, signal: AbortSignal): Promise<Diagnosis[]> {
+export async function publicUrlProblems(publicUrl: string, io: Probing): Promise<Diagnosis[]> {
   const url = new URL("/healthz", publicUrl);
-  const result = await get(url, signal).catch((error: Error) => error);
+  const result = await get(url, io).catch((error: Error) => error);
   if (!(result instanceof Error) && result.status === 200 && result.body.includes('"ok"')) return [];
   const cause =
     result instanceof Error

@@ -17,7 +17,6 @@ import {
 import { statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { StoreConfig } from "../../config/index.ts";
-import { standardTiming } from "../../ops/timing.ts";
 import { type Diagnosis, diagnosis, type FileChange } from "./catalogue.ts";
 
 const octal = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, "0");
@@ -155,13 +154,13 @@ export async function diskProblems(
 /** End of life of the release lines with long-term support (nodejs.org/en/about/previous-releases). */
 const endOfLife: Readonly<Record<number, string>> = { 22: "2027-04-30", 24: "2028-04-30", 26: "2029-04-30" };
 
-/** `version` as in process.versions.node; `now` in epoch milliseconds. */
-export function nodeProblems(version: string, now: number): Diagnosis[] {
+/** `version` as in process.versions.node; `now` in epoch milliseconds. A release line whose support ends within `soonMs` is reported. */
+export function nodeProblems(version: string, now: number, soonMs: number): Diagnosis[] {
   const major = Number(version.split(".", 1)[0]);
   const end = endOfLife[major];
   const isOdd = major % 2 === 1;
   if (end === undefined && !isOdd) return [];
-  if (end !== undefined && Date.parse(end) - now > standardTiming.commands.nodeSoon) return [];
+  if (end !== undefined && Date.parse(end) - now > soonMs) return [];
   const cause =
     end === undefined
       ? `Node.js ${version} belongs to a release line without long-term support`

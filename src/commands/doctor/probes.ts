@@ -7,43 +7,39 @@ import { createAgentClient } from "../../agent/index.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { standardTiming } from "../../ops/timing.ts";
 import { startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
 import { get, hostPort } from "../http.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
-import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
+import { certificateProblems, clockProblems, type Probing, publicUrlProblems } from "./connections.ts";
 import { readCursor } from "./rows.ts";
 import { useStored } from "./stored.ts";
 
-const { probe: patience, probeDaemon } = standardTiming.commands;
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Returns all checks of connections; they may run concurrently. */
-export function onlineChecks(config: Config, signal: AbortSignal): readonly (() => Promise<readonly Diagnosis[]>)[] {
+export function onlineChecks(config: Config, io: Probing): readonly (() => Promise<readonly Diagnosis[]>)[] {
   const { http, platform, model } = config;
   const now = () => systemClock.now();
   const publicUrl = http.public_url;
   return [
     ...(["listen", "admin_listen"] as const)
       .filter((key) => http[key].port !== 0)
-      .map((key) => () => portProblems(key, http[key], signal)),
-    ...(platform.url === "embedded" ? [] : [() => clockProblems(platform.url, now, signal)]),
-    ...(publicUrl === undefined ? [] : [() => publicUrlProblems(publicUrl, signal)]),
+      .map((key) => () => portProblems(key, http[key], io)),
+    ...(platform.url === "embedded" ? [] : [() => clockProblems(platform.url, now, io)]),
+    ...(publicUrl === undefined ? [] : [() => publicUrlProblems(publicUrl, io)]),
     ...httpsServers(config).map(
       ([server, place]) =>
         () =>
-          certificateProblems(server, place, now(), signal),
+          certificateProblems(server, place, now(), io),
     ),
-    ...Object.keys(config.agents).map((name) => () => agentProblems(config, name, signal)),
-    ...(model === null ? [] : [() => modelProblems(model, signal)]),
-    ...config.channels
-      .filter(({ core }) => core.enabled)
-      .map((channel) => () => channelProblems(config, channel, signal)),
+    ...Object.keys(config.agents).map((name) => () => agentProblems(config, name, io)),
+    ...(model === null ? [] : [() => modelProblems(model, io)]),
+    ...config.channels.filter(({ core }) => core.enabled).map((channel) => () => channelProblems(config, channel, io)),
     ...responderUrls(config).map(
       ([id, url]) =>
         () =>
-          responderProblems(id, url, signal),
+          responderProblems(id, url, io),
     ),
   ];
 }
@@ -67,7 +63,7 @@ function httpsServers({ platform, http }: Config): readonly (readonly [TlsServer
 async function portProblems(
   key: "listen" | "admin_listen",
   { host, port }: { readonly host: string; readonly port: number },
-  signal: AbortSignal,
+  io: Probing,
 ): Promise<readonly Diagnosis[]> {
   const place = `http.${key}`;
   const address = hostPort(host, port);
@@ -84,7 +80,10 @@ async function portProblems(
     const remedy = error.code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
     return [diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, `${place}: ${remedy}`)];
   }
-  const ours = await askHealth(`http://${address}`, AbortSignal.any([signal, AbortSignal.timeout(probeDaemon)])).then(
+  const ours = await askHealth(
+    `http://${address}`,
+    AbortSignal.any([io.signal, AbortSignal.timeout(io.timing.commands.probeDaemon)]),
+  ).then(
     () => true,
     () => false,
   );
@@ -93,7 +92,7 @@ async function portProblems(
   return [diagnosis("port-taken", place, `${address} is occupied by another program`, remedy)];
 }
 
-async function agentProblems(config: Config, name: string, signal: AbortSignal): Promise<readonly Diagnosis[]> {
+async function agentProblems(config: Config, name: string, io: Probing): Promise<readonly Diagnosis[]> {
   const { platform, agents } = config;
   if (platform.url === "embedded") return [];
   const place = `agent ${name}`;
@@ -101,12 +100,12 @@ async function agentProblems(config: Config, name: string, signal: AbortSignal):
     url: platform.url,
     agentKey: agents[name]?.key ?? "",
     ...(platform.organization_key !== undefined && { organizationKey: platform.organization_key }),
-    timeoutMs: Math.min(platform.timeout, patience),
+    timeoutMs: Math.min(platform.timeout, io.timing.commands.probe),
     clock: systemClock,
     log: quiet,
-    timing: standardTiming,
+    timing: io.timing,
   });
-  const result = await client.describe(signal); // never rejects
+  const result = await client.describe(io.signal); // never rejects
   await client.close();
   if (result.kind === "ok") return settingsProblems(place, name, result.value, skillsOf(config, name));
   if (["unauthorized", "missing", "refused"].includes(result.kind)) {
@@ -119,9 +118,9 @@ async function agentProblems(config: Config, name: string, signal: AbortSignal):
 }
 
 /** Asks the model of the embedded platform one short question. */
-async function modelProblems(model: NonNullable<Config["model"]>, signal: AbortSignal): Promise<readonly Diagnosis[]> {
+async function modelProblems(model: NonNullable<Config["model"]>, io: Probing): Promise<readonly Diagnosis[]> {
   const { probeModel } = await import("../../platform/index.ts");
-  const failure = await probeModel(model, systemClock, signal);
+  const failure = await probeModel(model, systemClock, io.signal);
   if (failure === null) return [];
   const cause = `the model ${model.name} gives no answer: ${failure.reason}`;
   return [diagnosis("model-unreachable", "model", cause, failure.fix)];
@@ -160,13 +159,13 @@ function settingsProblems(
 async function channelProblems(
   config: Config,
   { id, adapter, settings }: ChannelConfig,
-  signal: AbortSignal,
+  io: Probing,
 ): Promise<readonly Diagnosis[]> {
   const place = `channel ${id}`;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
+  const limit = AbortSignal.any([io.signal, AbortSignal.timeout(io.timing.commands.probe)]);
   let built: Adapter | null = null;
   try {
-    built = adapter.create(probeChannel(config, id, adapter.name), settings);
+    built = adapter.create(probeChannel(config, id, adapter.name, io), settings);
     const status = await built.probe?.(limit);
     const parts = status === undefined ? [] : (status.parts ?? [{ part: "", status, fix: undefined }]);
     const found = parts.flatMap(({ part, status: one, fix }) =>
@@ -177,7 +176,7 @@ async function channelProblems(
     const examined = found.length > 0 ? [] : ((await built.examine?.(cursor, limit).catch(() => [])) ?? []);
     const certificates = await Promise.all(
       (built.servers ?? []).map((server) =>
-        certificateProblems(server, `${place} ${server.part}`, systemClock.now(), signal),
+        certificateProblems(server, `${place} ${server.part}`, systemClock.now(), io),
       ),
     );
     return [
@@ -188,7 +187,7 @@ async function channelProblems(
   } catch (error) {
     return statusProblems(place, id, { state: "degraded", code: "", reason: (error as Error).message }, undefined);
   } finally {
-    await built?.close?.(AbortSignal.timeout(probeDaemon)).catch(() => undefined);
+    await built?.close?.(AbortSignal.timeout(io.timing.commands.probeDaemon)).catch(() => undefined);
   }
 }
 
@@ -218,12 +217,13 @@ async function committedCursor(config: Config, id: string): Promise<Cursor | nul
   return useStored(config, (db) => db.read((q) => readCursor(q, id))).catch(() => null);
 }
 
-function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string): Channel {
+function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, { timing }: Probing): Channel {
   const base = config.http.public_url ?? "http://127.0.0.1";
   return {
     id,
     log: quiet,
     clock: systemClock,
+    timing: timing.adapters[adapter] ?? {},
     url: (path) => new URL(`${base.replace(/\/$/, "")}/channels/${id}${path}`),
     accept: () => Promise.reject(new Error("nothing is accepted while checking")),
     unconfirmed: async () => [],
@@ -251,9 +251,9 @@ function responderUrls({ escalation }: Config): readonly (readonly [string, URL]
 
 /** Connects to the host of a responder's webhook. Only its root is requested, because the path may contain a key and
  *  have an effect. Any response counts as reachable. */
-async function responderProblems(id: string, url: URL, signal: AbortSignal): Promise<readonly Diagnosis[]> {
+async function responderProblems(id: string, url: URL, io: Probing): Promise<readonly Diagnosis[]> {
   const root = new URL("/", url);
-  const error = await get(root, signal).then(
+  const error = await get(root, io).then(
     () => null,
     (cause: Error) => cause,
   );

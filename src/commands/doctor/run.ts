@@ -53,7 +53,7 @@ export async function diagnose(options: DoctorOptions, io: Io): Promise<readonly
   const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, disk });
   const found = [
     ...(await configProblems(loaded)),
-    ...nodeProblems(process.versions.node, systemClock.now()),
+    ...nodeProblems(process.versions.node, systemClock.now(), io.timing.commands.nodeSoon),
     ...(await machineProblems(path, loaded, io)),
     ...(loaded.ok ? await systemProblems(loaded.config, options, io) : []),
   ];
@@ -114,13 +114,13 @@ async function machineProblems(path: string, loaded: Loaded, io: Io): Promise<Di
 }
 
 function systemProblems(config: Config, { online = false }: DoctorOptions, io: Io): Promise<Diagnosis[]> {
-  const checks = online ? onlineChecks(config, io.signal) : [];
+  const checks = online ? onlineChecks(config, io) : [];
   return withProgress(io, "checking", 2 + checks.length, async (progress) => {
     const store = await storeProblems(config, { part: (name) => progress.part(name) });
     progress.part("");
     progress.add(1);
     const unusable = store.some(({ severity }) => severity === "error");
-    const daemon = daemonProblems(config, await readDaemon(config, io.signal));
+    const daemon = daemonProblems(config, await readDaemon(config, io));
     progress.add(1);
     const content = unusable ? [] : await contentProblems(config);
     const connected = await Promise.all(checks.map((check) => check().finally(() => progress.add(1))));

@@ -4,7 +4,7 @@
 
 import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
-import { standardTiming } from "../../ops/timing.ts";
+import type { Io } from "../io.ts";
 
 export interface MailServers {
   readonly imap: MailServerAddress;
@@ -29,12 +29,12 @@ interface SrvTarget {
   readonly weight: number;
 }
 
-const { initLookup } = standardTiming.commands;
 /** Characters of an autoconfiguration file that are read. */
 const pageLimit = 100_000;
 
 /** The real network. `dns`: name servers; default: the system's. */
-export function systemLookup(signal: AbortSignal, dns?: readonly string[]): Lookup {
+export function systemLookup({ signal, timing }: Pick<Io, "signal" | "timing">, dns?: readonly string[]): Lookup {
+  const { initLookup } = timing.commands;
   const resolver = new Resolver({ timeout: initLookup, tries: 1 });
   if (dns) resolver.setServers(dns);
   signal.addEventListener("abort", () => resolver.cancel(), { once: true });

@@ -41,7 +41,7 @@ export async function askMailbox(before: Answers, dialogue: InitDialogue): Promi
   for (;;) {
     const login = await askLogin(user, found.provider, dialogue, useOptions);
     prompter.report("note", `logging in to ${found.imap.host} and ${found.smtp.host}`);
-    const result = await verifyMailbox({ address, user, ...ca, login, servers: found }, signal, cwd);
+    const result = await verifyMailbox({ address, user, ...ca, login, servers: found }, dialogue);
     signal.throwIfAborted();
     if (result.ok) {
       const { imap, smtp } = result.value;
@@ -66,7 +66,7 @@ async function serversFor(
   let found: MailServers | null = null;
   if (!written.imap || !written.smtp) {
     prompter.report("note", `looking for the servers of ${address.slice(address.indexOf("@") + 1)}`);
-    found = await discover(address, network.lookup(signal));
+    found = await discover(address, network.lookup(dialogue));
     signal.throwIfAborted();
   }
   if (found) {
@@ -221,12 +221,12 @@ export async function askAnswerer(before: Answers, dialogue: InitDialogue): Prom
     }
     if (!isWebUrl(url)) throw new InitFailure(`${url} is no URL: write it like https://api.example.com/v1`);
     prompter.report("note", `asking ${new URL(url).host}`);
-    const platform = options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, signal)));
+    const platform = options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, dialogue)));
     signal.throwIfAborted();
     if (platform) key ??= await prompter.secret("API key of the agent?");
     const result = platform
-      ? await verifyPlatform(url, key ?? "", signal)
-      : await verifyModel({ url, name, key }, signal);
+      ? await verifyPlatform(url, key ?? "", dialogue)
+      : await verifyModel({ url, name, key }, dialogue);
     signal.throwIfAborted();
     if (result.ok) {
       const { value } = result;

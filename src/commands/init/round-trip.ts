@@ -3,24 +3,17 @@
 
 import { type Adapter, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { newToken, systemClock } from "../../ops/clock.ts";
-import { standardTiming } from "../../ops/timing.ts";
 import type { Answers } from "./answers.ts";
-import { createMailAdapter, mailBlock, rejected, type Verified } from "./verify.ts";
-
-const { initRoundTrip, initLookup } = standardTiming.commands;
+import { createMailAdapter, mailBlock, rejected, type Verified, type Verifying } from "./verify.ts";
 
 /** Resolves with the seconds that the mail took. `responder` receives a test notification first; null for none. */
-export async function roundTrip(
-  given: Answers,
-  responder: string | null,
-  signal: AbortSignal,
-  cwd: string,
-): Promise<Verified<number>> {
+export async function roundTrip(given: Answers, responder: string | null, io: Verifying): Promise<Verified<number>> {
+  const { signal, timing } = io;
   const { address } = given;
   if (address === undefined) throw new Error("composing the test mail: the address is missing");
   const token = newToken(12);
   const subject = `Bridgehead test ${token}`;
-  const { adapter, found } = await openTestMailbox(given, subject, cwd);
+  const { adapter, found } = await openTestMailbox(given, subject, io);
   const ended = new AbortController();
   const within = AbortSignal.any([signal, ended.signal]);
   const reading = adapter.inbound?.run(null, within).catch((error: unknown) => error);
@@ -39,7 +32,7 @@ export async function roundTrip(
         "check what the provider allows this account to send",
         "servers",
       );
-    const late = systemClock.sleep(initRoundTrip, within).then(() => "late" as const);
+    const late = systemClock.sleep(timing.commands.initRoundTrip, within).then(() => "late" as const);
     const code = await Promise.race([found, late]);
     signal.throwIfAborted();
     if (code === "late") {
@@ -68,13 +61,13 @@ export async function roundTrip(
 
 /** Creates the adapter. `found` resolves with the code of the refusal when the mail with the subject arrives, with null
  *  when it would be answered. */
-async function openTestMailbox(given: Answers, subject: string, cwd: string) {
+async function openTestMailbox(given: Answers, subject: string, io: Verifying) {
   const found = Promise.withResolvers<string | null>();
   const block = mailBlock(given) as { readonly imap: object };
   const quiet = {
     mark: { with: "none" },
     sent_folder: "none",
-    imap: { ...block.imap, poll: `${initLookup}ms` },
+    imap: { ...block.imap, poll: `${io.timing.commands.initLookup}ms` },
   };
   const adapter = await createMailAdapter(
     { ...block, ...quiet },
@@ -82,7 +75,7 @@ async function openTestMailbox(given: Answers, subject: string, cwd: string) {
       for (const event of events)
         if (event.kind === "message" && event.subject === subject) found.resolve(event.refusal?.code ?? null);
     },
-    cwd,
+    io,
   );
   return { adapter, found: found.promise };
 }

@@ -61,17 +61,15 @@ export interface InitOptions {
 
 /** The network, which tests replace by local servers. */
 export interface InitNetwork {
-  lookup(signal: AbortSignal): Lookup;
+  lookup(io: Pick<Io, "signal" | "timing">): Lookup;
   readonly endpoints: SignInEndpoints;
 }
 
 /** What every question of the dialogue uses. */
-export interface InitDialogue {
+export interface InitDialogue extends Pick<Io, "signal" | "timing" | "cwd"> {
   readonly options: InitOptions;
   readonly prompter: Prompter;
   readonly network: InitNetwork;
-  readonly signal: AbortSignal;
-  readonly cwd: string;
   /** The content of a file that an option names, without its last line break. */
   read(option: string, path: string): Promise<string>;
 }
@@ -103,7 +101,7 @@ const defaultPath = (): string =>
 async function initialize(
   path: string,
   options: InitOptions,
-  { signal, cwd, env }: Io,
+  { signal, timing, cwd, env }: Io,
   prompter: Prompter,
   network: InitNetwork,
 ): Promise<void> {
@@ -112,6 +110,7 @@ async function initialize(
     prompter,
     network,
     signal,
+    timing,
     cwd,
     read: (...of) => readOption(cwd, ...of),
   };
@@ -220,13 +219,11 @@ async function readOption(cwd: string, option: string, path: string): Promise<st
   return value;
 }
 
-async function checkRoundTrip(
-  answers: CompleteAnswers,
-  { options, prompter, signal, cwd }: InitDialogue,
-): Promise<void> {
+async function checkRoundTrip(answers: CompleteAnswers, dialogue: InitDialogue): Promise<void> {
+  const { options, prompter } = dialogue;
   const responder = options.testResponder ? answers.responder : null;
   prompter.report("note", `sending a mail to ${answers.address} itself; this may take a minute`);
-  const result = await roundTrip(answers, responder, signal, cwd);
+  const result = await roundTrip(answers, responder, dialogue);
   if (!result.ok)
     throw new InitFailure(
       `${result.reason}\n${result.remedy}\nNothing was written; run the same command again, or with --no-round-trip to write it nevertheless`,

@@ -5,7 +5,7 @@ import { createAgentClient } from "../../agent/index.ts";
 import { loadAdapter } from "../../channels/loader.ts";
 import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { standardTiming } from "../../ops/timing.ts";
+import type { Io } from "../io.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
 import { type MailServerAddress, providerOfServer } from "./discovery.ts";
 
@@ -33,24 +33,27 @@ const printable = (text: string): string =>
     .replace(/[\p{Cc}\p{Cf}]+/gu, " ")
     .slice(0, 400);
 
-const { probe: probeTime, initClockSkew } = standardTiming.commands;
+/** What a verification needs of the command. */
+export type Verifying = Pick<Io, "signal" | "timing" | "cwd">;
+
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Creates the email adapter outside the daemon. `accept` receives the events of its mailbox. */
 export async function createMailAdapter(
   block: object,
   accept: (events: readonly InboundEvent[]) => void,
-  cwd: string,
+  { timing, cwd }: Verifying,
 ): Promise<Adapter> {
   const email = await loadAdapter("email", cwd);
   const settings = email.config.safeParse(block);
   if (!settings.success) throw new Error(settings.error.issues.map(({ message }) => message).join("; "));
-  const since = new Date(systemClock.now() - initClockSkew);
+  const since = new Date(systemClock.now() - timing.commands.initClockSkew);
   return email.create(
     {
       id: channelId("init"),
       log: silent,
       clock: systemClock,
+      timing: timing.adapters[email.name] ?? {},
       url: (path) => new URL(`http://127.0.0.1/channels/init${path}`),
       accept: async (events) => {
         accept(events);
@@ -100,8 +103,7 @@ type Guess = { readonly host: string; readonly port: number; readonly tls: MailS
 /** Logs in on both sides. Servers whose encryption is not known are tried with TLS, STARTTLS, and on loopback without. */
 export async function verifyMailbox(
   given: Omit<Answers, "servers"> & { readonly servers: { readonly imap: Guess; readonly smtp: Guess } },
-  signal: AbortSignal,
-  cwd: string,
+  io: Verifying,
 ): Promise<Verified<NonNullable<Answers["servers"]>>> {
   const found: Partial<Record<"imap" | "smtp", MailServerAddress>> = {};
   const failures: Partial<Record<"imap" | "smtp", { status: ChannelStatus; fix: string | undefined }>> = {};
@@ -118,7 +120,7 @@ export async function verifyMailbox(
       return found[side] ?? (open.includes(side) ? tried(guess) : { ...guess, tls: guess.tls ?? "implicit" });
     };
     const servers = { imap: server("imap"), smtp: server("smtp") };
-    const parts = await probe(mailBlock({ ...given, servers }), signal, cwd);
+    const parts = await probe(mailBlock({ ...given, servers }), io);
     for (const side of open) {
       const part = parts.find((one) => one.part === side);
       if (part?.status.state === "ready") found[side] = servers[side];
@@ -153,11 +155,13 @@ const isTelling = (status: ChannelStatus): boolean =>
   status.code !== "connection" &&
   (status.code !== "tls" || /certificate|altname|self.signed|issuer/i.test(status.reason));
 
-async function probe(block: object, signal: AbortSignal, cwd: string) {
-  const adapter = await createMailAdapter(block, () => undefined, cwd);
+const limited = ({ signal, timing }: Verifying): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
+
+async function probe(block: object, io: Verifying) {
+  const adapter = await createMailAdapter(block, () => undefined, io);
   try {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(probeTime)]);
-    return (await adapter.probe?.(within))?.parts ?? [];
+    return (await adapter.probe?.(limited(io)))?.parts ?? [];
   } finally {
     await adapter.close?.(AbortSignal.abort());
   }
@@ -165,11 +169,11 @@ async function probe(block: object, signal: AbortSignal, cwd: string) {
 
 /** Whether a URL is that of an agent platform: its API asks for a key, and no model is below the URL. Gateways of models
  *  ask for a key everywhere. Any other URL is tried as a model. */
-export async function isPlatform(url: string, signal: AbortSignal): Promise<boolean> {
+export async function isPlatform(url: string, io: Verifying): Promise<boolean> {
   if (endsInVersion(url)) return false;
   const [agents, model] = await Promise.all([
-    get(`${url}/external/agents/by-api-key`, undefined, signal),
-    modelsOf(`${url}/v1`, undefined, signal),
+    get(`${url}/external/agents/by-api-key`, undefined, io),
+    modelsOf(`${url}/v1`, undefined, io),
   ]);
   const asksForKey = "status" in agents && (agents.status === 401 || agents.status === 403);
   return asksForKey && model.kind !== "listed" && model.kind !== "unauthorized";
@@ -178,14 +182,18 @@ export async function isPlatform(url: string, signal: AbortSignal): Promise<bool
 const endsInVersion = (url: string): boolean => /\/v\d{1,3}$/.test(url);
 
 /** Describes the agent that the key opens. */
-export async function verifyPlatform(url: string, key: string, signal: AbortSignal): Promise<Verified<Answerer>> {
+export async function verifyPlatform(
+  url: string,
+  key: string,
+  { signal, timing }: Verifying,
+): Promise<Verified<Answerer>> {
   const client = createAgentClient({
     url,
     agentKey: key,
-    timeoutMs: probeTime,
+    timeoutMs: timing.commands.probe,
     clock: systemClock,
     log: silent,
-    timing: standardTiming,
+    timing,
   });
   try {
     const result = await client.describe(signal);
@@ -201,13 +209,13 @@ export async function verifyPlatform(url: string, key: string, signal: AbortSign
 /** Asks the model one short question. `name` is chosen when the endpoint lists exactly one. */
 export async function verifyModel(
   given: { readonly url: string; readonly name?: string | undefined; readonly key?: string | undefined },
-  signal: AbortSignal,
+  io: Verifying,
 ): Promise<Verified<Answerer>> {
   const { key } = given;
   let { url } = given;
-  let listed = await modelsOf(url, key, signal);
+  let listed = await modelsOf(url, key, io);
   if (listed.kind === "none" && !endsInVersion(url)) {
-    const below = await modelsOf(`${url}/v1`, key, signal);
+    const below = await modelsOf(`${url}/v1`, key, io);
     if (below.kind !== "none" && below.kind !== "unreachable") {
       url = `${url}/v1`;
       listed = below;
@@ -226,15 +234,12 @@ export async function verifyModel(
     return rejected("the name of the model is missing", `write it behind the URL: ${url} NAME${offer}`);
   }
   const { probeModel } = await import("../../platform/index.ts");
-  const ask = (temperature: number | null) => {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(probeTime)]);
-    return probeModel({ url, name, key, temperature }, systemClock, within);
-  };
+  const ask = (temperature: number | null) => probeModel({ url, name, key, temperature }, systemClock, limited(io));
   let failure = await ask(usualTemperature);
   // Some models reject the parameter.
   const withoutTemperature = failure !== null && failure.reason.startsWith("HTTP 400");
   if (withoutTemperature) failure = await ask(null);
-  signal.throwIfAborted();
+  io.signal.throwIfAborted();
   if (failure === null) {
     const more = { ...(key !== undefined && { key }), ...(withoutTemperature && { withoutTemperature }) };
     return { ok: true, value: { kind: "model", url, name, ...more } };
@@ -256,8 +261,8 @@ type ListedServer =
   | { readonly kind: "none" | "unauthorized" }
   | { readonly kind: "unreachable"; readonly reason: string };
 
-async function modelsOf(url: string, key: string | undefined, signal: AbortSignal): Promise<ListedServer> {
-  const response = await get(`${url}/models`, key, signal);
+async function modelsOf(url: string, key: string | undefined, io: Verifying): Promise<ListedServer> {
+  const response = await get(`${url}/models`, key, io);
   if (!("status" in response)) return { kind: "unreachable", reason: response.reason };
   if (response.status === 401 || response.status === 403) return { kind: "unauthorized" };
   const data = (response.body as { readonly data?: unknown } | undefined)?.data;
@@ -271,18 +276,18 @@ async function modelsOf(url: string, key: string | undefined, signal: AbortSigna
 async function get(
   url: string,
   key: string | undefined,
-  signal: AbortSignal,
+  io: Verifying,
 ): Promise<{ readonly status: number; readonly body: unknown } | { readonly reason: string }> {
   try {
     const response = await fetch(url, {
       redirect: "manual",
-      signal: AbortSignal.any([signal, AbortSignal.timeout(probeTime)]),
+      signal: limited(io),
       ...(key !== undefined && { headers: { authorization: `Bearer ${key}` } }),
     });
     const body = await response.json().catch(() => undefined);
     return { status: response.status, body };
   } catch (error) {
-    signal.throwIfAborted();
+    io.signal.throwIfAborted();
     const { cause, message } = error as Error;
     const { code, message: why } = (cause ?? {}) as { readonly code?: string; readonly message?: string };
     return { reason: code ?? why ?? message };

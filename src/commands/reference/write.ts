@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { jsonSchema } from "../../config/index.ts";
+import { standardTiming } from "../../ops/timing.ts";
 import type { Io } from "../io.ts";
 import { createProgram } from "../program.ts";
 import { completionFor } from "./completion.ts";
@@ -17,6 +18,7 @@ const { version } = JSON.parse(readFileSync(packageFile, "utf8")) as { version: 
 
 const nothing = () => {};
 const io: Io = {
+  timing: standardTiming,
   out: nothing,
   write: nothing,
   err: nothing,

@@ -3,7 +3,7 @@
 
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Level, RunningLog } from "../../ops/log.ts";
-import { standardTiming, type Timing } from "../../ops/timing.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import {
   answerLogLevel,
@@ -22,7 +22,6 @@ export async function logLevel(
   /** `for`: milliseconds; default: until the next restart or reload. */
   options: CommandOptions & { readonly level?: Level; readonly for?: number },
   io: Io,
-  timing = standardTiming.commands,
 ): Promise<number> {
   const { level, for: forMs = 0 } = options;
   if (level === undefined && forMs > 0)
@@ -30,7 +29,7 @@ export async function logLevel(
   return withStore(options, io, async (db) => {
     const wanted = { level: level === undefined ? -1 : levels.indexOf(level), forMs };
     const id = await db.tx((q) => requestLogLevel(q, wanted));
-    const answer = await awaitAnswer(db, id, timing, io.signal);
+    const answer = await awaitAnswer(db, id, io.timing.commands, io.signal);
     if (answer === null)
       return fail("no daemon answered: it does not run on this store, or is still starting (see its log)");
     const end = answer.until === 0 ? "" : ` until ${when(answer.until)} UTC`;

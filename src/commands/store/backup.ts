@@ -35,7 +35,7 @@ export async function backup(options: BackupOptions, io: Io): Promise<number> {
       // The first half is the copy, the second half its verification.
       const { size } = statSync(store);
       progress.measure(() => writtenShare(partialCopy(target), size) / 2);
-      return inThread("copyStore", [store, target, platform], progress);
+      return inThread("copyStore", [store, target, platform, io.timing.sqlite.busy], progress);
     }),
   );
   print(summary, target, "backed up to", options, io);
@@ -90,7 +90,7 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
         await explained(() =>
           withProgress(io, "restoring", 1, (progress) => {
             progress.measure(() => writtenShare(partialRestore(to), size));
-            return inThread("replaceStore", [from, to, stampOf(now), now], progress);
+            return inThread("replaceStore", [from, to, stampOf(now), now, io.timing.sqlite.busy], progress);
           }),
         ),
       );

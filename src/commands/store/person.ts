@@ -6,7 +6,7 @@ import { loadAdapter } from "../../channels/loader.ts";
 import { type Config, loadPolicy } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { counted } from "../../ops/duration-text.ts";
-import { standardTiming } from "../../ops/timing.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../../store/person/erase.ts";
 import { exportPerson } from "../../store/person/export.ts";
@@ -33,8 +33,6 @@ interface PersonOptions extends CommandOptions {
   readonly backups?: readonly string[];
 }
 
-const { inFlight, inFlightCheck } = standardTiming.commands;
-
 export async function erasePersonData(options: PersonOptions, io: Io): Promise<number> {
   const folders = backupFolders(options.backups ?? [], io.cwd);
   const found = await loadPerson(options, io);
@@ -51,7 +49,7 @@ export async function erasePersonData(options: PersonOptions, io: Io): Promise<n
       // The platform first: when it fails, the store still has everything that a repetition needs.
       const before = deleteUsers === null ? null : await deleteUsers(records.platform);
       if (before !== null) requireDeleted(before);
-      const places = { store, embedded, folders, isLocked: unlock !== null };
+      const places = { store, embedded, folders, isLocked: unlock !== null, timing: io.timing };
       const order = { actor: operatorOf(io), deleted: before?.conversations ?? [] };
       const erased = await withProgress(io, "erasing", erasureParts(records) + 1, (progress) =>
         eraseEverywhere(db, records, places, order, progress),
@@ -108,24 +106,28 @@ interface ErasedPlaces {
   readonly folders: readonly string[];
   /** True when no daemon runs, so that whole files may be written again. */
   readonly isLocked: boolean;
+  readonly timing: Timing;
 }
 
 /** Erases the person from the store, its files and the embedded platform, and searches the backups. */
 async function eraseEverywhere(
   db: Database,
   records: PersonRecords,
-  { store, embedded, folders, isLocked }: ErasedPlaces,
+  { store, embedded, folders, isLocked, timing }: ErasedPlaces,
   order: ErasureOrder,
   progress: ProgressBar,
 ) {
   const { addresses } = records;
-  const { rows, kept } = await erasePerson(db, records, () => progress.add(1), standardTiming, order);
+  const { busy } = timing.sqlite;
+  const { rows, kept } = await erasePerson(db, records, () => progress.add(1), timing, order);
   const late = (await db.read((q) => findPerson(q, addresses))).events.length;
   progress.part("searching the files");
   const file = store.kind === "sqlite" ? store.file : null;
-  const searched = file === null ? null : await inThread("finishFile", [file, addresses, isLocked, kept], progress);
+  const searched =
+    file === null ? null : await inThread("finishFile", [file, addresses, isLocked, kept, busy], progress);
   if (store.kind === "postgres") await vacuumPostgres(store.url);
-  const platformFile = embedded === null ? null : await eraseEmbedded(embedded, records, isLocked, progress);
+  const platformFile =
+    embedded === null ? null : await eraseEmbedded(embedded, records, { isLocked, timing }, progress);
   const found: string[] = [];
   const live = [file, embedded].flatMap((one) => (one !== null && existsSync(one) ? [one] : []));
   for (const path of backupsOf(live, file === null ? [] : folders))
@@ -174,6 +176,7 @@ function tryLock(file: string): (() => void) | null {
 
 /** Waits for questions that are being asked and replies that are being sent, a limited time. */
 async function untilIdle(db: Database, records: PersonRecords, io: Io): Promise<void> {
+  const { inFlight, inFlightCheck } = io.timing.commands;
   const began = systemClock.monotonic();
   while (!io.signal.aborted && systemClock.monotonic() - began < inFlight) {
     if ((await db.read((q) => countInFlight(q, records))) === 0) return;
@@ -208,7 +211,7 @@ interface ErasedFile {
 async function eraseEmbedded(
   file: string,
   records: PersonRecords,
-  mayRewrite: boolean,
+  { isLocked, timing }: Pick<ErasedPlaces, "isLocked" | "timing">,
   progress: ProgressBar,
 ): Promise<ErasedFile | null> {
   if (!existsSync(file)) return null;
@@ -217,13 +220,13 @@ async function eraseEmbedded(
     const ids = records.platform.map(({ id }) => id);
     const users = await deleteUsers(file, [...records.addresses, ...ids]);
     const kept = new Set<string>();
-    const db = openSqlite(file, () => systemClock.now());
+    const db = openSqlite(file, () => systemClock.now(), { timing: timing.sqlite });
     try {
       await eraseInColumns(db, records.addresses, kept);
     } finally {
       await db.close();
     }
-    const given = [file, records.addresses, mayRewrite, kept] as const;
+    const given = [file, records.addresses, isLocked, kept, timing.sqlite.busy] as const;
     const { remaining } = await inThread("finishFile", [...given], progress);
     return { file, users, remaining };
   } catch (error) {

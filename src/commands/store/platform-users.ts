@@ -3,7 +3,6 @@
 import { type CallResult, createClient } from "../../client/index.ts";
 import { loadConfig } from "../../config/index.ts";
 import { counted } from "../../ops/duration-text.ts";
-import { standardTiming } from "../../ops/timing.ts";
 import type { PersonRecords } from "../../store/person/find.ts";
 import { CommandFailure, type CommandOptions, fail, type Io } from "../io.ts";
 import { load } from "./open.ts";
@@ -38,9 +37,9 @@ export async function platformUsers(options: CommandOptions, io: Io): Promise<De
           url: platform.url,
           agentKey: key,
           timeoutMs: platform.timeout,
-          connectionWaitMs: standardTiming.agents.connection,
-          longestRetryAfterMs: standardTiming.rate.longestPenalty,
-          pauses: standardTiming.commands.platformPauses,
+          connectionWaitMs: io.timing.agents.connection,
+          longestRetryAfterMs: io.timing.rate.longestPenalty,
+          pauses: io.timing.commands.platformPauses,
         }),
       ]),
     );

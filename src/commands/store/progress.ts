@@ -6,17 +6,17 @@ import { statSync } from "node:fs";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { systemClock } from "../../ops/clock.ts";
 import { durationText } from "../../ops/duration-text.ts";
-import { standardTiming } from "../../ops/timing.ts";
 import { copyStore, replaceStore, verifyStore } from "../../store/backup.ts";
 import { finishFile } from "../../store/person/finish.ts";
 import { countInFile } from "../../store/person/mentions.ts";
 import type { Io } from "../io.ts";
 
 const width = 24;
-const { progress: interval, progressAfter } = standardTiming.commands;
+
+type Display = Pick<Io, "terminal" | "draw" | "timing">;
 
 export class ProgressBar {
-  readonly #io: Pick<Io, "terminal" | "draw">;
+  readonly #io: Display;
   readonly #what: string;
   readonly #total: number | null;
   readonly #started = systemClock.monotonic();
@@ -26,7 +26,7 @@ export class ProgressBar {
   #measure = () => 0;
 
   /** Starts the display. `total` is in any unit; null when it is unknown. */
-  constructor(io: Pick<Io, "terminal" | "draw">, what: string, total: number | null = 1) {
+  constructor(io: Display, what: string, total: number | null = 1) {
     this.#io = io;
     this.#what = what;
     this.#total = total;
@@ -60,6 +60,7 @@ export class ProgressBar {
 
   async #show(): Promise<void> {
     const { signal } = this.#ended;
+    const { progress: interval, progressAfter } = this.#io.timing.commands;
     for (let wait = progressAfter; ; wait = interval) {
       await systemClock.sleep(wait, signal);
       if (signal.aborted) return;
@@ -81,7 +82,7 @@ export class ProgressBar {
 
 /** Shows the progress of `work` until it has ended. */
 export async function withProgress<T>(
-  io: Pick<Io, "terminal" | "draw">,
+  io: Display,
   what: string,
   total: number | null,
   work: (progress: ProgressBar) => Promise<T>,
@@ -98,7 +99,7 @@ export async function withProgress<T>(
 const calls = { copyStore, replaceStore, verifyStore, finishFile, countInFile };
 type Calls = typeof calls;
 type Given<Name extends keyof Calls> = Name extends "copyStore"
-  ? [file: string, destination: string, platform: string | null]
+  ? [file: string, destination: string, platform: string | null, busyMs: number]
   : Name extends "verifyStore"
     ? [file: string]
     : Parameters<Calls[Name]>;

@@ -2,7 +2,6 @@
 
 import Sqlite from "better-sqlite3";
 import { Client } from "pg";
-import { standardTiming } from "../../ops/timing.ts";
 import { countInFile } from "./mentions.ts";
 
 /** Result for an SQLite store. */
@@ -15,14 +14,15 @@ export interface FilesSearched {
 
 /** Empties the write-ahead log of the SQLite file and searches both for the texts (lower case). Deleted content is
  *  overwritten at the deletion (secure_delete). `mayRewrite`: no daemon runs, so the whole file may be written again
- *  when something remains. `kept`: longer addresses that stay. Blocks the thread. */
+ *  when something remains. `kept`: longer addresses that stay. `busyMs`: longest wait for a lock. Blocks the thread. */
 export function finishFile(
   file: string,
   texts: readonly string[],
   mayRewrite: boolean,
   kept: ReadonlySet<string>,
+  busyMs: number,
 ): FilesSearched {
-  const db = new Sqlite(file, { fileMustExist: true, timeout: standardTiming.sqlite.busy });
+  const db = new Sqlite(file, { fileMustExist: true, timeout: busyMs });
   try {
     db.pragma("secure_delete = ON");
     // Twice: the first one makes the next writer begin the log anew.

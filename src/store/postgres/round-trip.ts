@@ -14,10 +14,13 @@ const statements = new Map<string, QueuedStatement>();
 /** Bounds what a connection keeps on the server. Lists of placeholders make texts without limit. */
 const mostPrepared = 500;
 
+/** Set for every connection (`planning`). */
+const clockStep = "CAST(current_setting('bridgehead.clock_step') AS BIGINT)";
+
 function statementOf(sql: string): QueuedStatement {
   let known = statements.get(sql);
   if (known === undefined) {
-    const text = dialect(sql, "postgres");
+    const text = dialect(sql, "postgres").replaceAll("clock_step()", clockStep);
     if (statements.size >= mostPrepared) return { text, name: "" };
     known = { text, name: `s${statements.size}` };
     statements.set(sql, known);

@@ -5,7 +5,6 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { escalation as escalationCommand } from "../../../src/commands/escalation.ts";
-import type { Io } from "../../../src/commands/io.ts";
 import { outbox as outboxCommand } from "../../../src/commands/messages/outbox.ts";
 import { eventually } from "../../support/clock.ts";
 import {
@@ -17,6 +16,7 @@ import {
   startEscalationDaemon,
 } from "../../support/daemon/escalation-daemon.ts";
 import { anna } from "../../support/daemon/phone-daemon.ts";
+import { commandIo } from "../../support/machine/command.ts";
 import { closeServer, listen } from "../../support/machine/network.ts";
 
 async function acknowledgedBy(daemon: EscalationDaemon, name: string): Promise<void> {
@@ -64,7 +64,7 @@ it.concurrent("by a command while the daemon runs, which also replies and gives 
   await daemon.quiet();
   const said: string[] = [];
   const note = (line: string) => void said.push(line);
-  const io = { cwd: "/", env: daemon.env, out: note, err: note } as unknown as Io;
+  const io = commandIo({ env: daemon.env, out: note, err: note });
   const number = String((await daemon.escalations())[0]?.number);
   const command = (action: "ack" | "reply" | "resume", text?: string) =>
     escalationCommand(
@@ -92,7 +92,7 @@ it.concurrent("a conversation that was closed with a silent agent is given back 
   await daemon.escalated("closed");
   const said: string[] = [];
   const note = (line: string) => void said.push(line);
-  const io = { cwd: "/", env: daemon.env, out: note, err: note } as unknown as Io;
+  const io = commandIo({ env: daemon.env, out: note, err: note });
   const resume = () =>
     escalationCommand({ config: daemon.file, action: "resume", number: "1", limit: 10, by: "olga" }, io);
   await daemon.text("And my lamp?");
@@ -135,7 +135,7 @@ it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }
   expect(daemon.mailsTo(chief.email)).toEqual([]);
   // Its path is a key.
   const said: string[] = [];
-  const io = { cwd: "/", env: daemon.env, out: (line: string) => void said.push(line) } as unknown as Io;
+  const io = commandIo({ env: daemon.env, out: (line: string) => void said.push(line), err: () => undefined });
   expect(await outboxCommand({ config: daemon.file, action: "list", limit: 50 }, io)).toBe(0);
   expect(said.join("\n")).toContain(`${new URL(url).origin}/...`);
   expect(said.join("\n")).not.toContain(url);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { diskProblems, nodeProblems } from "../../../src/commands/doctor/machine.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { pauseChannel } from "../../../src/store/tables/pauses.ts";
@@ -140,9 +141,10 @@ describe("doctor", () => {
 
   it("reports a Node.js without support", () => {
     const now = Date.parse("2026-11-23");
-    expect(nodeProblems("24.1.0", now)).toEqual([]);
-    expect(nodeProblems("22.20.0", Date.parse("2027-04-15"))).toMatchObject([{ id: "node-end-of-life" }]);
-    expect(nodeProblems("25.0.0", now)).toMatchObject([{ id: "node-end-of-life" }]);
+    const soon = standardTiming.commands.nodeSoon;
+    expect(nodeProblems("24.1.0", now, soon)).toEqual([]);
+    expect(nodeProblems("22.20.0", Date.parse("2027-04-15"), soon)).toMatchObject([{ id: "node-end-of-life" }]);
+    expect(nodeProblems("25.0.0", now, soon)).toMatchObject([{ id: "node-end-of-life" }]);
   });
 
   it("reports a store that is damaged, newer, outdated or not usable", async () => {

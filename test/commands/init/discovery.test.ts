@@ -12,6 +12,7 @@ import {
   readServer,
   systemLookup,
 } from "../../../src/commands/init/discovery.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { listen } from "../../support/machine/network.ts";
 
 interface Records {
@@ -74,7 +75,7 @@ async function localLookup(records: Records, pages: Readonly<Record<string, stri
   });
   await listen(web);
   onTestFinished(() => void web.close());
-  const real = systemLookup(new AbortController().signal, [dns]);
+  const real = systemLookup({ signal: new AbortController().signal, timing: standardTiming }, [dns]);
   const base = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
   return { ...real, page: (url) => real.page(`${base}/${url.replace("https://", "")}`) };
 }

@@ -6,13 +6,14 @@ import { tmpdir } from "node:os";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { freePort, listen } from "../../support/machine/network.ts";
 
-const { signal } = new AbortController();
+const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };
 const address = "support@bridge.test";
 
 async function serve(handler: RequestListener): Promise<string> {
@@ -34,7 +35,7 @@ describe("a mailbox", () => {
     const verify = (refreshToken: string) => {
       const login = { kind: "oauth" as const, issuer: issuer.tokenUrl, clientId: "client-1", refreshToken };
       const servers = { imap: server(dovecot.port), smtp: server(smtp.port) };
-      return verifyMailbox({ address, user: address, login, servers }, signal, tmpdir());
+      return verifyMailbox({ address, user: address, login, servers }, io);
     };
     expect(await verify(issuer.refreshToken)).toMatchObject({ ok: true });
     expect(await verify("revoked")).toMatchObject({
@@ -55,8 +56,8 @@ describe("a mailbox", () => {
     };
     const login = { kind: "password" as const, password: dovecot.password };
     const given = { address, user: address, login, servers };
-    expect(await verifyMailbox(given, signal, tmpdir())).toMatchObject({ ok: false });
-    const result = await verifyMailbox({ ...given, ca: dovecot.ca ?? "" }, signal, tmpdir());
+    expect(await verifyMailbox(given, io)).toMatchObject({ ok: false });
+    const result = await verifyMailbox({ ...given, ca: dovecot.ca ?? "" }, io);
     expect(result).toMatchObject({ ok: true, value: { imap: { tls: "starttls" }, smtp: { tls: "none" } } });
   });
 });
@@ -72,10 +73,10 @@ describe("a platform", () => {
       log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     });
     onTestFinished(() => platform.close());
-    expect(await isPlatform(platform.url, signal)).toBe(true);
-    expect(await verifyPlatform(platform.url, "agent-key-1", signal)).toMatchObject({ ok: true });
-    expect(await verifyPlatform(platform.url, "wrong-key-1", signal)).toMatchObject({ wants: "key" });
-    expect(await verifyPlatform("http://127.0.0.1:1", "k", signal)).toMatchObject({
+    expect(await isPlatform(platform.url, io)).toBe(true);
+    expect(await verifyPlatform(platform.url, "agent-key-1", io)).toMatchObject({ ok: true });
+    expect(await verifyPlatform(platform.url, "wrong-key-1", io)).toMatchObject({ wants: "key" });
+    expect(await verifyPlatform("http://127.0.0.1:1", "k", io)).toMatchObject({
       ok: false,
       reason: expect.stringContaining("ECONNREFUSED"),
     });
@@ -83,8 +84,8 @@ describe("a platform", () => {
 
   it("is not what a gateway of models is that asks for a key everywhere", async () => {
     const url = await serve((_request, response) => void response.writeHead(401).end("{}"));
-    expect(await isPlatform(url, signal)).toBe(false);
-    expect(await isPlatform(`${url}/v1`, signal)).toBe(false);
+    expect(await isPlatform(url, io)).toBe(false);
+    expect(await isPlatform(`${url}/v1`, io)).toBe(false);
   });
 });
 
@@ -105,7 +106,7 @@ describe("a model", () => {
 
   it("is chosen when it is the only one, and control characters of its name are removed", async () => {
     const url = await model(() => answered);
-    expect(await verifyModel({ url }, signal)).toEqual({
+    expect(await verifyModel({ url }, io)).toEqual({
       ok: true,
       value: { kind: "model", url, name: "only [31m" },
     });
@@ -115,7 +116,7 @@ describe("a model", () => {
     const url = await model(({ temperature }) =>
       temperature === undefined ? answered : { status: 400, body: { error: { code: "unsupported_value" } } },
     );
-    expect(await verifyModel({ url, name: "m" }, signal)).toMatchObject({
+    expect(await verifyModel({ url, name: "m" }, io)).toMatchObject({
       ok: true,
       value: { withoutTemperature: true },
     });
@@ -127,7 +128,7 @@ describe("a model", () => {
     [403, "HTTP 403", "check model.key"],
   ])("that answers %d is rejected with a remedy", async (status, reason, remedy) => {
     const url = await model(() => ({ status, body: {} }));
-    expect(await verifyModel({ url, name: "m", key: "k" }, signal)).toMatchObject({
+    expect(await verifyModel({ url, name: "m", key: "k" }, io)).toMatchObject({
       ok: false,
       reason: expect.stringContaining(reason),
       remedy: expect.stringContaining(remedy),
@@ -136,7 +137,7 @@ describe("a model", () => {
 
   it("that nothing serves is rejected", async () => {
     const url = `http://127.0.0.1:${await freePort()}/v1`;
-    expect(await verifyModel({ url, name: "m" }, signal)).toMatchObject({
+    expect(await verifyModel({ url, name: "m" }, io)).toMatchObject({
       reason: `nothing answers at ${url}: ECONNREFUSED`,
     });
   });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { logLevel } from "../../../src/commands/running/log-level.ts";
-import { standardTiming } from "../../../src/ops/timing.ts";
+import { timingWith } from "../../../src/ops/timing.ts";
 import { commandIo, inProcess } from "../../support/machine/command.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
 
@@ -46,10 +46,9 @@ it("changes the level of the running daemon for a limited time, and reports it",
   await expect.poll(async () => (await level()).out).toBe("the daemon logs at level info\n");
   expect(await daemon.stop()).toEqual({ code: exitCodes.ok, signal: null });
   const asked = { config: file, level: "debug" } as const;
-  const io = commandIo({ out: () => undefined, err: () => undefined });
-  await expect(logLevel(asked, io, { ...standardTiming.commands, logLevel: 200 })).rejects.toThrow(
-    "no daemon answered",
-  );
+  const timing = timingWith({ commands: { logLevel: 200 } });
+  const io = commandIo({ out: () => undefined, err: () => undefined, timing });
+  await expect(logLevel(asked, io)).rejects.toThrow("no daemon answered");
 });
 
 it("rejects a wrong level and a wrong time", async () => {

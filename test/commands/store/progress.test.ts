@@ -8,6 +8,7 @@ import Sqlite from "better-sqlite3";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { ProgressBar, withProgress } from "../../../src/commands/store/progress.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { openTerminal } from "../../support/machine/command.ts";
@@ -65,8 +66,11 @@ it("counts units and names parts, and shows nothing without a terminal", async (
   const drawn: string[] = [];
   const draw = (line: string) => void drawn.push(line);
   const elsewhere: string[] = [];
-  const redirected = new ProgressBar({ terminal: false, draw: (line) => void elsewhere.push(line) }, "copying");
-  await withProgress({ terminal: true, draw }, "copying", 4, async (progress) => {
+  const redirected = new ProgressBar(
+    { timing: standardTiming, terminal: false, draw: (line) => void elsewhere.push(line) },
+    "copying",
+  );
+  await withProgress({ timing: standardTiming, terminal: true, draw }, "copying", 4, async (progress) => {
     progress.part("events");
     progress.add(1);
     await expect.poll(() => drawn.at(-1), { timeout: 60_000 }).toMatch(/^copying events \[#{6}\.{18}\] 25% \d/);

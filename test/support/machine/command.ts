@@ -17,6 +17,7 @@ import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import { expect, onTestFinished } from "vitest";
 import { exitCodes, type Io, packageVersion } from "../../../src/commands/io.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { eventually } from "../clock.ts";
 import type { Finished, MailDaemon } from "../daemon/mail-daemon.ts";
 
@@ -227,6 +228,7 @@ export async function startDemo(onTestFinished: (after: () => Promise<void>) => 
 /** No terminal, no environment, no end: what a test does not name itself. */
 export function commandIo(own: Pick<Io, "out" | "err"> & Partial<Io>): Io {
   return {
+    timing: standardTiming,
     write: () => undefined,
     env: {},
     signal: new AbortController().signal,

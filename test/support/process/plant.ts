@@ -17,9 +17,9 @@ const timed =
   (timing: TimingOverrides): Plant =>
   (altered) => ({
     "src/commands/run.ts": {
-      runDaemon: (real) => (options, io, standard) => {
+      runDaemon: (real) => (options, io) => {
         altered();
-        return real(options, io, timingWith(timing, standard));
+        return real(options, { ...io, timing: timingWith(timing, io.timing) });
       },
     },
   });

@@ -5,7 +5,7 @@
 import { Resolver } from "node:dns/promises";
 import { type AuthenticateResult, authenticate, type DNSResolver } from "mailauth";
 import { asciiDomain } from "../headers.ts";
-import type { DnsSettings, Mail, SenderAuth } from "../mail.ts";
+import type { DnsLimits, DnsSettings, Mail, SenderAuth } from "../mail.ts";
 
 type DkimJudgement = Pick<SenderAuth, "result" | "detail">;
 
@@ -13,11 +13,11 @@ type DkimJudgement = Pick<SenderAuth, "result" | "detail">;
 export async function judgeSignatures(
   mail: Mail,
   raw: Uint8Array,
-  { timeoutMs, dns = {} }: { readonly timeoutMs: number; readonly dns?: DnsSettings },
+  { limits, dns = {} }: { readonly limits: DnsLimits; readonly dns?: DnsSettings },
   domain: string,
 ): Promise<DkimJudgement> {
-  const resolver = resolverFor(dns);
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const resolver = resolverFor(dns, limits);
+  const timeout = AbortSignal.timeout(limits.dns);
   const late = new Promise<"late">((resolve) =>
     timeout.addEventListener("abort", () => resolve("late"), { once: true }),
   );
@@ -77,10 +77,10 @@ const tries = 3;
 /** Temporary errors. "There is no such name" is a valid response. */
 const temporary = new Set(["ETIMEOUT", "ESERVFAIL", "EREFUSED", "ECONNREFUSED", "ECONNRESET"]);
 
-function resolverFor(dns: DnsSettings): { resolve: DNSResolver; cancel(): void } {
+function resolverFor(dns: DnsSettings, { dnsAnswer }: DnsLimits): { resolve: DNSResolver; cancel(): void } {
   const { records } = dns;
   if (records !== undefined) return { resolve: (name, type) => fixed(records, name, type), cancel: () => undefined };
-  const resolver = new Resolver({ timeout: 2000, tries: 2 });
+  const resolver = new Resolver({ timeout: dnsAnswer, tries: 2 });
   if (dns.servers !== undefined && dns.servers.length > 0) resolver.setServers([...dns.servers]);
   return { resolve: (name, type) => ask(resolver, name, type), cancel: () => resolver.cancel() };
 }

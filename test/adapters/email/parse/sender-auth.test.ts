@@ -37,7 +37,7 @@ const records = {
   "txt _dmarc.xn--mller-kva.example": ["v=DMARC1; p=reject"],
   "txt s1._domainkey.xn--mller-kva.example": keyRecord,
 };
-const own: SenderAuthSettings = { mode: "mailauth", timeoutMs: timing.dns, dns: { records } };
+const own: SenderAuthSettings = { mode: "mailauth", limits: timing, dns: { records } };
 
 interface Signing {
   readonly domain?: string;
@@ -144,7 +144,7 @@ describe("our own check", () => {
     // No server listens there: the check must end within its timeout and must not reject the sender.
     const silent: SenderAuthSettings = {
       mode: "mailauth",
-      timeoutMs: 300,
+      limits: { ...timing, dns: 300 },
       dns: { servers: ["127.0.0.1:1"] },
     };
     const start = performance.now();
@@ -154,7 +154,7 @@ describe("our own check", () => {
   it("does not hold up other mails", async () => {
     const silent: SenderAuthSettings = {
       mode: "mailauth",
-      timeoutMs: 2000,
+      limits: { ...timing, dns: 2000 },
       dns: { servers: ["127.0.0.1:1"] },
     };
     const order: string[] = [];
