@@ -9,12 +9,14 @@ import * as z from "zod";
 import { startApp } from "../../src/app.ts";
 import { type Config, loadConfig } from "../../src/config/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import type { TimingOverrides } from "../../src/ops/timing.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** An adapter whose readers say when they begin and end, and end when they are let. */
 function recorder() {
   const events: string[] = [];
+  const timings: Channel["timing"][] = [];
   let leave: () => Promise<void> = async () => undefined;
   const definition = defineAdapter({
     name: "probe",
@@ -28,6 +30,7 @@ function recorder() {
     create(channel: Channel, { version, broken }) {
       if (broken) throw new Error("no paper");
       const name = `${channel.id}@${version}`;
+      timings.push(channel.timing);
       return {
         inbound: {
           async run(_cursor, signal) {
@@ -45,13 +48,14 @@ function recorder() {
   return {
     definition: definition as unknown as AdapterDefinition,
     events,
+    timings,
     holdUntil: (all: () => Promise<void>) => (leave = all),
   };
 }
 
 type Text = { key?: string; raw?: string; url?: string; channels: Record<string, object> };
 
-async function setUp(first: Text) {
+async function setUp(first: Text, timing: TimingOverrides = {}) {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-reload-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const probe = recorder();
@@ -78,6 +82,7 @@ async function setUp(first: Text) {
       clock: systemClock,
       log: quiet,
       publicUrl: () => "http://127.0.0.1",
+      timing,
     });
   const app = await start(await read(first));
   let stopped = false;
@@ -150,4 +155,13 @@ it("rejects notifications through a channel that cannot send", async () => {
   const told = { a: { notify: { channel: "b", to: ["ops"] } }, b: {} };
   await expect(reload({ channels: told })).rejects.toThrow("through b, which cannot send");
   expect(shown()).toEqual(["a", "b"]);
+});
+
+it("passes an adapter the overrides of its own durations", async () => {
+  const { probe, reload } = await setUp(
+    { channels: { a: {} } },
+    { adapters: { probe: { idle: 5 }, other: { idle: 7 } } },
+  );
+  await reload({ channels: { a: { version: 2 } } });
+  expect(probe.timings).toEqual([{ idle: 5 }, { idle: 5 }]);
 });

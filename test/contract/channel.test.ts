@@ -1,4 +1,4 @@
-import { cursor, externalId, type MessageEvent } from "bridgehead/contract";
+import { cursor, externalId, type MessageEvent, timingOf } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 
@@ -65,5 +65,20 @@ describe("recordingChannel", () => {
 
   it("builds public addresses under the channel's own prefix", () => {
     expect(recordingChannel({ id: "sms" }).url("/inbound").href).toBe("https://bridge.example/channels/sms/inbound");
+  });
+});
+
+describe("the timing of a channel", () => {
+  const table = { idle: 20_000, retry: 500 };
+
+  it("is the adapter's table, with the overrides of the channel", () => {
+    expect(timingOf({}, table)).toEqual(table);
+    expect(timingOf(recordingChannel(), table)).toEqual(table);
+    expect(timingOf(recordingChannel({ timing: { idle: 20 } }), table)).toEqual({ idle: 20, retry: 500 });
+  });
+
+  it("rejects an override that no duration has", () => {
+    const channel = recordingChannel({ timing: { idel: 20 } });
+    expect(() => timingOf(channel, table)).toThrow("its adapter has no duration idel");
   });
 });

@@ -1,11 +1,13 @@
 // What goes wrong between us and an IMAP server: it stops, it falls silent, it refuses us, it strips encryption.
 
+import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import {
   adapterFor,
   arrived,
   type Mailboxes,
   mail,
+  nextSecond,
   ready,
   type Settings,
   settingsFor,
@@ -15,6 +17,9 @@ import {
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { startTcpProxy } from "../../support/machine/network.ts";
+
+/** A channel that ends a connection without progress after three polls, whatever the server may have to do. */
+const impatient = () => recordingChannel({ since: nextSecond(), timing: { stuck: 1000 } });
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
@@ -66,7 +71,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
 
   it("detects a connection that is open at one end only", async () => {
     const proxy = await startTcpProxy(dovecot.port);
-    const { channel, box, supervised } = boxes.open({}, { port: proxy.port, poll: "2s" });
+    const { channel, box, supervised } = boxes.open({}, { port: proxy.port, poll: "1s" }, impatient());
     await ready(channel);
     proxy.swallow();
     await dovecot.deliver(box, mail(1));
@@ -80,7 +85,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   });
 
   it("stops reading when a commit hangs until its timeout", async () => {
-    const { channel, box, supervised } = boxes.open({}, { poll: "1s" });
+    const { channel, box, supervised } = boxes.open({}, { poll: "1s" }, impatient());
     await ready(channel);
     channel.hold();
     await dovecot.deliver(box, mail(1));

@@ -13,6 +13,7 @@ import {
   before,
   type Mailboxes,
   mail,
+  nextSecond,
   ready,
   type Settings,
   settingsFor,
@@ -253,7 +254,11 @@ describeReal("hostile mail", missing, () => {
 
   it("bounds its wait for a name server that does not answer", async () => {
     const dns = [`127.0.0.1:${await freePort()}`];
-    const { channel, box } = boxes.open({ sender_auth: { mode: "require", dns } }, { poll: "1s" });
+    const { channel, box } = boxes.open(
+      { sender_auth: { mode: "require", dns } },
+      { poll: "1s" },
+      recordingChannel({ since: nextSecond(), timing: { unread: 20 } }),
+    );
     await ready(channel);
     await dovecot.deliver(box, mail("x"));
     await channel.until("settled", (c) => c.messages.length > 0);

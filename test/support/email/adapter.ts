@@ -183,7 +183,7 @@ export const before = () => recordingChannel({ since: new Date(Date.now() - 30_0
 
 /** Arrival times are whole seconds: what a test delivered just before must not count as new. A mail delivered within
  *  this second counts as old in a rescan, so tests that change UIDVALIDITY open the channel with `before`. */
-const nextSecond = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 1000);
+export const nextSecond = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 1000);
 
 export const ready = (channel: RecordingChannel) => channel.until("ready", (c) => c.statuses.at(-1)?.state === "ready");
 export const arrived = (channel: RecordingChannel, n: number, ms?: number) =>

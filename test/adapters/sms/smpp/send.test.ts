@@ -1,5 +1,6 @@
 // Texts on their way to a message centre (npm's smpp server), and what becomes of them.
 
+import { recordingChannel } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import { describeReal, need } from "../../../support/machine/debian.ts";
 import { certificate } from "../../../support/machine/network.ts";
@@ -130,7 +131,8 @@ describe("what the centre says", () => {
     [0x0e, "a login"],
   ])("status %i (%s) that stays in the middle of a long text means unknown: no part is sent again", async (status) => {
     const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const channel = recordingChannel({ timing: { throttled: 20 } });
+    await using fixture = openSmpp({ port: centre.port }, { run: false, channel });
     centre.fault({ status, from: 3 });
     expect((await fixture.send(long))[0]).toEqual({
       kind: "unknown",
