@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
-import type { Query } from "../../../src/store/driver.ts";
+import { isRecent, type Query } from "../../../src/store/driver.ts";
 import { identifyInstallation } from "../../../src/store/installation.ts";
 import { migrate, migrations } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
@@ -14,7 +14,7 @@ import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { eventually } from "../../support/clock.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { startTcpProxy } from "../../support/machine/network.ts";
-import { fresh, postgresDatabase, storeEvent } from "../../support/store/databases.ts";
+import { fresh, migrated, postgresDatabase, storeEvent } from "../../support/store/databases.ts";
 import { needPostgres, type Postgres, proxiedStore, roundTrips, startPostgres } from "../../support/store/postgres.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
@@ -253,6 +253,17 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     expect(runs).toBeGreaterThan(2);
     const found = await db.read((q) => q.all<{ settings: string }>("SELECT settings FROM agents ORDER BY id"));
     expect(found.map((row) => row.settings).sort()).toEqual(["1", "2"]);
+  });
+
+  it.each([
+    [1000, 0],
+    [60_000, 1],
+  ])("counts what is dated 30 s ahead by the clock step: %i ms", async (clockStep, count) => {
+    const { schema = "" } = await migrated(place);
+    const db = await openPostgres(server.url, { schema, timing: { clockStep } });
+    onTestFinished(() => db.close());
+    const found = db.read((q) => q.all(`SELECT 1 AS one WHERE ${isRecent("now_ms() + 30000", "60000")}`));
+    expect(await found).toHaveLength(count);
   });
 
   it("prepares statements again that a failed round trip may not have prepared", async () => {

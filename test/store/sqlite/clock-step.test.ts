@@ -8,6 +8,9 @@ import type { Clock } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../../src/app.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import { isRecent } from "../../../src/store/driver.ts";
+import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { capUse } from "../../../src/store/tables/turns.ts";
 import { eventually } from "../../support/clock.ts";
@@ -106,4 +109,14 @@ it("counts no messages that a clock dated far ahead", async () => {
   expect(await use()).toMatchObject({ total: 0 });
   await db.close();
   unlock();
+});
+
+it.each([
+  [1000, 0],
+  [minute, 1],
+])("counts what is dated 30 s ahead by the clock step: %i ms", async (clockStep, count) => {
+  const db = openSqlite(":memory:", Date.now, { timing: { ...standardTiming.sqlite, clockStep } });
+  onTestFinished(() => db.close());
+  const found = db.read((q) => q.all(`SELECT 1 AS one WHERE ${isRecent("now_ms() + 30000", "60000")}`));
+  expect(await found).toHaveLength(count);
 });
