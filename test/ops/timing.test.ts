@@ -2,6 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { standardTiming as email } from "../../adapters/email/timing.ts";
+import { standardTiming as sms } from "../../adapters/sms/timing.ts";
+import { standardTiming as voice } from "../../adapters/voice/timing.ts";
 import { delayAfter } from "../../src/domain/retry.ts";
 import { standardTiming, timingWith } from "../../src/ops/timing.ts";
 
@@ -36,7 +39,7 @@ describe("the standard durations", () => {
     typeof value === "object" && value !== null ? Object.values(value).flatMap(flat) : [value];
 
   it("are positive, and no longer than a timer can be", () => {
-    const all = flat(standardTiming);
+    const all = flat([standardTiming, email, sms, voice]);
     expect(all).toContain(send.retry.mail[0]);
     for (const ms of all) {
       expect(ms).toBeGreaterThan(0);
