@@ -1,4 +1,4 @@
-// Death at any time: mail keeps coming, and the daemon is killed and started again, over and over.
+// Death at any time, on both databases: mail keeps coming, and the daemon is killed and started again, over and over.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -12,6 +12,7 @@ import {
   openMailSetup,
   startMailServers,
 } from "../support/process/mail/servers.ts";
+import { storeKinds } from "../support/store/postgres.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 /** The same mail may be on its way at many of the deaths. */
@@ -22,34 +23,35 @@ const killsEach = 20;
 const rhythm = 150;
 const longestLife = 700;
 
-describeReal("the daemon, killed at random times", missing, () => {
-  let servers: MailTestServers;
-  beforeAll(async () => {
-    servers = await startMailServers(seeds.map(userOf));
-  });
-  afterAll(() => servers?.close());
-
-  for (const seed of seeds)
-    it.concurrent(`loses nothing and repeats nothing (seed ${seed})`, { timeout: 600_000 }, async () => {
-      const setup = await openMailSetup(servers, { user: userOf(seed), bounces: false });
-      try {
-        const random = generator(seed);
-        const writing = write(setup, random);
-        try {
-          for (let kill = 0; kill < killsEach; kill += 1) await oneLife(setup, random);
-        } finally {
-          await writing.stop();
-        }
-        expect(setup.letters.length).toBeGreaterThan(killsEach);
-        const daemon = live(setup, { plant });
-        expect(await settled(setup, 120_000), lastWords(daemon)).toBe(true);
-        expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });
-        expect(await violations(setup, { crossed: null, held: 0 })).toEqual([]);
-      } finally {
-        await setup.close();
-      }
+for (const { name: database, missing: why, newStore } of await storeKinds(missing))
+  describeReal(`the daemon on ${database}, killed at random times`, why, () => {
+    let servers: MailTestServers;
+    beforeAll(async () => {
+      servers = await startMailServers(seeds.map(userOf));
     });
-});
+    afterAll(() => servers?.close());
+
+    for (const seed of seeds)
+      it.concurrent(`loses nothing and repeats nothing (seed ${seed})`, { timeout: 600_000 }, async () => {
+        const setup = await openMailSetup(servers, { user: userOf(seed), bounces: false, postgres: await newStore() });
+        try {
+          const random = generator(seed);
+          const writing = write(setup, random);
+          try {
+            for (let kill = 0; kill < killsEach; kill += 1) await oneLife(setup, random);
+          } finally {
+            await writing.stop();
+          }
+          expect(setup.letters.length).toBeGreaterThan(killsEach);
+          const daemon = live(setup, { plant });
+          expect(await settled(setup, 120_000), lastWords(daemon)).toBe(true);
+          expect(await within(daemon.stop(), 20_000)).toEqual({ code: 0, signal: null });
+          expect(await violations(setup, { crossed: null, held: 0 })).toEqual([]);
+        } finally {
+          await setup.close();
+        }
+      });
+  });
 
 const userOf = (seed: number) => `r${seed}`;
 
