@@ -67,15 +67,16 @@ export class CallSessions implements LiveSessions {
     context: SessionContext,
   ): Promise<void> {
     const { channel } = line;
+    const reason = missedReason(event, line.rules);
     const session = await lockSession(q, channel, event.session);
     if (!session && event.state !== "opened") {
       const fields = { channel, event: row.id, state: event.state };
       logOnDisk(q, context.log).info(fields, "session event ignored: unknown session");
       return recordOutcome(q, row.id, { state: "ignored", code: "no-session" });
     }
-    const reason = missedReason(event, line.rules);
-    if (session) await applyEvent(q, session, event, context, this.#timing);
-    const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, this.#timing));
+    const conversation = session
+      ? await applyEvent(q, session, event, context, this.#timing)
+      : await openCall(q, line, row, event, context, this.#timing);
     await recordOutcome(q, row.id, { state: "routed", code: event.state, conversation });
     q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
     if (reason !== null) await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
@@ -148,27 +149,32 @@ export class CallSessions implements LiveSessions {
   }
 }
 
+/** Applies an event to its session. Returns the conversation. */
 async function applyEvent(
   q: Query,
   session: SessionRow,
   event: StoredSession,
   context: SessionContext,
   timing: Timing["calls"],
-): Promise<void> {
+): Promise<string> {
   switch (event.state) {
     case "opened":
-      return resumeSession(q, session, event.node, timing.laneTakeover);
+      await resumeSession(q, session, event.node, timing.laneTakeover);
+      break;
     case "interrupted":
       if (event.heard !== undefined) await recordHeard(q, session, event.heard, event.about ?? null);
-      return dropRest(q, session);
+      await dropRest(q, session);
+      break;
     case "transferring":
-      return markTransferring(q, session, event.reason ?? event.state);
+      await markTransferring(q, session, event.reason ?? event.state);
+      break;
     case "lost":
       if (isConnectionLost(session, event)) await loseSession(q, session, event.reason ?? null);
-      return;
+      break;
     case "closed":
-      return endCall(q, session, event, context);
+      await endCall(q, session, event, context);
   }
+  return session.conversation;
 }
 
 /** Starts a call in the customer's conversation, unless another call is open in it. Returns the conversation. */

@@ -64,7 +64,7 @@ export interface Outage {
 export interface OutagePlan {
   readonly triggers: readonly EscalationTrigger[];
   /** Outages that have ended. */
-  readonly recovered: readonly (Outage & { readonly channel: string })[];
+  readonly recovered: readonly (Pick<Outage, "row"> & { readonly recovery: string })[];
 }
 
 /** Plans the effects of changes in the health of channels. An escalation that was closed by hand is not opened again:
@@ -78,7 +78,8 @@ export function planOutages(
   for (const { health, state } of changes) {
     const { channel, agent, about } = health;
     const outage = outages.get(aboutHealth(health));
-    if (state === "up" && outage && !outage.recovered) recovered.push({ ...outage, channel });
+    if (state === "up" && outage && !outage.recovered)
+      recovered.push({ row: outage.row, recovery: recoveryOf(outage.row.about, channel) });
     if (state === "up" || (outage && !outage.recovered)) continue;
     triggers.push({
       channel,

@@ -10,7 +10,7 @@ import { addTriggers } from "../../store/tables/escalations.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
 import { close, type EscalationParts } from "../actions.ts";
 import { openEscalations } from "../trigger/stage.ts";
-import { aboutHealth, judgeHealth, planOutages, recoveredKey, recoveryOf } from "./decide.ts";
+import { aboutHealth, judgeHealth, planOutages, recoveredKey } from "./decide.ts";
 import { loadOutages } from "./rows.ts";
 
 type HealthDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "pulses">;
@@ -38,17 +38,17 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
       if (triggers.length > 0) await openEscalations(q, triggers, deps);
       await addTriggers(
         q,
-        recovered.map(({ row: { id, about }, channel }) => ({
+        recovered.map(({ row: { id }, recovery }) => ({
           key: recoveredKey(id),
           escalation: id,
           source: "ours",
-          detail: recoveryOf(about, channel),
+          detail: recovery,
         })),
       );
       // The others were closed by hand.
-      for (const { row, channel } of recovered.filter(({ row: { state } }) => state !== "closed")) {
+      for (const { row, recovery } of recovered.filter(({ row: { state } }) => state !== "closed")) {
         await close(q, row, "recovery", deps);
-        const text = `Escalation ${row.number} is closed: ${recoveryOf(row.about, channel)}.`;
+        const text = `Escalation ${row.number} is closed: ${recovery}.`;
         const id = newId(clock.now());
         await notifyTargets(q, row, { id, kind: "message", subject: "recovered", text }, "all");
       }

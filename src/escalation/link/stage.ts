@@ -61,8 +61,9 @@ async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promi
   if (row === undefined) return null;
   const { conversation } = row;
   const customer = conversation === null ? null : ((await readCustomers(q, [conversation])).get(conversation) ?? null);
+  const shown = await loadCase(q, row);
   const kind = customer && kindOf(deps.lines().get(customer.channel));
-  return { target, ...(await loadCase(q, row)), whyNotReplied: whyNotRelayed(customer, kind) };
+  return { target, ...shown, whyNotReplied: whyNotRelayed(customer, kind) };
 }
 
 interface Form {

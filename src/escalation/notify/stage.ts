@@ -224,13 +224,13 @@ async function writeMessages(
   groups: readonly Group[],
   { lines, clock, log, link, timing }: NotifyDeps,
 ): Promise<number> {
-  const places = await loadPlaces(q, recipientsWithOnePlace(groups, lines()));
   const { whole, headlines } = detailsFor(groups);
+  const threads = groups.flatMap((group) => (continues(group) ? (group[0].target.conversation ?? []) : []));
+  const places = await loadPlaces(q, recipientsWithOnePlace(groups, lines()));
   const details = new Map([
     ...(headlines.length > 0 ? await headlinesOf(q, headlines) : []),
     ...(whole.length > 0 ? await detailsOf(q, whole) : []),
   ]);
-  const threads = groups.flatMap((group) => (continues(group) ? (group[0].target.conversation ?? []) : []));
   const sent = threads.length > 0 ? await sentIds(q, threads) : new Map();
   const ready = readyGroups(groups, places, lines());
   if (ready.length < groups.length) q.waits.add(timing.escalation.notifyBusy);

@@ -133,10 +133,10 @@ async function found(
   deps: PollDeps,
 ): Promise<void> {
   const { poll, conversation, line, until } = look;
-  await guardLease(q, look.lease);
   const result = { mode, read, until };
-  const facts = await loadPollFacts(q, conversation.id, look.platformId);
   const trigger = takeoverTrigger(poll, result, line);
+  await guardLease(q, look.lease);
+  const facts = await loadPollFacts(q, conversation.id, look.platformId);
   const [subject] = trigger ? await loadSubjects(q, [trigger]) : [];
   const takeover = trigger && subject ? { trigger, subject } : null;
   const settings = { policy: deps.policy(), timing: deps.timing.escalation };

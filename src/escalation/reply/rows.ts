@@ -1,20 +1,76 @@
 // Statements of responder replies.
 
 import type { MessageEvent } from "bridgehead/contract";
+import { readInstructions } from "../../domain/instructions.ts";
 import { referenceLimit, references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { fromListed, joinEach, listOf, type Query, type Row, touch } from "../../store/driver.ts";
 import { type ConversationRow, takesPart } from "../../store/tables/conversations.ts";
-import { type EscalationRow, escalationColumns, lockEscalations } from "../../store/tables/escalations.ts";
+import {
+  type EscalationRow,
+  escalationByNumber,
+  escalationColumns,
+  lockEscalations,
+} from "../../store/tables/escalations.ts";
+import { type EventRow } from "../../store/tables/events.ts";
+import { attachedFiles } from "../../store/tables/files.ts";
 import { ignoreDuplicates, type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
+import type { EscalationCore } from "../actions.ts";
 import { numberIn } from "../notify/text.ts";
-import type { Candidate, Link, Links } from "./decide.ts";
+import {
+  type Candidate,
+  foreignNumber,
+  type Link,
+  type Links,
+  perEscalation,
+  type ReplyInput,
+  type Sender,
+  senderOf,
+} from "./decide.ts";
+
+/** Loads what the decisions about a message need. The links select the sender's escalations, and the text another one that it
+ *  names. Returns null when the sender is a customer. */
+export async function loadReply(
+  q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
+  event: MessageEvent,
+  { lines, timing }: Pick<EscalationCore, "lines" | "timing">,
+): Promise<{ readonly sender: Sender; readonly first: Candidate; readonly input: ReplyInput } | null> {
+  const links = await loadLinks(q, line, event, timing.escalation.replyAfterEnd);
+  const sender = senderOf(event.from.address.toLowerCase(), links);
+  const [first] = sender.candidates;
+  if (!first) return null;
+  const { traits } = line;
+  const known = perEscalation(sender.candidates);
+  const files = await attachedFiles(q, row.id);
+  // A message with files and no text of the sender contains only our notification or a signature.
+  const text = event.wordless && files.length > 0 ? "" : event.text;
+  const names = traits.platform === null ? [] : [first.target.name, event.from.name ?? ""];
+  const words = readInstructions(text, names, known.length > 1);
+  const number = foreignNumber(traits.conversations, known, words);
+  const needsCustomer = words.whole !== "" || words.text !== "" || words.resume || files.length > 0;
+  const conversations = known.flatMap(({ row: { conversation } }) => conversation ?? []);
+  const input = {
+    traits,
+    event,
+    released: row.code === "released",
+    text,
+    words,
+    known,
+    files,
+    other: number === null ? null : await escalationByNumber(q, number),
+    customers: needsCustomer && conversations.length > 0 ? await readCustomers(q, conversations) : new Map(),
+    lineOf: (channel: string) => lines().get(channel),
+  };
+  return { sender, first, input };
+}
 
 /** Returns what links the message to notification targets, with their locked escalations: a close at another node
  *  happens before or after this transaction. A message that cites nothing on a channel with threads takes no statement. An
  *  escalation that the message does not cite counts until `closedMs` milliseconds after its end. */
-export async function loadLinks(q: Query, line: ChannelRuntime, event: MessageEvent, closedMs: number): Promise<Links> {
+async function loadLinks(q: Query, line: ChannelRuntime, event: MessageEvent, closedMs: number): Promise<Links> {
   const address = event.from.address.toLowerCase();
   if (line.traits.conversations === "person") {
     const candidates = await candidatesAt(q, line.channel, address, closedMs);

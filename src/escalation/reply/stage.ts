@@ -6,28 +6,15 @@
 // Failure: fails with the transaction of stage route, which retries. Crash: the event is still stored.
 
 import type { MessageEvent } from "bridgehead/contract";
-import { readInstructions } from "../../domain/instructions.ts";
 import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import { addTriggers, escalationByNumber } from "../../store/tables/escalations.ts";
+import { addTriggers } from "../../store/tables/escalations.ts";
 import { type EventRow, recordOutcome } from "../../store/tables/events.ts";
-import { attachedFiles } from "../../store/tables/files.ts";
 import { addNotifications, type TargetRow } from "../../store/tables/responders.ts";
 import { acknowledge, close, type EscalationCore, enqueueRelay, resume } from "../actions.ts";
-import {
-  type Action,
-  type Candidate,
-  foreignNumber,
-  perEscalation,
-  planReply,
-  type ReplyInput,
-  type ReplyPlan,
-  type Sender,
-  senderOf,
-  whyIgnored,
-} from "./decide.ts";
-import { enqueueAnswer, loadLinks, readCustomers } from "./rows.ts";
+import { type Action, planReply, type ReplyPlan, whyIgnored } from "./decide.ts";
+import { enqueueAnswer, loadReply } from "./rows.ts";
 
 type ReplyDeps = Omit<EscalationCore, "policy">;
 
@@ -44,7 +31,7 @@ export async function routeResponderReply(
   deps: ReplyDeps,
 ): Promise<boolean> {
   if ("session" in event.thread) return false;
-  const loaded = await load(q, line, row, event, deps);
+  const loaded = await loadReply(q, line, row, event, deps);
   if (loaded === null) return false;
   const { sender, first, input } = loaded;
   const ignored = whyIgnored(event, sender, first);
@@ -59,43 +46,6 @@ export async function routeResponderReply(
   logOnDisk(q, deps.log).warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
   await recordOutcome(q, row.id, { state: "ignored", code, reason });
   return true;
-}
-
-/** Loads what the decisions need. Returns null when the sender is a customer. */
-async function load(
-  q: Query,
-  line: ChannelRuntime,
-  row: EventRow,
-  event: MessageEvent,
-  deps: ReplyDeps,
-): Promise<{ readonly sender: Sender; readonly first: Candidate; readonly input: ReplyInput } | null> {
-  const links = await loadLinks(q, line, event, deps.timing.escalation.replyAfterEnd);
-  const sender = senderOf(event.from.address.toLowerCase(), links);
-  const [first] = sender.candidates;
-  if (!first) return null;
-  const { traits } = line;
-  const known = perEscalation(sender.candidates);
-  const files = await attachedFiles(q, row.id);
-  // A message with files and no text of the sender contains only our notification or a signature.
-  const text = event.wordless && files.length > 0 ? "" : event.text;
-  const names = traits.platform === null ? [] : [first.target.name, event.from.name ?? ""];
-  const words = readInstructions(text, names, known.length > 1);
-  const number = foreignNumber(traits.conversations, known, words);
-  const needsCustomer = words.whole !== "" || words.text !== "" || words.resume || files.length > 0;
-  const conversations = known.flatMap(({ row: { conversation } }) => conversation ?? []);
-  const input = {
-    traits,
-    event,
-    released: row.code === "released",
-    text,
-    words,
-    known,
-    files,
-    other: number === null ? null : await escalationByNumber(q, number),
-    customers: needsCustomer && conversations.length > 0 ? await readCustomers(q, conversations) : new Map(),
-    lineOf: (channel: string) => deps.lines().get(channel),
-  };
-  return { sender, first, input };
 }
 
 /** Writes the plan of a reply. */

@@ -147,8 +147,7 @@ export class EscalationHandler implements EscalationHooks {
     if (update !== null) {
       const id = newId(this.#deps.clock.now());
       await notifyTargets(q, update.row, { ...update, id, kind: "customer" }, "notified");
-    }
-    await this.#apply(q, effect, trigger, subject);
+    } else await this.#apply(q, effect, trigger, subject);
     return transfers;
   }
 

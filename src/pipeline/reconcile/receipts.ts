@@ -12,16 +12,8 @@ import { awaitDraft, type EventRow, recordOutcome } from "../../store/tables/eve
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
-import {
-  chooseDraft,
-  isEndedByReply,
-  mayBeEarly,
-  type ReceiptEffect,
-  type ReceiptFacts,
-  receiptEffect,
-  recipientsOf,
-} from "./decide.ts";
-import { isSending, loadDrafts, loadMatches, lockDraft, type ReceiptDraft } from "./rows.ts";
+import { mayBeEarly, type ReceiptEffect, type ReceiptFacts, receiptEffect, recipientsOf } from "./decide.ts";
+import { isSending, loadDrafts, loadMatch, lockEnded, type ReceiptDraft } from "./rows.ts";
 
 /** Applies a delivery receipt and ends its event. */
 export async function matchReceipt(
@@ -34,9 +26,9 @@ export async function matchReceipt(
   const { channel } = line;
   // Read before the search, so that the search also finds attempts that end in between.
   const early = mayBeEarly(event.about) && (await isSending(q, channel));
-  const found = chooseDraft(await loadMatches(q, channel, event.about, timing.bounce));
+  const draft = await loadMatch(q, channel, event.about, timing.bounce);
   const reason = event.detail ?? null;
-  if (found === null) {
+  if (draft === null) {
     // A delivery receipt may arrive before the response that contains the id it names. It is matched again until
     // the id is known.
     if (early && (await awaitDraft(q, row.id, timing.receiptRetry, timing.receiptWait))) {
@@ -49,8 +41,7 @@ export async function matchReceipt(
     );
     return recordOutcome(q, row.id, { state: "ignored", code: "unmatched", reason });
   }
-  const draft = await lockDraft(q, found);
-  await write(q, line, draft, event, receiptEffect(factsOf(line, draft, found.certain === 1), event), log);
+  await write(q, line, draft, event, receiptEffect(factsOf(line, draft, draft.certain === 1), event), log);
   await recordOutcome(q, row.id, { state: "routed", conversation: draft.conversation, reason });
   failpointOfCommit(q, "receipt.commit", { channel, draft: draft.id });
 }
@@ -77,10 +68,10 @@ export async function applyReplyAsReceipt(
   );
   for (const { id, key } of ours) {
     const found = drafts.get(key);
-    if (found === undefined || !isEndedByReply(found, channel)) continue;
+    const draft = found === undefined ? null : await lockEnded(q, found, channel);
+    if (draft === null) continue;
     drafts.delete(key);
     const event: DeliveryEvent = { kind: "delivery", id: reply, about: { key, sent: [id] }, state: "accepted" };
-    const draft = await lockDraft(q, found);
     logOnDisk(q, log).info(
       { channel, draft: draft.id, state: draft.state },
       "unknown draft reconciled by a reply to it",

@@ -4,7 +4,7 @@ import type { DeliveryEvent } from "bridgehead/contract";
 import { isListed, listOf, type Query } from "../../store/driver.ts";
 import { lockLane } from "../../store/lanes.ts";
 import { type DraftRow, draftColumns } from "../../store/tables/drafts.ts";
-import { addressesOf, type DraftMatch, notSent } from "./decide.ts";
+import { addressesOf, chooseDraft, type DraftMatch, isEndedByReply, notSent } from "./decide.ts";
 
 /** The newest attempt of a draft. */
 export interface LastAttempt {
@@ -79,6 +79,17 @@ export const loadMatches = (
 ): Promise<(ReceiptDraft & DraftMatch)[]> =>
   q.all(matching, channel, about.key ?? null, listOf(about.sent ?? []), listOf(addressesOf(about)), bounceMs);
 
+/** Returns the one of `loadMatches` that the receipt is about, locked (`lockDraft`); null without one. */
+export async function loadMatch(
+  q: Query,
+  channel: string,
+  about: DeliveryEvent["about"],
+  bounceMs: number,
+): Promise<(ReceiptDraft & Pick<DraftMatch, "certain">) | null> {
+  const found = chooseDraft(await loadMatches(q, channel, about, bounceMs));
+  return found && { ...(await lockDraft(q, found)), certain: found.certain };
+}
+
 const ofListed = `SELECT ${receiptColumns} FROM drafts WHERE ${isListed("drafts.id")}`;
 
 /** Loads the drafts with these ids, by id. */
@@ -89,7 +100,11 @@ export async function loadDrafts(q: Query, ids: readonly string[]): Promise<Map<
 
 /** Locks the draft's lane, and reads it again. A send worker may be about to write its outcome; the lock orders the two
  *  transactions. */
-export async function lockDraft(q: Query, draft: ReceiptDraft): Promise<ReceiptDraft> {
+async function lockDraft(q: Query, draft: ReceiptDraft): Promise<ReceiptDraft> {
   await lockLane(q, draft.conversation, "out");
   return (await loadDrafts(q, [draft.id])).get(draft.id) ?? draft;
 }
+
+/** Returns the draft, with its lane locked, when a reply on the channel ends it; else null. */
+export const lockEnded = async (q: Query, draft: ReceiptDraft, channel: string): Promise<ReceiptDraft | null> =>
+  isEndedByReply(draft, channel) ? lockDraft(q, draft) : null;

@@ -87,7 +87,7 @@ async function routeChannel(q: Query, pass: Pass): Promise<void> {
   const rows = await storedEvents(q, channel, batch);
   const fair = await fairOrder(q, pass, rows);
   if (fair === null) await routeInOrder(q, pass, rows);
-  else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
+  else await routeFairly(q, pass, fair);
   if (countsAgainstLimit(pass)) await pauseAtLimit(q, pass);
   failpointOfCommit(q, "route.commit", { channel });
 }
@@ -117,27 +117,32 @@ async function pauseAtLimit(q: Query, pass: Pass): Promise<void> {
   pass.committed.push(() => failpoints["pause.commit"].publish({ phase: "after", channel }));
 }
 
-/** Returns the channel's messages in fair order when they exceed the room under its cap; else null. Without those that
- *  certainly have no room: a backlog is not ordered at every message that arrives. */
+/** Returns the channel's events with its messages in fair order when these exceed the room under its cap; else null.
+ *  Without those that certainly have no room: a backlog is not ordered at every message that arrives. */
 async function fairOrder(q: Query, pass: Pass, rows: readonly DueEvent[]): Promise<readonly EventRow[] | null> {
   const { line, run } = pass;
   const caps = line.rules.caps.channel;
   const [first] = rows;
   run.capped = first ? first.capped === 1 : await isCapped(q, line.channel);
+  const exempted = () => rows.filter((row) => !isUnderCap(row));
+  let before: readonly EventRow[];
   if (run.capped) {
     run.uses = await loadUses(q, line);
     const writes = noWrites();
     addWaits(writes, pass, run);
+    before = exempted();
     // The messages stay due when this fails. Those of senders with room are routed.
     const error = writes.unasked ? await attempt(q, pass, () => write(q, pass, writes)) : null;
     if (error !== null) pass.log.error({ channel: line.channel, err: error }, "routing a channel failed");
-    if (run.room.none) return [];
+    if (run.room.none) return before;
   } else {
+    if (caps.length === 0) return null;
+    before = exempted();
     const least = Math.min(...caps.map(({ max }) => max));
-    if (caps.length === 0 || rows.filter(isUnderCap).length < Math.max(2, least / 2)) return null;
+    if (rows.length - before.length < Math.max(2, least / 2)) return null;
   }
   const window = Math.max(0, ...caps.map(({ per }) => per));
-  return fairEvents(q, line.channel, window, fairBatch, run.room.noneForOthers);
+  return [...before, ...(await fairEvents(q, line.channel, window, fairBatch, run.room.noneForOthers))];
 }
 
 /** Routes events in the order of arrival. Consecutive messages that do not depend on each other share the
@@ -157,14 +162,16 @@ async function routeInOrder(q: Query, pass: Pass, rows: readonly EventRow[]): Pr
       await routeOther(q, pass, row);
       continue;
     }
-    if (isReply(message) || dependsOn(message, parties)) await flush();
-    if (isReply(message) && pass.run.room.noneForOthers) {
+    const isAlone = isReply(message);
+    const own = partiesOf(message);
+    if (isAlone || dependsOn(message, parties)) await flush();
+    if (isAlone && pass.run.room.noneForOthers) {
       await routeFairly(q, pass, [row]); // an earlier message of its conversation may wait
       continue;
     }
     group.push(message);
-    for (const party of partiesOf(message)) parties.add(party);
-    if (isReply(message)) await flush();
+    for (const party of own) parties.add(party);
+    if (isAlone) await flush();
   }
   await flush();
 }
@@ -285,11 +292,13 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
   const plan = planOf(pass, run, messages, facts);
-  if (first && plan.mayBeResponders && (await line.escalation()?.routeReply(q, line, first.row, first.event))) {
-    const writes = noWrites();
-    addNoted(writes, facts.get(first) as Facts);
-    await write(q, pass, writes);
-    return 1;
+  if (first && plan.mayBeResponders) {
+    const noted = noWrites();
+    addNoted(noted, facts.get(first) as Facts);
+    if (await line.escalation()?.routeReply(q, line, first.row, first.event)) {
+      await write(q, pass, noted);
+      return 1;
+    }
   }
   if (plan.known.length > 0) await loadConversations(q, line, facts, plan);
   if (plan.uses) run.uses = await loadUses(q, line);

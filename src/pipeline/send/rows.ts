@@ -26,7 +26,7 @@ import { suppressionReason, viaOf } from "../../store/tables/suppressions.ts";
 import { addAttempt, newAttempt } from "../../store/tables/turns.ts";
 import { moves } from "../../store/transitions.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { pauseSteps } from "./decide.ts";
+import { isHoldable, pauseSteps } from "./decide.ts";
 
 /** The head of a lane with the facts that decide whether it may be sent. */
 export interface HeadRow extends DraftRow {
@@ -65,9 +65,11 @@ export async function isSuperseded(q: Query, draft: Pick<DraftRow, "id" | "reply
   return row !== undefined;
 }
 
-/** Returns whether a human wrote the reply to the customer; then the human is notified when it is not sent. */
-export async function isHumans(q: Query, { reply }: Pick<DraftRow, "reply">): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
+/** Returns whether the draft can be held, and a human wrote its reply to the customer; then the human is notified when it is
+ *  not sent. */
+export async function isHumans(q: Query, head: HeadRow): Promise<boolean> {
+  if (!isHoldable(head)) return false;
+  return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", head.reply)) !== undefined;
 }
 
 const sendingMove = `

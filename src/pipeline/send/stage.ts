@@ -22,7 +22,7 @@ import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../ch
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import { concluded, type Ending, type HeadFacts, isHoldable, type NextStep, nextStep } from "./decide.ts";
+import { concluded, type Ending, type HeadFacts, type NextStep, nextStep } from "./decide.ts";
 import {
   type HeadRow,
   headDraft,
@@ -139,7 +139,7 @@ async function loadNext(q: Query, line: ChannelRuntime, head: HeadRow, { session
   const admission = session !== null && (isDue || !isQueued) ? await sessions.admission(q, head, session) : null;
   const isNew = isDue && attempts === 0 && on_new_message === "drop";
   const superseded = isNew && (await isSuperseded(q, head));
-  const byHuman = isDue && mode === "shadow" && isHoldable(head) && (await isHumans(q, head));
+  const byHuman = isDue && mode === "shadow" && (await isHumans(q, head));
   return { admission, superseded, byHuman };
 }
 
