@@ -47,7 +47,7 @@ function failureOf({ channel, agent, state, reason, agentProblem, about }: Chann
 }
 
 /** Returns the sentence about the end of an outage. */
-export function recoveryOf(about: string, channel: string): string {
+function recoveryOf(about: string, channel: string): string {
   if (about === storeSubject) return "the store works again";
   const isWarning = about.startsWith(warningSubject(channel, ""));
   return isWarning ? `a warning of channel ${channel} is cleared` : `channel ${channel} works again`;
