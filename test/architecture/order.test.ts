@@ -96,6 +96,7 @@ export class Other { async taken(q: Query): Promise<void> {} }
 const imports = `import { first, second, value } from "./decide.ts";
 import { load, report } from "./rows.ts";
 import { handOver } from "../../escalation/b/stage.ts";
+export const all = (row: Row) => [first(row), second(row)];
 `;
 const planted = (code: string, ...more: readonly string[]) =>
   interleaved([decisions, rows, other, { path: "src/pipeline/a/stage.ts", text: imports + code }], more).map((found) =>
@@ -190,6 +191,16 @@ it("follows the functions of the stage, apart from the steps", () => {
   expect(planted(code, "src/pipeline/a/stage.ts inner")).toEqual([]);
   const violated = code.replace("await load(q); second", "await load(q); first(row); await load(q); second");
   expect(planted(violated, "src/pipeline/a/stage.ts inner")).toEqual(["first -> load -> second"]);
+});
+
+it("follows a function with the name of a transaction", () => {
+  const code = `async function read(): Promise<void> { const row = await load(q); first(row); await load(q); second(row); }`;
+  expect(planted(`${code} export const a = () => read(q);`)).toEqual(["first -> load -> second"]);
+});
+
+it("reports a decision that is not met, because it may be called in a way that is not followed", () => {
+  const stage = { path: "src/pipeline/a/stage.ts", text: 'import { first } from "./decide.ts"; unknown(first(row));' };
+  expect(interleaved([decisions, stage], [])).toEqual(["src/pipeline/a/stage.ts: first is not met on any path"]);
 });
 
 it("follows the methods of a stage and the functions that it returns", () => {

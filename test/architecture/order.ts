@@ -195,14 +195,26 @@ function programOf(files: readonly SourceFile[]) {
     return result;
   }
 
-  return { modules, resolved, calledBy, decides };
+  /** The decisions that the files import. */
+  const imported = (isAsked: (path: string) => boolean) =>
+    [...modules.values()]
+      .filter(({ path }) => isFollowed(path) && isAsked(path))
+      .flatMap(({ path, scope }) =>
+        [...scope].flatMap(([name, one]) => {
+          const fn = "from" in one && isDecision(one.from) ? resolved(name, scope) : null;
+          return fn !== null && decides(fn) ? [{ path, name, fn }] : [];
+        }),
+      );
+
+  return { modules, resolved, calledBy, decides, imported };
 }
 
-/** Returns `stage: decision -> statement -> decision` for each violation, sorted. `declared`: further steps, as `file function`. */
+/** Returns `stage: decision -> statement -> decision` for each violation, sorted; also the decisions that are met nowhere. `declared`: further steps, as `file function`. */
 export function interleaved(files: readonly SourceFile[], declared: readonly string[]): string[] {
-  const { modules, resolved, calledBy, decides } = programOf(files);
+  const { modules, resolved, calledBy, decides, imported } = programOf(files);
   const found = new Set<string>();
   const steps = new Set(declared);
+  const met = new Set<Node>();
   const known = new Map<Node, Map<string, Pasts>>();
   const running = new Set<Node>();
 
@@ -222,7 +234,10 @@ export function interleaved(files: readonly SourceFile[], declared: readonly str
       );
 
     function called(pasts: Pasts, fn: Fn): Pasts {
-      if (isDecision(fn.file)) return decides(fn) ? decided(pasts, fn.name) : pasts;
+      if (isDecision(fn.file)) {
+        met.add(fn.node);
+        return decides(fn) ? decided(pasts, fn.name) : pasts;
+      }
       if (isRows(fn.file)) return takesQuery(fn.node) && isAwaited(fn.node) ? stated(pasts, fn.name) : pasts;
       if (!isFollowed(fn.file)) return pasts;
       if (folderOf(fn.file) === folderOf(root.file) && !steps.has(`${fn.file} ${fn.name}`)) return body(pasts, fn);
@@ -279,7 +294,7 @@ export function interleaved(files: readonly SourceFile[], declared: readonly str
       if (savepoints.has(method)) return stated(pasts, method);
       const object = callee.type === "MemberExpression" ? nameOf(callee["object"]) : "";
       if (object === "q" && methodsOfQuery.has(method)) return stated(pasts, `q.${method}`);
-      if (transactions.has(method) && args.length > 0) return stated(pasts, method);
+      if (callee.type !== "Identifier" && transactions.has(method) && args.length > 0) return stated(pasts, method);
       const fns = calledBy(node, place.scope);
       return fns.length === 0 ? pasts : either(...fns.map((fn) => called(pasts, fn)));
     }
@@ -370,19 +385,15 @@ export function interleaved(files: readonly SourceFile[], declared: readonly str
       if ("node" in one && (exported.has(name) || steps.has(`${path} ${name}`))) follow(one);
     for (const method of own) follow(method);
   }
+  for (const { path, name, fn } of imported(isStage))
+    if (!met.has(fn.node)) found.add(`${path}: ${name} is not met on any path`);
   return [...found].sort();
 }
 
 /** Returns the decisions that each `rows.ts` of a stage uses, as `file: decision`, sorted. */
 export function decisionsInRows(files: readonly SourceFile[]): string[] {
-  const { modules, resolved, decides } = programOf(files);
-  return [...modules.values()]
-    .filter(({ path }) => isRows(path) && isFollowed(path))
-    .flatMap(({ path, scope }) =>
-      [...scope].flatMap(([name, one]) => {
-        const fn = "from" in one && isDecision(one.from) ? resolved(name, scope) : null;
-        return fn !== null && decides(fn) ? [`${path}: ${name}`] : [];
-      }),
-    )
+  return programOf(files)
+    .imported(isRows)
+    .map(({ path, name }) => `${path}: ${name}`)
     .sort();
 }
