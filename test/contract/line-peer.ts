@@ -110,6 +110,7 @@ async function startLinePeer(): Promise<Peer> {
       for (const feed of readers) feed();
     },
     acknowledged: () => inbox.filter((one) => acked.has(one.seq)).map((one) => one.text),
+    laterMs: 1500,
     reply: { to: [{ address: "ann" }] },
     delivered: () => outbox.map((one) => one.text),
     files: (text) =>

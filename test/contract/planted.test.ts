@@ -21,6 +21,7 @@ import {
   sending,
   serveFlaws,
 } from "../support/contract/flaws.ts";
+import { remainsFlaws } from "../support/contract/flaws-remains.ts";
 import { capacityFlaws, composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "../support/contract/flaws-sending.ts";
 import call, { callHarness } from "./call-adapter.ts";
 
@@ -173,6 +174,11 @@ const eventFlaws: readonly Flaw[] = [
     },
   ),
   flaw(
+    "a sender is written unlike address() writes it",
+    { ...saying(() => ({ from: { address: "Ann" } })), address: (text) => text.trim().toLowerCase() },
+    { [events]: /a message from Ann, not ann/ },
+  ),
+  flaw(
     "a word of consent is refused as well",
     saying(() => ({ consent: { word: "stop" }, refusal: { code: "x", reason: "x" } })),
     {
@@ -217,6 +223,7 @@ const flaws = [
   ...serveFlaws,
   ...sessionFlaws,
   ...eventFlaws,
+  ...remainsFlaws,
 ];
 
 /** What fails, by the name of the check, with its message. */

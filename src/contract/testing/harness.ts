@@ -87,6 +87,8 @@ export interface Peer {
   readonly reply?: Partial<Reply> & { readonly to: readonly Party[] };
   /** outbound: the texts that the peer has accepted, one entry for each delivery. */
   delivered?(): Promise<readonly string[]> | readonly string[];
+  /** Optional: the delay in milliseconds that the peer asks for at the fault "later". The outcome must carry it. */
+  readonly laterMs?: number;
   /** attachments: the files that the peer received with the message of this text, in order. */
   files?(text: string): Promise<readonly TakenFile[]> | readonly TakenFile[];
   /** http: one sample for every http route of the adapter. */

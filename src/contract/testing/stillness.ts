@@ -33,6 +33,33 @@ export async function watchStillness<T>(
   }
 }
 
+/** Watches the connections, timers and processes that begin in the calls passed to `watch`. */
+export function watchRemains(): {
+  watch<T>(body: () => T): T;
+  /** Returns the types of those that have not ended. A timer that keeps no process alive (`AbortSignal.timeout`) is left out. */
+  list(): readonly string[];
+  end(): void;
+} {
+  const open = new Map<number, { readonly type: string; readonly resource: { hasRef?(): boolean } }>();
+  const inside = new AsyncLocalStorage<true>();
+  const lasting = /^(Timeout|TCPWRAP|PIPEWRAP|PROCESSWRAP|STATWATCHER|WORKER)$/;
+  const hook = createHook({
+    init: (id, type, _trigger, resource) => {
+      if (inside.getStore() && lasting.test(type)) open.set(id, { type, resource });
+    },
+    destroy: (id) => void open.delete(id),
+  });
+  hook.enable();
+  return {
+    watch: (body) => inside.run(true, body),
+    list: () =>
+      [...open.values()]
+        .filter(({ type, resource }) => type !== "Timeout" || resource.hasRef?.() !== false)
+        .map(({ type }) => type),
+    end: () => void hook.disable(),
+  };
+}
+
 // Blocking calls leave no asynchronous trace. They are therefore replaced while `body` runs; no other code
 // can run at that time.
 function watchingBlockingCalls<T>(acts: string[], body: () => T): T {

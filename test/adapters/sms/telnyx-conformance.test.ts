@@ -57,6 +57,7 @@ async function start(): Promise<Peer> {
     },
     acknowledged: () => acknowledged,
     reply: { to: [{ address: "+15550177" }] },
+    laterMs: 1000,
     delivered: () => telnyx.posted.map(({ text }) => text),
     requests: (url) => (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
   };

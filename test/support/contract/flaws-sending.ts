@@ -232,7 +232,11 @@ export const sendFlaws: readonly Flaw[] = [
   flaw(
     "send does not hear its signal",
     sending(line, (send, attempt, draft) => send(draft, { ...attempt, signal: new AbortController().signal })),
-    { [hangBefore]: /had not ended 1000 ms after/, [hangAfter]: /had not ended 1000 ms after/ },
+    {
+      "send: ends when its signal has aborted before": /had not ended after/,
+      [hangBefore]: /had not ended 1000 ms after/,
+      [hangAfter]: /had not ended 1000 ms after/,
+    },
   ),
 ];
 
@@ -311,6 +315,7 @@ export const capacityFlaws: readonly Flaw[] = [
     { [inSession]: /counts a reply in a session/ },
   ),
   capacityFlaw("capacity() is missing without a reason", line, {
+    "capacity: a send that fails frees its slot": /no capacity\(\)/,
     [parts]: /lacks capacity, undeclared/,
     [capacity]: /no capacity\(\), and the harness does not declare "capacity" lacking/,
   }),

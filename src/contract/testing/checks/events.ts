@@ -65,6 +65,16 @@ async function saysWhatItMust(fixture: Fixture): Promise<void> {
   await provoke(fixture);
   const flaws = fixture.channel.calls.flatMap(({ events }) => events.map(flawOf)).filter((flaw) => flaw !== null);
   assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
+  // Null: no channel can reach it, such as a withheld number.
+  const { definition } = fixture;
+  for (const { from } of fixture.channel.messages) {
+    const canonical = definition.address?.(from.address) ?? null;
+    const fix = "give events the form that address() returns: suppressions and responders are compared with it";
+    assert.ok(
+      canonical === null || canonical === from.address,
+      `a message from ${from.address}, not ${canonical}: ${fix}`,
+    );
+  }
   const elsewhere = fixture.channel.messages.flatMap(({ attachments = [] }) => attachments);
   if (!fixture.adapter.open)
     assert.ok(!elsewhere.some((one) => "ref" in one), "an attachment by ref, and no open to fetch it");

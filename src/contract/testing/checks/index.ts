@@ -8,6 +8,7 @@ import { eventChecks } from "./events.ts";
 import { fileChecks } from "./files.ts";
 import { inboundChecks } from "./inbound.ts";
 import { reconcileChecks } from "./reconcile.ts";
+import { remainsChecks } from "./remains.ts";
 import { routeChecks } from "./routes.ts";
 import { sendChecks } from "./send.ts";
 import { sessionChecks } from "./sessions.ts";
@@ -23,6 +24,7 @@ export const checks: readonly Check[] = [
   ...routeChecks,
   ...sessionChecks,
   ...eventChecks,
+  ...remainsChecks,
 ];
 
 /** Returns the reason why this check does not apply to the harness's adapter (`<ability>: <reason>`), or

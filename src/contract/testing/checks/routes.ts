@@ -49,6 +49,17 @@ async function answersSigned(fixture: Fixture): Promise<void> {
   }
 }
 
+/** A proxy may rewrite the Host header, and a client may write any. */
+async function ignoresTheHost(fixture: Fixture): Promise<void> {
+  for (const { sample, knock } of doors(fixture)) {
+    const request = sample.good(mark("proxied"));
+    for (const name of ["host", "x-forwarded-host"]) request.headers.set(name, "internal.example:8080");
+    const status = await knock(request);
+    const fix = "the signature covers channel.url(path), not the Host header";
+    assert.ok(good(status), `${sample.path} answered ${status} to a good request behind a proxy: ${fix}`);
+  }
+}
+
 async function answersAfterCommit(fixture: Fixture): Promise<void> {
   for (const { sample, knock } of accepting(fixture)) {
     fixture.channel.hold();
@@ -104,6 +115,7 @@ async function refusesUpgrades(fixture: Fixture): Promise<void> {
 export const routeChecks: readonly Check[] = [
   check("http: a forged request is 403 and accepts nothing", ["http"], refusesForged),
   check("http: a good request is answered 2xx", ["http"], answersSigned),
+  check("http: a good request is answered 2xx behind a proxy", ["http"], ignoresTheHost),
   check("http: no answer while accept is pending", ["http"], answersAfterCommit),
   check("http: 5xx when accept rejected", ["http"], answersRejection),
   check("http: the same request has the same id, another request another", ["http"], stableIds),

@@ -33,6 +33,8 @@ export async function taken(fixture: Fixture, text: string): Promise<number> {
 interface TestedOutcome {
   readonly kind: SendOutcome["kind"];
   readonly crossed: boolean;
+  /** Null when `send` threw. */
+  readonly outcome: SendOutcome | null;
   /** The outcome or the thrown error, for failure messages. */
   readonly detail: string;
 }
@@ -64,10 +66,11 @@ async function sendUnder(fixture: Fixture, composed: ComposedDraft, conditions: 
     read: conditions.read ?? noFiles,
   };
   const work = calling(() => outboundOf(fixture).send(composed.draft, attempt)).then(
-    (outcome): TestedOutcome => ({ kind: outcome.kind, crossed, detail: inspect(outcome) }),
+    (outcome): TestedOutcome => ({ kind: outcome.kind, crossed, outcome, detail: inspect(outcome) }),
     (error: unknown): TestedOutcome => ({
       kind: crossed ? "unknown" : "deferred",
       crossed,
+      outcome: null,
       detail: `a throw: ${String(error)}`,
     }),
   );
@@ -89,6 +92,10 @@ function inspect(outcome: SendOutcome): string {
   for (const field of wants[outcome.kind]) {
     const value = (outcome as unknown as Record<string, unknown>)[field];
     assert.ok(typeof value === "string" && value !== "", `an outcome "${outcome.kind}" without ${field}: ${text}`);
+  }
+  if (outcome.kind === "deferred" && outcome.retryAfterMs !== undefined) {
+    const isDelay = Number.isFinite(outcome.retryAfterMs) && outcome.retryAfterMs >= 0;
+    assert.ok(isDelay, `retryAfterMs is ${outcome.retryAfterMs}: omit it when the peer asks for no delay`);
   }
   return text;
 }

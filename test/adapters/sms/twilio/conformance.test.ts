@@ -68,6 +68,7 @@ async function start(): Promise<Peer> {
     },
     say: async (text) => void (await api.receive({ from: person, body: text, webhook: false })),
     reply: { to: [{ address: person }] },
+    laterMs: 1000,
     delivered: () => api.sent.map(({ body }) => body),
     requests: (url) => (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
   };
