@@ -17,6 +17,7 @@ import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
 import { noteDefaultAddress } from "../store/tables/suppressions.ts";
 import { type ChannelState, createChannel, isUp } from "./channel.ts";
+import { createAdapter } from "./loader.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
@@ -88,7 +89,7 @@ class RunningChannel {
       lost: () => statistics.count("connections_lost_total", { channel: config.id }),
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
     });
-    this.adapter = config.adapter.create(this.#channel, config.settings);
+    this.adapter = createAdapter(config, this.#channel);
     this.#builtAt = clock.monotonic();
     this.line = this.#lineOf(agent, this.#builtAt);
   }

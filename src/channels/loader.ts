@@ -7,7 +7,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { AdapterDefinition } from "bridgehead/contract";
+import type { Adapter, AdapterDefinition, Channel } from "bridgehead/contract";
 import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
@@ -75,14 +75,36 @@ function checked(name: string, exported: unknown): AdapterDefinition {
     const message = `the adapter ${name} was written for contract ${JSON.stringify(contract)}, this is contract ${contractNumber}`;
     throw refusal(message, "install a version of it that fits this one");
   }
-  if (typeof create !== "function" || typeof own !== "string" || own === "") {
-    throw refusal(`the adapter ${name} has no name or no create function`, "its author: see bridgehead/contract");
+  if (typeof own !== "string" || own === "") {
+    throw refusal(`the adapter ${name} has no name`, 'its author: add a text, such as name: "fax"');
+  }
+  if (typeof create !== "function") {
+    throw refusal(`the adapter ${name} has no create function`, "its author: add create(channel, config) { ... }");
   }
   if (traits === null || typeof traits !== "object") {
-    throw refusal(`the adapter ${name} has no traits`, "its author: see bridgehead/contract");
+    throw refusal(`the adapter ${name} has no traits`, "its author: add traits, described in bridgehead/contract");
   }
   checkSchema(name, config);
   return exported as AdapterDefinition;
+}
+
+/** Creates the adapter of one channel. Throws a `LoadError` that names the channel and the adapter. */
+export function createAdapter(
+  { id, adapter, settings }: { readonly id: string; readonly adapter: AdapterDefinition; readonly settings: unknown },
+  channel: Channel,
+): Adapter {
+  const what = `channel ${id}: create of the adapter ${adapter.name}`;
+  let made: unknown;
+  try {
+    made = adapter.create(channel, settings);
+  } catch (error) {
+    throw refusal(`${what} threw: ${(error as Error).message}`, `correct channels.${id}, or repair the adapter`, error);
+  }
+  if (made === null || typeof made !== "object" || "then" in made) {
+    const fix = "its author: create must return { inbound, outbound, routes, probe }, and no promise";
+    throw refusal(`${what} returned no adapter: ${fix}`, fix);
+  }
+  return made;
 }
 
 /** Requires a strict object schema of zod 4, so that a misspelled key is an error. */

@@ -32,7 +32,11 @@ export async function findAdapters(
     try {
       const adapter = await load(name);
       const wrong = wrongDefaults(adapter);
-      if (wrong === null) adapters.set(id, adapter);
+      const reserved = Object.keys(shapeOf(adapter.config).properties ?? {}).filter((key) => coreKeys.includes(key));
+      if (reserved.length > 0) {
+        const fix = "its author: name them otherwise, or set their defaults in traits.defaults";
+        refuse(`the config of the adapter ${name} has keys that belong to the core: ${reserved.join(", ")}`, fix);
+      } else if (wrong === null) adapters.set(id, adapter);
       else refuse(`the adapter ${name} has wrong defaults: ${wrong}`, "its author: see Traits.defaults");
     } catch (error) {
       const fix = (error as { fix?: string }).fix;

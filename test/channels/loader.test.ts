@@ -2,8 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type LoadError, loadAdapter } from "../../src/channels/loader.ts";
+import { createAdapter, type LoadError, loadAdapter } from "../../src/channels/loader.ts";
+import { findAdapters } from "../../src/config/channels.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "loader-"));
 const put = (path: string, text: string): void => {
@@ -85,7 +87,8 @@ describe("loadAdapter refuses", () => {
     ["no default export", "export const name = 'fax';", "has no default export"],
     ["another contract", adapter("contract: 2"), "was written for contract 2, this is contract 1"],
     ["no contract number", adapter("contract: undefined"), "was written for contract undefined"],
-    ["no create function", adapter("create: 5"), "no create function"],
+    ["no create function", adapter("create: 5"), "has no create function"],
+    ["no name", adapter("name: ''"), "has no name"],
     ["no traits", adapter("traits: null"), "has no traits"],
     ["a config without zod", adapter("", "{ parse() {} }"), "is not a schema of zod 4"],
     ["a config that lets unknown keys pass", adapter("", "z.object({})"), "lets unknown keys pass"],
@@ -98,5 +101,36 @@ describe("loadAdapter refuses", () => {
     const error = await refused(`./${file}`);
     expect(error.message).toContain(message);
     expect(error.fix).not.toBe("");
+  });
+});
+
+it("a config with a key of the core is refused, with the channel's key and the remedy", async () => {
+  put("reserved.mjs", adapter("", "z.strictObject({ tray: z.string(), debounce: z.string() })"));
+  const root = { channels: { desk: { adapter: "./reserved.mjs" } } };
+  const { adapters, findings } = await findAdapters(root, (name) => loadAdapter(name, folder));
+  expect(adapters.size).toBe(0);
+  expect(findings).toMatchObject([
+    {
+      path: ["channels", "desk", "adapter"],
+      message: "the config of the adapter ./reserved.mjs has keys that belong to the core: debounce",
+      fix: expect.stringContaining("traits.defaults"),
+    },
+  ]);
+});
+
+describe("createAdapter", () => {
+  it.each([
+    ["throws", "create: () => { throw new Error('no tray'); }", "create of the adapter fax threw: no tray"],
+    ["returns nothing", "create: () => undefined", "create of the adapter fax returned no adapter"],
+    ["is asynchronous", "create: async () => ({})", "create of the adapter fax returned no adapter"],
+  ])("names channel, adapter and remedy when create %s", async (label, changes, message) => {
+    const file = `create-${label.replace(/ /g, "-")}.mjs`;
+    put(file, adapter(changes));
+    const definition = await loadAdapter(`./${file}`, folder);
+    const create = () => createAdapter({ id: "desk", adapter: definition, settings: {} }, recordingChannel());
+    expect(create).toThrow(`channel desk: ${message}`);
+    expect(create).toThrow(
+      expect.objectContaining({ fix: expect.stringMatching(/channels\.desk|create must return/) }),
+    );
   });
 });

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import type { Adapter, Channel, ChannelStatus, Cursor, Log, TlsServer } from "bridgehead/contract";
 import type { AgentSettings } from "../../agent/calls.ts";
 import { createAgentClient } from "../../agent/index.ts";
+import { createAdapter } from "../../channels/loader.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
 import { systemClock } from "../../ops/clock.ts";
@@ -165,7 +166,7 @@ async function channelProblems(
   const limit = AbortSignal.any([io.signal, AbortSignal.timeout(io.timing.commands.probe)]);
   let built: Adapter | null = null;
   try {
-    built = adapter.create(probeChannel(config, id, adapter.name, io), settings);
+    built = createAdapter({ id, adapter, settings }, probeChannel(config, id, adapter.name, io));
     const status = await built.probe?.(limit);
     const parts = status === undefined ? [] : (status.parts ?? [{ part: "", status, fix: undefined }]);
     const found = parts.flatMap(({ part, status: one, fix }) =>
