@@ -122,7 +122,7 @@ async function startLinePeer(): Promise<Peer> {
 }
 
 // Ports below the ephemeral range, each used once: no other process takes one while its server is stopped.
-const [lowest, many] = [6000, 4000];
+const [lowest, many] = [3000, 7000];
 let dealt = randomInt(many);
 
 /** Returns an unused port of 127.0.0.1. */

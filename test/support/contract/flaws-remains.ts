@@ -135,14 +135,14 @@ export const remainsFlaws: readonly Flaw[] = [
     altered(line, ({ outbound }) => ({
       outbound: {
         ...required(outbound),
-        reconcile: (draft, past) => required(required(outbound).reconcile)(draft, past, deaf()),
+        reconcile: (draft, past) => required(outbound?.reconcile?.bind(outbound))(draft, past, deaf()),
       },
     })),
     { [findSignal]: /reconcile had not ended 1000 ms after its signal/ },
   ),
   flaw(
     "probe does not hear its signal",
-    altered(line, ({ probe }) => ({ probe: () => required(probe)(deaf()) })),
+    altered(line, (adapter) => ({ probe: () => required(adapter.probe?.bind(adapter))(deaf()) })),
     { [probeSignal]: /probe had not ended 1000 ms after its signal/ },
   ),
   flaw(
@@ -177,7 +177,7 @@ export const remainsFlaws: readonly Flaw[] = [
         };
         return { ...adapter, inbound: { run } };
       },
-    } as Flaw["definition"],
+    },
     { [right]: /a secret of the configuration appears/, [wrong]: /a secret of the configuration appears/ },
   ),
   flaw(

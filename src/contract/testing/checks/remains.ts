@@ -62,11 +62,12 @@ async function passesOnTheDelay(fixture: Fixture): Promise<void> {
 
 const endsOnSignal = (part: "probe" | "reconcile") => async (fixture: Fixture) => {
   const end = new AbortController();
-  const { outbound, probe } = fixture.adapter;
+  const { adapter } = fixture;
+  const { outbound } = adapter;
   const composed = part === "reconcile" ? compose(fixture, "silent") : null;
   await fixture.peer.fault("hang-before");
   const work = attempt(async () => {
-    if (composed === null) return present(probe?.bind(fixture.adapter), "the adapter has no probe", part)(end.signal);
+    if (composed === null) return present(adapter.probe?.bind(adapter), "the adapter has no probe", part)(end.signal);
     const look = present(outbound?.reconcile?.bind(outbound), "the adapter has no reconcile", part);
     const startedAt = new Date(fixture.channel.clock.now() - 3_600_000);
     return look(composed.draft, { key: composed.key, number: 1, startedAt }, end.signal);
