@@ -29,6 +29,10 @@ export interface Postgres {
   restoreSchema(name: string): Promise<void>;
   /** Ends every connection but the one that does it, as a restart of the server would. */
   cut(): Promise<void>;
+  /** Ends the server as a failure of its machine would, without a checkpoint. It recovers when it is started again. */
+  fail(): Promise<void>;
+  /** Starts it again, at the same address. Only connections of the test's own use it from then on. */
+  startAgain(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -61,7 +65,7 @@ export interface StoreKind {
   /** Why its tests cannot run; null when they can. */
   readonly missing: string | null;
   /** Returns the URL of a new, empty schema; null for SQLite, whose store is a file of the daemon's folder. */
-  newStore(): Promise<string | null>;
+  readonly newStore: () => Promise<string | null>;
 }
 
 /** Both databases, for tests of a daemon that needs other servers as well, of which `missing` says why they are not there. */
@@ -114,25 +118,15 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
     "max_connections=400",
   ];
   const [program, args] = asServer(join(bin, "postgres"), ["-D", data, ...flags.flatMap((flag) => ["-c", flag])]);
-  const server = spawn(program, args, { cwd: home, stdio: ["ignore", "ignore", "pipe"] });
-  const killed = () => void server.kill("SIGKILL");
-  process.once("exit", killed);
-  let said = "";
-  const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
-  await new Promise<void>((resolve, reject) => {
-    server.stderr.on("data", (chunk: Buffer) => {
-      if (said.length < 10_000) said += chunk.toString();
-      if (said.includes("ready to accept connections")) resolve();
-    });
-    server.once("exit", () => reject(new Error(`starting PostgreSQL: it ended: ${said}`)));
-  });
+  const launch = () => launchServer(program, args, home);
+  let server = await launch();
 
   const url = `postgres://test@127.0.0.1:${port}/postgres`;
   const admin = await connectTo(url);
   if (durable) await admin.query("CREATE EXTENSION pg_stat_statements");
   return {
     url,
-    pid: server.pid ?? 0,
+    pid: server.pid,
     ...schemasOf(admin),
     async restoreSchema(name) {
       const dump = join(home, `${name}.dump`);
@@ -145,12 +139,42 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'",
       );
     },
+    fail: () => server.end("SIGQUIT"),
+    async startAgain() {
+      server = await launch();
+    },
     async stop() {
       await admin.end();
-      server.kill("SIGINT"); // "fast": ends open sessions
+      await server.end("SIGINT"); // "fast": ends open sessions
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Resolves when it is ready. */
+async function launchServer(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+): Promise<{ readonly pid: number; end(signal: NodeJS.Signals): Promise<void> }> {
+  const server = spawn(program, args, { cwd, stdio: ["ignore", "ignore", "pipe"] });
+  const killed = () => void server.kill("SIGKILL");
+  process.once("exit", killed);
+  let said = "";
+  const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
+  await new Promise<void>((resolve, reject) => {
+    server.stderr.on("data", (chunk: Buffer) => {
+      if (said.length < 10_000) said += chunk.toString();
+      if (said.includes("ready to accept connections")) resolve();
+    });
+    server.once("exit", () => reject(new Error(`starting PostgreSQL: it ended: ${said}`)));
+  });
+  return {
+    pid: server.pid ?? 0,
+    async end(signal) {
+      server.kill(signal);
       await ended;
       process.removeListener("exit", killed);
-      rmSync(home, { recursive: true, force: true });
     },
   };
 }
