@@ -27,8 +27,9 @@ const executing = ["all", "one", "run", "write", "writeOne", "defer"] as const;
  *  platform's rate are passed over: its row belongs to all nodes, and a draw is a short transaction of its own. */
 const observed = (db: Database, opened: (q: Query, statements: readonly string[]) => Promise<void>): Database =>
   withMembers(db, {
-    tx: (work, { joint: _, ...options } = {}) =>
-      db.tx(async (q) => {
+    tx: (work, given = {}) => {
+      const { joint: _, ...options } = given;
+      return db.tx(async (q) => {
         const statements: string[] = [];
         const noting = executing.map((name) => {
           const execute = q[name].bind(q) as (...values: unknown[]) => unknown;
@@ -46,7 +47,8 @@ const observed = (db: Database, opened: (q: Query, statements: readonly string[]
         if (!isDraw) await q.one("SELECT 1 AS one");
         if (!isDraw) await opened(q, statements);
         return result;
-      }, options),
+      }, options);
+    },
   });
 
 describeReal("a transaction of one channel", await needPostgres(), () => {
