@@ -55,6 +55,8 @@ export class Commits {
   /** Of the running commit; see `Query.onDisk` and `Query.hop`. */
   #afterwards: (() => void)[] = [];
   #hops: Hop[] = [];
+  /** What is called for each commit when it is on disk, in their order. After a failed sync no later one is. */
+  readonly #reports: { readonly act: () => void; isDue: boolean }[] = [];
   /** Duration of the last commit. */
   #commitMs = 0;
   /** Set by the daemon. */
@@ -233,7 +235,13 @@ export class Commits {
         this.observer?.({ hops, commitMs, syncMs });
         for (const one of afterwards) one();
       };
-      if (!onDisk) act();
+      // In the order of the commits: one that waits for no sync may follow one whose sync runs.
+      const acts = { act, isDue: onDisk === null };
+      this.#reports.push(acts);
+      const actInOrder = () => {
+        while (this.#reports[0]?.isDue) this.#reports.shift()?.act();
+      };
+      actInOrder();
       for (const { one, isKept, report } of done) {
         if (isKept) one.committed?.();
         if (!one.durable) report();
@@ -241,7 +249,8 @@ export class Commits {
       void onDisk?.then(
         () => {
           for (const { report } of later) report();
-          act();
+          acts.isDue = true;
+          actInOrder();
         },
         (error: unknown) => later.forEach(({ one }) => one.reject(error)),
       );

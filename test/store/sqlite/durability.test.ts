@@ -66,6 +66,32 @@ it("acknowledges a transaction after a sync that began after its commit, and run
   expect(disk.syncs).toHaveLength(2);
 });
 
+it("reports commits in their order, also one that waits for no sync after one whose sync runs", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  const seen: string[] = [];
+  db.observe(({ hops }) => void seen.push(...hops.map(({ trace }) => trace)));
+  const reporting = (trace: string, durable: boolean) =>
+    db.tx(
+      async (q) => {
+        await q.run("INSERT INTO notes VALUES ($1)", trace);
+        q.hop({ name: "sent", channel: "c", trace });
+      },
+      { durable },
+    );
+  const first = reporting("first", true);
+  await disk.count(1);
+  await reporting("second", false);
+  expect(seen).toEqual([]);
+  disk.syncs[0]?.resolve();
+  await first;
+  const last = reporting("third", true);
+  await disk.count(2);
+  disk.syncs[1]?.resolve();
+  await last;
+  await expect.poll(() => seen).toEqual(["first", "second", "third"]);
+});
+
 it("gathers transactions while a sync runs, and commits them when it has ended", async () => {
   const disk = slowDisk();
   const db = await opened(newFile(), disk);
