@@ -39,6 +39,8 @@ const table = {
     commitBatch: 10,
     /** After waiting this long for a running sync, a commit waits for nothing else. */
     commitGather: 3,
+    /** Commits are reported for this long before other work of the thread runs. */
+    reportSlice: 1,
     /** Longest wait of an outcome of a live call, or of a poll, for a transaction whose commit it joins. */
     commitJoin: 20,
     /** Longest wait of the rows of a live call, and of an answer, for a sync that others need. */

@@ -44,7 +44,7 @@ export class Commits {
   readonly #file: string;
   /** Null for a store in memory. */
   readonly wal: Wal | null;
-  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather" | "commitJoin">;
+  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather" | "commitJoin" | "reportSlice">;
   readonly #statements: Record<"begin" | "commit" | "rollback" | "save" | "release" | "undo", Sqlite.Statement>;
   readonly #waiting: WaitingTransaction[] = [];
   #flushing: Promise<void> | null = null;
@@ -57,6 +57,7 @@ export class Commits {
   #hops: Hop[] = [];
   /** What is called for each commit when it is on disk, in their order. After a failed sync no later one is. */
   readonly #reports: { readonly act: () => void; isDue: boolean }[] = [];
+  #isReporting = false;
   /** Duration of the last commit. */
   #commitMs = 0;
   /** Set by the daemon. */
@@ -124,6 +125,7 @@ export class Commits {
   /** Closes the connection too. Rejects when the log cannot be copied (a full disk); the next start copies it. */
   async close(): Promise<void> {
     await this.wal?.durable().catch(() => undefined);
+    while (this.#reports[0]?.isDue) this.#reports.shift()?.act();
     try {
       await this.wal?.close();
     } catch (error) {
@@ -238,10 +240,7 @@ export class Commits {
       // In the order of the commits: one that waits for no sync may follow one whose sync runs.
       const acts = { act, isDue: onDisk === null };
       this.#reports.push(acts);
-      const actInOrder = () => {
-        while (this.#reports[0]?.isDue) this.#reports.shift()?.act();
-      };
-      actInOrder();
+      if (!onDisk) this.#report();
       for (const { one, isKept, report } of done) {
         if (isKept) one.committed?.();
         if (!one.durable) report();
@@ -250,7 +249,7 @@ export class Commits {
         () => {
           for (const { report } of later) report();
           acts.isDue = true;
-          actInOrder();
+          this.#report();
         },
         (error: unknown) => later.forEach(({ one }) => one.reject(error)),
       );
@@ -263,6 +262,19 @@ export class Commits {
       return [];
     }
   }
+
+  /** Reports the commits that are due. Many of calls wait for one sync, so other work of the thread runs after each slice. */
+  readonly #report = (): void => {
+    if (this.#isReporting) return;
+    const end = systemClock.monotonic() + this.#limits.reportSlice;
+    while (this.#reports[0]?.isDue && systemClock.monotonic() < end) this.#reports.shift()?.act();
+    this.#isReporting = this.#reports[0]?.isDue === true;
+    if (!this.#isReporting) return;
+    setImmediate(() => {
+      this.#isReporting = false;
+      this.#report();
+    });
+  };
 
   /** Runs one commit. Returns the callbacks that report the result to the callers. Returns null, with nothing written,
    *  when a rollback was needed and there was no savepoint. Throws when nothing was committed. */
