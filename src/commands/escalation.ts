@@ -43,7 +43,6 @@ export interface EscalationOptions extends ListOptions {
   readonly again?: boolean;
 }
 
-/** Deduplication window for an identical text. An operator repeats a command whose result is unclear. */
 export async function escalation(options: EscalationOptions, io: Io): Promise<number> {
   const loaded = await load(loadPolicy, options, io);
   return useStore(loaded, async (db) => {

@@ -8,7 +8,7 @@ import { request as encryptedRequest } from "node:https";
 import { loadAdminListener, loadConsole } from "../config/index.ts";
 import { createLoginLink } from "../console/session.ts";
 import { askHealth } from "../http/health.ts";
-import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
+import { type CommandOptions, exitCodes, fail, type Io, probeLimit, type Requesting } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 
 interface Got {
@@ -22,9 +22,9 @@ interface Got {
 const mostBytes = 4 * 2 ** 20;
 
 /** One GET request without redirects, for at most `commands.probe`. Certificates are not judged. */
-export function get(url: URL, { signal, timing }: Pick<Io, "signal" | "timing">): Promise<Got> {
+export function get(url: URL, io: Requesting): Promise<Got> {
   const request = url.protocol === "https:" ? encryptedRequest : plainRequest;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
+  const limit = probeLimit(io);
   return new Promise((resolve, reject) => {
     const asking = request(url, { signal: limit, agent: false, rejectUnauthorized: false }, (response) => {
       let body = "";

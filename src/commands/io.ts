@@ -39,6 +39,13 @@ export interface Io {
   onExit(listener: () => void): void;
 }
 
+/** What a request of a command needs. */
+export type Requesting = Pick<Io, "signal" | "timing">;
+
+/** Aborts with the command, and after `commands.probe`. */
+export const probeLimit = ({ signal, timing }: Requesting): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
+
 /** The package's own version; this file is at src/commands/ in a checkout and at dist/src/commands/ in a package. */
 export function packageVersion(): string {
   const depth = import.meta.url.endsWith(".ts") ? "../.." : "../../..";

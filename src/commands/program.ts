@@ -46,9 +46,8 @@ const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
   restore: async () => (await import("./store/backup.ts")).restore,
 };
 
-/** Parses `argv` (without node and script), runs the command, resolves to its exit code.
- *  Throws commander's CommanderError for an invalid command line and for --help. */
-/** `given`: without `timing`, the standard durations apply. */
+/** Parses `argv` (without node and script), runs the command, resolves to its exit code. Without `timing` in `given` the
+ *  standard durations apply. Throws commander's CommanderError for an invalid command line and for --help. */
 export async function runProgram(
   argv: readonly string[],
   given: Omit<Io, "timing"> & Partial<Pick<Io, "timing">>,

@@ -209,7 +209,8 @@ function programOf(files: readonly SourceFile[]) {
   return { modules, resolved, calledBy, decides, imported };
 }
 
-/** Returns `stage: decision -> statement -> decision` for each violation, sorted; also the decisions that are met nowhere. `declared`: further steps, as `file function`. */
+/** Returns `stage: decision -> statement -> decision` for each violation, sorted; also the decisions that are met nowhere.
+ *  `declared`: further steps, as `file function`. */
 export function interleaved(files: readonly SourceFile[], declared: readonly string[]): string[] {
   const { modules, resolved, calledBy, decides, imported } = programOf(files);
   const found = new Set<string>();

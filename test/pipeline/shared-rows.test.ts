@@ -43,9 +43,10 @@ const observed = (db: Database, opened: (q: Query, statements: readonly string[]
         });
         const result = await work(withMembers(q, Object.fromEntries(noting) as Partial<Query>));
         const isDraw = statements.length > 0 && statements.every((sql) => /\brates\b/.test(sql));
-        // Those whose result nothing waits for are sent with this one.
-        if (!isDraw) await q.one("SELECT 1 AS one");
-        if (!isDraw) await opened(q, statements);
+        if (isDraw) return result;
+        // Sends those whose result nothing waits for.
+        await q.one("SELECT 1 AS one");
+        await opened(q, statements);
         return result;
       }, options);
     },

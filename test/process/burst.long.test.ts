@@ -13,7 +13,7 @@ import {
   openMailSetup,
   startMailServers,
 } from "../support/process/mail/servers.ts";
-import { needPostgres, sharedPostgres, urlOfSchema } from "../support/store/postgres.ts";
+import { needPostgres, newSchemaUrl } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 const kills = 20;
@@ -40,8 +40,7 @@ describeReal("the daemon, killed in a burst", missing, () => {
   const open = async (kind: Kind): Promise<MailSetup> => {
     const options = { user: userOf(kind), bounces: false, onUnknown: "hold" } as const;
     if (kind === "sqlite") return openMailSetup(servers, options);
-    const postgres = await sharedPostgres();
-    return openMailSetup(servers, { ...options, postgres: urlOfSchema(postgres, await postgres.schema()) });
+    return openMailSetup(servers, { ...options, postgres: await newSchemaUrl() });
   };
 
   it.concurrent.for(kinds)(

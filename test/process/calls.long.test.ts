@@ -3,4 +3,4 @@
 import { deathsInCalls } from "../support/process/sms/calls.ts";
 import { describePostgres } from "../support/store/postgres.ts";
 
-await describePostgres("calls on PostgreSQL", (schemaUrl) => deathsInCalls(schemaUrl));
+await describePostgres("calls on PostgreSQL", deathsInCalls);

@@ -2,4 +2,4 @@
 
 import { deathsInCalls } from "../support/process/sms/calls.ts";
 
-deathsInCalls(async () => null);
+deathsInCalls();

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { cases as allCases, tell } from "../support/process/mail/scenario.ts";
 import { type MailTestServers, openMailSetup, startMailServers } from "../support/process/mail/servers.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../support/store/postgres.ts";
+import { needPostgres, newSchemaUrl } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 /** Every failpoint, held drafts, and a node that wakes after its leases: what a mailbox does is the same on both databases. */
@@ -14,9 +14,8 @@ const users = cases.map((_, index) => `pg${index}`);
 
 describeReal("the daemon on PostgreSQL, killed and started again", missing, () => {
   let servers: MailTestServers;
-  let postgres: SharedPostgres;
   beforeAll(async () => {
-    [servers, postgres] = await Promise.all([startMailServers(users), sharedPostgres()]);
+    servers = await startMailServers(users);
   });
   afterAll(async () => {
     await servers?.close();
@@ -24,13 +23,12 @@ describeReal("the daemon on PostgreSQL, killed and started again", missing, () =
 
   for (const [index, { name, place: options, scenario }] of cases.entries()) {
     it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-      const store = urlOfSchema(postgres, await postgres.schema());
       const setup = await openMailSetup(servers, {
         ...options,
         user: users[index] ?? "",
         // Leases include it.
         timeout: "5s",
-        postgres: store,
+        postgres: await newSchemaUrl(),
       });
       // Two processes on one store are two nodes here, and no circumstance. A stalled one keeps its leases until they expire.
       const given = (scenario.plant ?? []).filter((name) => name !== "shared-store");

@@ -7,11 +7,8 @@ import { createInterface } from "node:readline";
 import { connect as connectTls, type PeerCertificate } from "node:tls";
 import type { TlsServer } from "bridgehead/contract";
 import { get } from "../http.ts";
-import type { Io } from "../io.ts";
+import { probeLimit, type Requesting } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
-
-/** What a check of connections needs of the command. */
-export type Probing = Pick<Io, "signal" | "timing">;
 
 interface Shown {
   readonly certificate: PeerCertificate;
@@ -24,7 +21,7 @@ export async function certificateProblems(
   server: TlsServer,
   place: string,
   now: number,
-  io: Probing,
+  io: Requesting,
 ): Promise<Diagnosis[]> {
   const shown = await readCertificate(server, io).catch(() => null);
   if (shown === null) return [];
@@ -55,9 +52,9 @@ export async function certificateProblems(
 const starttls = { implicit: "", "imap-starttls": " -starttls imap", "smtp-starttls": " -starttls smtp" };
 
 /** Reads the server's certificate. Rejects when no TLS connection is established. */
-async function readCertificate(server: TlsServer, { signal, timing }: Probing): Promise<Shown> {
+async function readCertificate(server: TlsServer, io: Requesting): Promise<Shown> {
   const { host, port } = server;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
+  const limit = probeLimit(io);
   const ca = server.ca?.includes("-----BEGIN") ? server.ca : server.ca && (await readFile(server.ca, "utf8"));
   const base = connectPlain({ host, port });
   const abort = () => base.destroy(new Error("aborted"));
@@ -128,7 +125,7 @@ async function requestTls(socket: Socket, tls: keyof typeof dialogues): Promise<
 }
 
 /** Compares our clock with the Date header of the platform. */
-export async function clockProblems(url: string, now: () => number, io: Probing): Promise<Diagnosis[]> {
+export async function clockProblems(url: string, now: () => number, io: Requesting): Promise<Diagnosis[]> {
   const { clockSkew, clockSkewWorst } = io.timing.commands;
   const before = now();
   const response = await get(new URL(url), io).catch(() => null);
@@ -146,7 +143,7 @@ export async function clockProblems(url: string, now: () => number, io: Probing)
 
 /** Asks our own public URL for /healthz. A firewall may refuse this machine and accept the provider, so the remedy is
  *  a command for another machine. */
-export async function publicUrlProblems(publicUrl: string, io: Probing): Promise<Diagnosis[]> {
+export async function publicUrlProblems(publicUrl: string, io: Requesting): Promise<Diagnosis[]> {
   const url = new URL("/healthz", publicUrl);
   const result = await get(url, io).catch((error: Error) => error);
   if (!(result instanceof Error) && result.status === 200 && result.body.includes('"ok"')) return [];

@@ -4,7 +4,7 @@ import type { ChannelReport } from "../../channels/readiness.ts";
 import type { Config } from "../../config/index.ts";
 import type { ChannelOverview } from "../../store/operators/overview.ts";
 import { get, localUrl } from "../http.ts";
-import type { Io } from "../io.ts";
+import type { Requesting } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 /** The parts of /readyz that are judged. */
@@ -28,7 +28,7 @@ export const adminUrl = ({ http: { admin_listen: listen } }: Config): string | n
   listen.port === 0 ? null : localUrl(listen);
 
 /** Reads the state of the daemon; null when none answers. */
-export async function readDaemon(config: Config, io: Pick<Io, "signal" | "timing">): Promise<DaemonState | null> {
+export async function readDaemon(config: Config, io: Requesting): Promise<DaemonState | null> {
   const url = adminUrl(config);
   if (url === null) return null;
   try {

@@ -11,15 +11,16 @@ import { systemClock } from "../../ops/clock.ts";
 import { startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
 import { get, hostPort } from "../http.ts";
+import { probeLimit, type Requesting } from "../io.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
-import { certificateProblems, clockProblems, type Probing, publicUrlProblems } from "./connections.ts";
+import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
 import { readCursor } from "./rows.ts";
 import { useStored } from "./stored.ts";
 
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Returns all checks of connections; they may run concurrently. */
-export function onlineChecks(config: Config, io: Probing): readonly (() => Promise<readonly Diagnosis[]>)[] {
+export function onlineChecks(config: Config, io: Requesting): readonly (() => Promise<readonly Diagnosis[]>)[] {
   const { http, platform, model } = config;
   const now = () => systemClock.now();
   const publicUrl = http.public_url;
@@ -64,7 +65,7 @@ function httpsServers({ platform, http }: Config): readonly (readonly [TlsServer
 async function portProblems(
   key: "listen" | "admin_listen",
   { host, port }: { readonly host: string; readonly port: number },
-  io: Probing,
+  io: Requesting,
 ): Promise<readonly Diagnosis[]> {
   const place = `http.${key}`;
   const address = hostPort(host, port);
@@ -93,7 +94,7 @@ async function portProblems(
   return [diagnosis("port-taken", place, `${address} is occupied by another program`, remedy)];
 }
 
-async function agentProblems(config: Config, name: string, io: Probing): Promise<readonly Diagnosis[]> {
+async function agentProblems(config: Config, name: string, io: Requesting): Promise<readonly Diagnosis[]> {
   const { platform, agents } = config;
   if (platform.url === "embedded") return [];
   const place = `agent ${name}`;
@@ -119,7 +120,7 @@ async function agentProblems(config: Config, name: string, io: Probing): Promise
 }
 
 /** Asks the model of the embedded platform one short question. */
-async function modelProblems(model: NonNullable<Config["model"]>, io: Probing): Promise<readonly Diagnosis[]> {
+async function modelProblems(model: NonNullable<Config["model"]>, io: Requesting): Promise<readonly Diagnosis[]> {
   const { probeModel } = await import("../../platform/index.ts");
   const failure = await probeModel(model, systemClock, io.signal);
   if (failure === null) return [];
@@ -160,10 +161,10 @@ function settingsProblems(
 async function channelProblems(
   config: Config,
   { id, adapter, settings }: ChannelConfig,
-  io: Probing,
+  io: Requesting,
 ): Promise<readonly Diagnosis[]> {
   const place = `channel ${id}`;
-  const limit = AbortSignal.any([io.signal, AbortSignal.timeout(io.timing.commands.probe)]);
+  const limit = probeLimit(io);
   let built: Adapter | null = null;
   try {
     built = createAdapter({ id, adapter, settings }, probeChannel(config, id, adapter.name, io));
@@ -218,7 +219,7 @@ async function committedCursor(config: Config, id: string): Promise<Cursor | nul
   return useStored(config, (db) => db.read((q) => readCursor(q, id))).catch(() => null);
 }
 
-function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, { timing }: Probing): Channel {
+function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, { timing }: Requesting): Channel {
   const base = config.http.public_url ?? "http://127.0.0.1";
   return {
     id,
@@ -252,7 +253,7 @@ function responderUrls({ escalation }: Config): readonly (readonly [string, URL]
 
 /** Connects to the host of a responder's webhook. Only its root is requested, because the path may contain a key and
  *  have an effect. Any response counts as reachable. */
-async function responderProblems(id: string, url: URL, io: Probing): Promise<readonly Diagnosis[]> {
+async function responderProblems(id: string, url: URL, io: Requesting): Promise<readonly Diagnosis[]> {
   const root = new URL("/", url);
   const error = await get(root, io).then(
     () => null,

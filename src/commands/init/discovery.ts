@@ -4,7 +4,7 @@
 
 import { Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
-import type { Io } from "../io.ts";
+import type { Requesting } from "../io.ts";
 
 export interface MailServers {
   readonly imap: MailServerAddress;
@@ -33,7 +33,7 @@ interface SrvTarget {
 const pageLimit = 100_000;
 
 /** The real network. `dns`: name servers; default: the system's. */
-export function systemLookup({ signal, timing }: Pick<Io, "signal" | "timing">, dns?: readonly string[]): Lookup {
+export function systemLookup({ signal, timing }: Requesting, dns?: readonly string[]): Lookup {
   const { initLookup } = timing.commands;
   const resolver = new Resolver({ timeout: initLookup, tries: 1 });
   if (dns) resolver.setServers(dns);

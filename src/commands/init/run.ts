@@ -8,7 +8,7 @@ import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { loadConfig } from "../../config/index.ts";
 import { newToken } from "../../ops/clock.ts";
-import { defaultConfig, exitCodes, type Io, problemLine } from "../io.ts";
+import { defaultConfig, exitCodes, type Io, problemLine, type Requesting } from "../io.ts";
 import {
   type Answers,
   type CompleteAnswers,
@@ -28,6 +28,7 @@ import { createPrompter, InitFailure, type Prompter, Stopped } from "./prompter.
 import { askAnswerer, askMailbox, askResponder } from "./questions.ts";
 import { roundTrip } from "./round-trip.ts";
 import { type SignInEndpoints, signInEndpoints } from "./sign-in.ts";
+import type { Verifying } from "./verify.ts";
 
 export interface InitOptions {
   readonly config?: string;
@@ -61,12 +62,12 @@ export interface InitOptions {
 
 /** The network, which tests replace by local servers. */
 export interface InitNetwork {
-  lookup(io: Pick<Io, "signal" | "timing">): Lookup;
+  lookup(io: Requesting): Lookup;
   readonly endpoints: SignInEndpoints;
 }
 
 /** What every question of the dialogue uses. */
-export interface InitDialogue extends Pick<Io, "signal" | "timing" | "cwd"> {
+export interface InitDialogue extends Verifying {
   readonly options: InitOptions;
   readonly prompter: Prompter;
   readonly network: InitNetwork;

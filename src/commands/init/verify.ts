@@ -5,7 +5,7 @@ import { createAgentClient } from "../../agent/index.ts";
 import { loadAdapter } from "../../channels/loader.ts";
 import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
-import type { Io } from "../io.ts";
+import { type Io, probeLimit } from "../io.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
 import { type MailServerAddress, providerOfServer } from "./discovery.ts";
 
@@ -155,13 +155,10 @@ const isTelling = (status: ChannelStatus): boolean =>
   status.code !== "connection" &&
   (status.code !== "tls" || /certificate|altname|self.signed|issuer/i.test(status.reason));
 
-const limited = ({ signal, timing }: Verifying): AbortSignal =>
-  AbortSignal.any([signal, AbortSignal.timeout(timing.commands.probe)]);
-
 async function probe(block: object, io: Verifying) {
   const adapter = await createMailAdapter(block, () => undefined, io);
   try {
-    return (await adapter.probe?.(limited(io)))?.parts ?? [];
+    return (await adapter.probe?.(probeLimit(io)))?.parts ?? [];
   } finally {
     await adapter.close?.(AbortSignal.abort());
   }
@@ -234,7 +231,7 @@ export async function verifyModel(
     return rejected("the name of the model is missing", `write it behind the URL: ${url} NAME${offer}`);
   }
   const { probeModel } = await import("../../platform/index.ts");
-  const ask = (temperature: number | null) => probeModel({ url, name, key, temperature }, systemClock, limited(io));
+  const ask = (temperature: number | null) => probeModel({ url, name, key, temperature }, systemClock, probeLimit(io));
   let failure = await ask(usualTemperature);
   // Some models reject the parameter.
   const withoutTemperature = failure !== null && failure.reason.startsWith("HTTP 400");
@@ -281,7 +278,7 @@ async function get(
   try {
     const response = await fetch(url, {
       redirect: "manual",
-      signal: limited(io),
+      signal: probeLimit(io),
       ...(key !== undefined && { headers: { authorization: `Bearer ${key}` } }),
     });
     const body = await response.json().catch(() => undefined);

@@ -1,7 +1,7 @@
 // Escalations with two nodes on one PostgreSQL: each responder is notified once, the customer receives a responder's
 // answer once, and one responder owns the escalation in the end.
 
-import { beforeAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { eventually } from "../../support/clock.ts";
@@ -21,7 +21,7 @@ import { anna, type LinesNode } from "../../support/daemon/phone-daemon.ts";
 import { echoed } from "../../support/daemon/platform.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
-import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
+import { needPostgres, newSchemaUrl } from "../../support/store/postgres.ts";
 
 /** A clock that can be moved ahead of the machine's clock: a process that reads it seems to have run that long
  *  already. */
@@ -59,15 +59,8 @@ async function timePasses(url: string): Promise<void> {
 }
 
 describeReal("on PostgreSQL", await needPostgres(), () => {
-  let postgres: SharedPostgres;
-  beforeAll(async () => {
-    postgres = await sharedPostgres();
-  });
-
-  const store = async () => urlOfSchema(postgres, await postgres.schema());
-
   async function two(finished: Finished, options: Parameters<typeof startEscalationDaemon>[1] = {}) {
-    const daemon = await startEscalationDaemon(finished, { ...options, store: await store() });
+    const daemon = await startEscalationDaemon(finished, { ...options, store: await newSchemaUrl() });
     return { daemon, one: daemon.node(), other: await standby(daemon) };
   }
 
@@ -232,7 +225,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     }) => {
       // By text: that none went out can be looked up.
       const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
-      const url = await store();
+      const url = await newSchemaUrl();
       const escalation = { ...policy, tiers };
       const daemon = await startEscalationDaemon(onTestFinished, { stopped: true, store: url, escalation });
       await daemon.config();

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
-import { beforeAll, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import type { Database } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres, type PostgresOptions } from "../../../src/store/postgres.ts";
@@ -50,13 +50,13 @@ export async function describePostgres(
   what: string,
   define: (schemaUrl: () => Promise<string>) => void,
 ): Promise<void> {
-  describeReal(what, await needPostgres(), () => {
-    let postgres: SharedPostgres;
-    beforeAll(async () => {
-      postgres = await sharedPostgres();
-    });
-    define(async () => urlOfSchema(postgres, await postgres.schema()));
-  });
+  describeReal(what, await needPostgres(), () => define(newSchemaUrl));
+}
+
+/** Returns the URL of a new schema on the server of the run. */
+export async function newSchemaUrl(): Promise<string> {
+  const postgres = await sharedPostgres();
+  return urlOfSchema(postgres, await postgres.schema());
 }
 
 /** A database for the store of a daemon. */
@@ -70,13 +70,9 @@ export interface StoreKind {
 
 /** Both databases, for tests of a daemon that needs other servers as well, of which `missing` says why they are not there. */
 export async function storeKinds(missing: string | null): Promise<readonly StoreKind[]> {
-  const newSchema = async () => {
-    const postgres = await sharedPostgres();
-    return urlOfSchema(postgres, await postgres.schema());
-  };
   return [
     { name: "SQLite", missing, newStore: async () => null },
-    { name: "PostgreSQL", missing: missing ?? (await needPostgres()), newStore: newSchema },
+    { name: "PostgreSQL", missing: missing ?? (await needPostgres()), newStore: newSchemaUrl },
   ];
 }
 

@@ -59,9 +59,9 @@ const cases = deaths.flatMap(({ point, hit, kept }) =>
 /** More calls than the adapter places at once. The provider takes each and does not answer. */
 const [placedAtOnce, wanted] = [32, 40];
 
-/** Kills the daemon of a call at each failpoint of a call, and the daemon that places calls. `newStore` returns the URL of a new
- *  schema; null for SQLite. */
-export function deathsInCalls(newStore: () => Promise<string | null>): void {
+/** Kills the daemon of a call at each failpoint of a call, and the daemon that places calls. `schemaUrl` makes a schema of
+ *  PostgreSQL for each; default: SQLite. */
+export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
   describe("the daemon of a call, killed and started again", () => {
     let servers: SmsTestServers;
     beforeAll(async () => {
@@ -71,7 +71,7 @@ export function deathsInCalls(newStore: () => Promise<string | null>): void {
 
     for (const [index, { point, hit, phase, certain }] of cases.entries()) {
       it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 300_000 }, async () => {
-        const setup = await openPhones(servers, newStore);
+        const setup = await openSmsSetup(servers, schemaUrl && { postgres: await schemaUrl() });
         try {
           await tellCall(setup, `+120255${70_000 + index}`, `${point}:${phase}:${hit}`, certain);
         } finally {
@@ -84,7 +84,7 @@ export function deathsInCalls(newStore: () => Promise<string | null>): void {
   describe("the daemon that places calls, killed and started again", () => {
     it("leaves those that it could not place yet queued, and places each call once", { timeout: 300_000 }, async () => {
       const servers = await startSmsServers();
-      const setup = await openPhones(servers, newStore);
+      const setup = await openSmsSetup(servers, schemaUrl && { postgres: await schemaUrl() });
       try {
         setup.api.fault("hang-stored", { on: "call" });
         const first = startDaemon({ config: setup.config, env: setup.env });
@@ -129,11 +129,6 @@ export function deathsInCalls(newStore: () => Promise<string | null>): void {
       }
     });
   });
-}
-
-async function openPhones(servers: SmsTestServers, newStore: () => Promise<string | null>): Promise<SmsSetup> {
-  const postgres = await newStore();
-  return openSmsSetup(servers, postgres === null ? {} : { postgres });
 }
 
 async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: boolean): Promise<void> {
