@@ -2,7 +2,7 @@
 // last read, and the DNS records of the address in From. Sends nothing and changes nothing.
 
 import { Resolver } from "node:dns/promises";
-import type { ChannelFinding, Cursor, TlsServer } from "bridgehead/contract";
+import { type ChannelFinding, type Cursor, day, type TlsServer } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type SMTPConnection from "nodemailer/lib/smtp-connection";
 import type { EmailConfig } from "./config.ts";
@@ -10,7 +10,6 @@ import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields } from "./imap/header-fields.ts";
 import { lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
 import type { PooledConnection, SmtpPool } from "./smtp/connection.ts";
-import { day } from "./timing.ts";
 
 /** Returns the servers of the channel that use TLS. */
 export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {

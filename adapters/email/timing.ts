@@ -1,10 +1,7 @@
 // All durations of the email adapter, in milliseconds, that its configuration does not define, except for the idle limits of known
 // providers (providers.ts). `create` passes them down; a test overrides one through its channel.
 
-const second = 1000;
-const minute = 60 * second;
-const hour = 60 * minute;
-export const day = 24 * hour;
+import { day, hour, minute, second } from "bridgehead/contract";
 
 export const standardTiming = {
   // Connections.

@@ -1,11 +1,7 @@
 // All durations of the SMS adapter, in milliseconds, that its configuration does not define. `ProviderParts.timing` passes them
 // down; a test overrides one through its channel.
 
-const second = 1000;
-const minute = 60 * second;
-const hour = 60 * minute;
-/** The resolution of date filters of Twilio's lists. */
-export const day = 24 * hour;
+import { hour, minute, second } from "bridgehead/contract";
 
 export const standardTiming = {
   // All providers.
@@ -19,6 +15,8 @@ export const standardTiming = {
   /** A text is sent again after this time: the account is not enabled for its country or network; it was not delivered. */
   reachRetry: hour,
   unreachedRetry: 2 * minute,
+  /** Longest difference between our clock and the time of a webhook of Telnyx. */
+  webhookSkew: 5 * minute,
   // Twilio.
   /** Longest download of a picture. */
   download: minute,

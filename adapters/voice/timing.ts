@@ -1,8 +1,7 @@
 // All durations of the voice adapter, in milliseconds, that its configuration does not define. `VoiceChannel.timing` passes them
 // down; a test overrides one through its channel.
 
-const second = 1000;
-const minute = 60 * second;
+import { minute, second } from "bridgehead/contract";
 
 export const standardTiming = {
   // A live call.
@@ -33,7 +32,7 @@ export const standardTiming = {
   // Requests of the provider.
   /** The token that binds a socket to its call is valid for this long. */
   token: minute,
-  /** Longest difference between our clock and the time of a webhook of Retell. */
+  /** Longest difference between our clock and the time of a webhook of Telnyx or Retell. */
   webhookSkew: 5 * minute,
   /** Pause before the first retry of a connection that failed; each further retry waits this much longer. */
   reconnect: 3 * second,

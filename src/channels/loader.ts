@@ -88,7 +88,7 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   return exported as AdapterDefinition;
 }
 
-/** Creates the adapter of one channel. Throws a `LoadError` that names the channel and the adapter. */
+/** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */
 export function createAdapter(
   { id, adapter, settings }: { readonly id: string; readonly adapter: AdapterDefinition; readonly settings: unknown },
   channel: Channel,
@@ -98,11 +98,12 @@ export function createAdapter(
   try {
     made = adapter.create(channel, settings);
   } catch (error) {
-    throw refusal(`${what} threw: ${(error as Error).message}`, `correct channels.${id}, or repair the adapter`, error);
+    const fix = `correct channels.${id}, or repair the adapter`;
+    throw new Error(`${what} threw: ${(error as Error).message}: ${fix}`, { cause: error });
   }
   if (made === null || typeof made !== "object" || "then" in made) {
-    const fix = "its author: create must return { inbound, outbound, routes, probe }, and no promise";
-    throw refusal(`${what} returned no adapter: ${fix}`, fix);
+    const fix = "its author must return { inbound, outbound, routes, probe }, and no promise";
+    throw new Error(`${what} returned no adapter: ${fix}`);
   }
   return made;
 }

@@ -19,17 +19,15 @@ export function ed25519Key(base64: string): KeyObject | null {
   return createPublicKey({ key, format: "der", type: "spki" });
 }
 
-/** Maximum age of a signature, and how far ahead it may be, in milliseconds. Beyond it the request is a replay, or a
- *  clock is wrong. */
-const toleranceMs = 300_000;
-
 /** Returns whether one of the keys signed exactly this body at a current time, as Telnyx does: `telnyx-signature-ed25519`
- *  covers `telnyx-timestamp`, `|` and the raw body, but not the URL. `now`: epoch milliseconds. */
+ *  covers `telnyx-timestamp`, `|` and the raw body, but not the URL. `now`: epoch milliseconds. `toleranceMs`: longest age of
+ *  a signature in milliseconds, and how far ahead it may be. Beyond it the request is a replay, or a clock is wrong. */
 export function isTelnyxSigned(
   { headers }: Pick<Request, "headers">,
   body: Uint8Array,
   keys: readonly KeyObject[],
   now: number,
+  toleranceMs: number,
 ): boolean {
   const stamp = headers.get("telnyx-timestamp") ?? "";
   const signature = Buffer.from(headers.get("telnyx-signature-ed25519") ?? "", "base64");

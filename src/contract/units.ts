@@ -2,7 +2,13 @@
 
 import type * as z from "zod";
 
-const milliseconds = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+/** Milliseconds, for the timing table of an adapter. */
+export const second = 1000;
+export const minute = 60 * second;
+export const hour = 60 * minute;
+export const day = 24 * hour;
+
+const milliseconds = { ms: 1, s: second, m: minute, h: hour, d: day } as const;
 const durationForm = /^\d{1,9}(\.\d{1,9})?(ms|s|m|h|d)$/;
 const bytes = { B: 1, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 } as const;
 

@@ -5,9 +5,8 @@
 // through its channel. Not in these tables: durations that the configuration defines, defaults of the client library (client/),
 // which the daemon overrides, and the programs for trying out (platform/, sandbox/). test/architecture enforces this.
 
-import type { DurationTable } from "bridgehead/contract";
+import { type DurationTable, day, hour, minute, second } from "bridgehead/contract";
 import { messages } from "./timing/messages.ts";
-import { day, hour, minute, second } from "./timing/units.ts";
 
 const adapters: Readonly<Record<string, DurationTable>> = {};
 

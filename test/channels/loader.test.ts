@@ -120,17 +120,18 @@ it("a config with a key of the core is refused, with the channel's key and the r
 
 describe("createAdapter", () => {
   it.each([
-    ["throws", "create: () => { throw new Error('no tray'); }", "create of the adapter fax threw: no tray"],
-    ["returns nothing", "create: () => undefined", "create of the adapter fax returned no adapter"],
-    ["is asynchronous", "create: async () => ({})", "create of the adapter fax returned no adapter"],
+    [
+      "throws",
+      "create: () => { throw new Error('no tray'); }",
+      "threw: no tray: correct channels.desk, or repair the adapter",
+    ],
+    ["returns nothing", "create: () => undefined", "returned no adapter: its author must return { inbound,"],
+    ["is asynchronous", "create: async () => ({})", "returned no adapter: its author must return { inbound,"],
   ])("names channel, adapter and remedy when create %s", async (label, changes, message) => {
     const file = `create-${label.replace(/ /g, "-")}.mjs`;
     put(file, adapter(changes));
     const definition = await loadAdapter(`./${file}`, folder);
     const create = () => createAdapter({ id: "desk", adapter: definition, settings: {} }, recordingChannel());
-    expect(create).toThrow(`channel desk: ${message}`);
-    expect(create).toThrow(
-      expect.objectContaining({ fix: expect.stringMatching(/channels\.desk|create must return/) }),
-    );
+    expect(create).toThrow(`channel desk: create of the adapter fax ${message}`);
   });
 });

@@ -132,6 +132,7 @@ export const callHarness: Harness = {
     "refuse-connection": "we never connect",
     "refuse-message": "callers take everything",
     later: "callers take everything",
+    delay: "callers take everything",
     "cut-before": "we never connect",
     "cut-after": "callers acknowledge nothing",
     "hang-before": "we never connect",

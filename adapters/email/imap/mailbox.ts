@@ -3,12 +3,11 @@
 // would deadlock.
 
 import { channel as point } from "node:diagnostics_channel";
-import { type Clock, type Cursor, cursor, type Log } from "bridgehead/contract";
+import { type Clock, type Cursor, cursor, day, type Log } from "bridgehead/contract";
 import type { FetchMessageObject, ImapFlow } from "imapflow";
 import * as z from "zod";
 import type { EmailConfig } from "../config.ts";
 import { brief } from "../status.ts";
-import { day } from "../timing.ts";
 
 /** A message as a listing shows it, before its bytes are fetched. */
 export interface Listed {

@@ -170,7 +170,7 @@ class Telnyx implements Provider {
   async #read(request: Request, keys: readonly KeyObject[]): Promise<ReceivedBatch | null> {
     const body = new Uint8Array(await request.arrayBuffer());
     const now = this.#channel.clock.now();
-    const heard = isTelnyxSigned(request, body, keys, now) ? readEvent(body, now) : null;
+    const heard = isTelnyxSigned(request, body, keys, now, this.#timing.webhookSkew) ? readEvent(body, now) : null;
     for (const status of heard?.statuses ?? []) this.#pauses.handleStatus(status);
     return heard;
   }

@@ -3,6 +3,7 @@
 import {
   type Attempt,
   type Channel,
+  day,
   externalId,
   type Finding,
   type Health,
@@ -13,7 +14,6 @@ import {
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import { SenderPauses } from "../outcomes.ts";
 import { isLocal, statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
-import { day } from "../timing.ts";
 import { isApiFailure, type MessageForm, outcomeOf, statusOf, type TwilioClient } from "./client.ts";
 import { keyParameter, statuses } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";

@@ -132,12 +132,12 @@ function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params
 
 /** Returns the parameters of a signed request under Twilio's names; null when the request is rejected. */
 async function signedParams(
-  { channel }: VoiceChannel,
+  { channel, timing }: VoiceChannel,
   keys: readonly KeyObject[],
   request: Request,
 ): Promise<Params | null> {
   const body = Buffer.from(await request.arrayBuffer());
-  if (!isTelnyxSigned(request, body, keys, channel.clock.now())) return null;
+  if (!isTelnyxSigned(request, body, keys, channel.clock.now(), timing.webhookSkew)) return null;
   const params: Params = {
     // Only the body is signed, so its parameters override those of the URL.
     ...Object.fromEntries(new URL(request.url).searchParams),

@@ -37,6 +37,8 @@ export type Ability =
   | "attachments"
   /** Has `outbound.reconcile`. */
   | "reconcile"
+  /** The peer can state after how long a message may be sent again (`Peer.laterMs`). */
+  | "delay"
   /** `reconcile` can prove that a draft was not sent. Without this ability it must return `unsure`. */
   | "absence"
   /** Has `probe`. */
@@ -87,7 +89,7 @@ export interface Peer {
   readonly reply?: Partial<Reply> & { readonly to: readonly Party[] };
   /** outbound: the texts that the peer has accepted, one entry for each delivery. */
   delivered?(): Promise<readonly string[]> | readonly string[];
-  /** Optional: the delay in milliseconds that the peer asks for at the fault "later". The outcome must carry it. */
+  /** delay: the milliseconds after which the peer wants the message again at the fault "later". */
   readonly laterMs?: number;
   /** attachments: the files that the peer received with the message of this text, in order. */
   files?(text: string): Promise<readonly TakenFile[]> | readonly TakenFile[];

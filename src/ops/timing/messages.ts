@@ -1,6 +1,6 @@
 // The areas of the timing table that concern messages, escalations and the platform.
 
-import { day, hour, minute, second } from "./units.ts";
+import { day, hour, minute, second } from "bridgehead/contract";
 
 /** Lookups of an attempt of unknown outcome, and polls after a failed one. */
 const lookup = [500, 2 * second, 5 * second, 15 * second, minute];

@@ -92,7 +92,11 @@ function textOf({ raw }: ReceivedMail): string {
 
 const harness: Harness = {
   start,
-  lacks: { http: "mail comes over the line we open", socket: "mail comes over the line we open" },
+  lacks: {
+    delay: "a reply of SMTP states no time",
+    http: "mail comes over the line we open",
+    socket: "mail comes over the line we open",
+  },
   quietMs: 300,
 };
 

@@ -101,6 +101,7 @@ async function start(): Promise<Peer> {
       const made = faults[fault];
       if (made !== undefined) api.fault(made, { on: "call" });
     },
+    laterMs: 1000,
     stop: () => api.close(),
     reply: { kind: "opening", to: [{ address: person }] },
     delivered: () => api.calls.map((call) => wordsIn(call.url)),

@@ -37,7 +37,7 @@ async function start(): Promise<Peer> {
     none: () => hook.answer(taking),
     "refuse-connection": () => line.refuse(),
     "refuse-message": () => hook.answer(status(422)),
-    later: () => hook.answer(status(429)),
+    later: () => hook.answer((response) => response.writeHead(429, { "retry-after": "7" }).end()),
     "cut-before": () => line.refuse(),
     "cut-after": () => hook.answer(takingThen((response) => response.socket?.destroy())),
     "hang-before": () => line.swallow(),
@@ -51,6 +51,7 @@ async function start(): Promise<Peer> {
       hook.answer(taking);
       faults[fault]();
     },
+    laterMs: 7000,
     async stop() {
       urls.delete(url);
       await line.close();

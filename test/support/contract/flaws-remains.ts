@@ -109,6 +109,18 @@ export const remainsFlaws: readonly Flaw[] = [
     delayed((ms) => ms / 1000),
     { [delay]: /asked for a delay of 1500 ms/ },
   ),
+  {
+    what: "the peer's delay is unknown",
+    definition: line,
+    harness: {
+      ...lineHarness,
+      start: async () => {
+        const peer = await lineHarness.start();
+        return Object.defineProperty(peer, "laterMs", { value: undefined });
+      },
+    },
+    caught: { [delay]: /no laterMs, and the harness does not declare "delay" lacking/ },
+  },
   flaw(
     "a delay is no number",
     delayed(() => Number.NaN),

@@ -51,8 +51,7 @@ const endsAborted = (part: "run" | "send") => async (fixture: Fixture) => {
 };
 
 async function passesOnTheDelay(fixture: Fixture): Promise<void> {
-  const { laterMs } = fixture.peer;
-  if (laterMs === undefined) return;
+  const laterMs = present(fixture.peer.laterMs, "the peer has no laterMs", "delay");
   await fixture.peer.fault("later");
   const { outcome } = await send(fixture, compose(fixture, "later"));
   if (outcome?.kind !== "deferred") return; // another rule fails
@@ -160,7 +159,11 @@ export const remainsChecks: readonly Check[] = [
   check("capacity: a send that fails frees its slot", ["outbound", "capacity"], freesItsSlot),
   check("send: ends when its signal has aborted before", ["outbound", "hang-before"], endsAborted("send")),
   check("inbound: run ends when its signal has aborted before", ["inbound", "hang-before"], endsAborted("run")),
-  check("send: passes on the delay that the peer asks for, in milliseconds", ["outbound", "later"], passesOnTheDelay),
+  check(
+    "send: passes on the delay that the peer asks for, in milliseconds",
+    ["outbound", "later", "delay"],
+    passesOnTheDelay,
+  ),
   check(
     "reconcile: ends within a second of its signal",
     ["outbound", "reconcile", "hang-before"],

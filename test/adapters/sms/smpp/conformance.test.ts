@@ -48,6 +48,7 @@ const harness: Harness = {
   lacks: {
     attachments: "texts carry no files of ours",
     reconcile: "SMPP has no list of what was sent, and carries no key of ours; a receipt may tell",
+    delay: "a response of SMPP states no time",
     http: "texts come over the line we open",
     socket: "texts come over the line we open",
   },

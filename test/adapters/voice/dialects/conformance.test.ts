@@ -51,6 +51,7 @@ const lacks: Harness["lacks"] = {
   "refuse-connection": "the call is connected, or there is none",
   "refuse-message": "no frame is refused",
   later: "no frame is put off",
+  delay: "no frame is put off",
   "cut-before": "what was said in a call that was cut is the session's check",
   "cut-after": "frames are not answered",
   "hang-before": "frames are not answered",

@@ -1,6 +1,0 @@
-// The units of the timing table, in milliseconds.
-
-export const second = 1000;
-export const minute = 60 * second;
-export const hour = 60 * minute;
-export const day = 24 * hour;
