@@ -5,6 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
+import { pausesOf } from "../../src/store/tables/pauses.ts";
 import { mail, openPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { listen, watched } from "../support/pipeline/stage.ts";
 import { sqliteDatabase } from "../support/store/databases.ts";
@@ -125,27 +126,79 @@ it.each([
   expect([await pipeline.drafts(), attempts.length]).toEqual([drafts, sends]);
 });
 
-it("sends later what was recorded, and not sent because the response of the store was lost", async () => {
+/** The store, in which the first `count` records of attempts of that direction are rejected, or only their response is lost. */
+async function failingRecords(direction: "in" | "out", how: "rejected" | "response lost", count: number) {
+  let left = count;
   const clock = testClock();
-  const store = await watched(() => sqliteDatabase(() => clock.now()));
-  let lost = 0;
+  const db = await watched(() => sqliteDatabase(() => clock.now()));
   const tx: Database["tx"] = async (work, options) => {
-    const result = await store.tx(work, options);
-    if (options?.joint?.endsWith("/out") !== true || lost > 0) return result;
-    lost += 1;
+    const fails = left > 0 && options?.joint?.endsWith(`/${direction}`) === true;
+    if (!fails) return db.tx(work, options);
+    left -= 1;
+    if (how === "response lost") await db.tx(work, options);
     throw new Error("Connection terminated unexpectedly");
   };
+  return { left: () => left, options: { clock, db: { ...db, tx } } };
+}
+
+const unrecorded = "recording an attempt failed";
+
+it.each(["rejected", "response lost"] as const)(
+  "sends within seconds what was not sent because the record was %s, although mail is retried after half a minute",
+  async (how) => {
+    const store = await failingRecords("out", how, 1);
+    const pipeline = await openPipeline({
+      ...store.options,
+      outbound: { reconcile: async () => ({ kind: "unsure" }) },
+      rules: { on_unknown: "hold", unknown_window: 0 },
+    });
+    pipeline.sweeps();
+    await pipeline.arrives({ text: "hello" });
+    expect([store.left(), pipeline.sent, await pipeline.drafts()]).toEqual([0, [], ["queued"]]);
+    expect([pipeline.heard.includes(unrecorded), pipeline.heard.includes("send attempt failed")]).toEqual([
+      true,
+      false,
+    ]);
+    await pipeline.passes(3000, 500);
+    expect([pipeline.sent, await pipeline.drafts()]).toEqual([["answer to hello"], ["sent"]]);
+  },
+);
+
+it("does not end the pause of a channel when the record of its probe fails", async () => {
+  const store = await failingRecords("out", "rejected", 1);
+  let tries = 0;
   const pipeline = await openPipeline({
-    clock,
-    db: { ...store, tx },
-    outbound: { reconcile: async () => ({ kind: "unsure" }) },
-    rules: { on_unknown: "hold", unknown_window: 0 },
+    ...store.options,
+    outbound: {
+      async send(_, attempt) {
+        tries += 1;
+        if (tries === 1) return { kind: "deferred", reason: "unreachable", scope: "channel" };
+        await attempt.crossing();
+        return { kind: "sent", id: externalId("sent") };
+      },
+    },
   });
+  const pauses = () => pipeline.db.read(async (q) => (await pausesOf(q, "c", 3_600_000)).length);
   pipeline.sweeps();
   await pipeline.arrives({ text: "hello" });
-  expect([lost, pipeline.sent, await pipeline.drafts()]).toEqual([1, [], ["queued"]]);
-  await pipeline.passes(60_000);
-  expect([pipeline.sent, await pipeline.drafts()]).toEqual([["answer to hello"], ["sent"]]);
+  for (let waited = 0; store.left() > 0 && waited < 600; waited += 1) await pipeline.passes(1000);
+  expect([tries, await pauses(), await pipeline.drafts()]).toEqual([2, 1, ["queued"]]);
+  for (let waited = 0; tries < 3 && waited < 600; waited += 1) await pipeline.passes(1000);
+  expect([tries, await pauses(), await pipeline.drafts()]).toEqual([3, 0, ["sent"]]);
+});
+
+it("reports a failed record of a question as a failure of the store, and asks once", async () => {
+  const store = await failingRecords("in", "rejected", 1);
+  const pipeline = await openPipeline({ ...store.options });
+  pipeline.sweeps();
+  await pipeline.arrives({ text: "hello" });
+  expect([store.left(), pipeline.platform.count("start"), pipeline.platform.count("ask")]).toEqual([0, 0, 0]);
+  expect([pipeline.heard.includes(unrecorded), pipeline.heard.includes("platform request failed")]).toEqual([
+    true,
+    false,
+  ]);
+  await pipeline.passes(3000, 500);
+  expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
 });
 
 it("looks once a second at a store that is gone, and says so each time", async () => {

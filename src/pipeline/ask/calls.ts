@@ -13,6 +13,7 @@ import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/running.ts";
 import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
+import type { Query } from "../../store/driver.ts";
 import { guardLease } from "../../store/lanes.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
@@ -93,12 +94,23 @@ export const isAskedAtCommit = (
 async function record(asking: Asking, deps: AskDeps): Promise<void> {
   const { attempt, lease } = asking;
   const options = { joint: lease.lane, durable: !isAskedAtCommit(asking, deps) };
-  const recorded = await deps.db.tx((q) => recordAttempt(q, asking), options);
+  const recorded = await stored(
+    attempt,
+    deps.db.tx((q) => recordAttempt(q, asking), options),
+  );
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");
   }
   attempt.recorded = true;
+}
+
+/** Marks the attempt when the store fails: nothing is sent then, and the platform has not failed. */
+async function stored<T>(attempt: Asking["attempt"], writing: Promise<T>): Promise<T> {
+  return writing.catch((error: unknown) => {
+    attempt.unrecorded = true;
+    throw error;
+  });
 }
 
 /** Reports a call's result to the channel runtime and the log; `done` decides after the result `ok`. */
@@ -117,7 +129,7 @@ function concluded<T>(
   const fields = { ...logged(turn), result: result.kind, reason: result.reason };
   // A caller who continues to speak cancels the question; this is no failure of the platform.
   if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "question cancelled");
-  else deps.log.warn(fields, "platform request failed");
+  else deps.log.warn(fields, attempt.unrecorded ? "recording an attempt failed" : "platform request failed");
   // The agent reads its settings now. If the key is accepted there, only this conversation is refused.
   if (result.kind === "unauthorized") line.report(result.reason);
   return afterFailedCall(asking, result);
@@ -222,7 +234,8 @@ export async function post(
 ): Promise<AskDecision> {
   const { client } = asking.line;
   const before = readSignal(signal, deps);
-  const crossing = () => deps.db.tx((q) => guardLease(q, asking.lease)); // it has no record
+  const guard = (q: Query) => guardLease(q, asking.lease);
+  const crossing = () => stored(asking.attempt, deps.db.tx(guard)); // it has no record
   const manual = await client.setMode(platformId, "manual", { signal: before, crossing });
   if (manual.kind !== "ok") return concluded(asking, repeatable(manual), deps, () => handBack);
   const call = effect("ask.cross", asking, signal, deps);

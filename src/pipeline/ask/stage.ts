@@ -67,6 +67,8 @@ export interface Asking extends Pick<Core, "clock" | "log" | "node" | "timing"> 
 export interface AttemptState {
   /** The attempt is committed: the turn is `asking`. */
   recorded: boolean;
+  /** The store failed at the record. */
+  unrecorded?: boolean;
   /** The turn changed between claim and crossing. The lane is released, and the turn is claimed again in
    *  its new state. */
   obsolete: boolean;

@@ -188,8 +188,8 @@ function piece(sending: Sending, deps: SendDeps): Claimed {
   };
 }
 
-/** `obsolete`: the draft changed after the claim and may not be sent. */
-type RecordResult = "no" | "yes" | "obsolete";
+/** `obsolete`: the draft changed after the claim and may not be sent. `failed`: the store failed, so nothing was sent. */
+type RecordResult = "no" | "yes" | "obsolete" | "failed";
 
 async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
@@ -202,6 +202,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   };
   let recording: Promise<void> | null = sending.isRecorded ? Promise.resolve() : null;
   const record = async () => {
+    state.recorded = "failed";
     state.recorded = (await recordAttempt(sending, deps)) ? "yes" : "obsolete";
   };
   /** Rejects, and nothing may be sent, when the effect would not be covered by the lease and the record. */
@@ -241,13 +242,20 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   await recording?.catch(() => undefined);
   failpoints["send.cross"].publish({ phase: "after", ...fields });
   if (state.recorded === "obsolete") return (q) => handBack(q, sending);
+  const isUnrecorded = state.recorded === "failed";
+  // The provider has not failed, so the schedule of its retries and its pauses do not apply.
+  if (isUnrecorded && outcome.kind === "deferred")
+    outcome = { kind: "deferred", reason: outcome.reason, retryAfterMs: deps.timing.send.shortestRetry };
   if (outcome.kind !== "sent") {
     const { trace } = draft;
     const { kind, reason } = outcome;
-    deps.log.warn({ ...(trace && { trace }), ...fields, outcome: kind, reason }, "send attempt failed");
+    deps.log.warn(
+      { ...(trace && { trace }), ...fields, outcome: kind, reason },
+      isUnrecorded ? "recording an attempt failed" : "send attempt failed",
+    );
   }
   const tookMs = deps.clock.monotonic() - began;
-  return (q) => conclude(q, sending, { outcome, recorded: state.recorded === "yes", tookMs }, deps);
+  return (q) => conclude(q, sending, { outcome, recorded: state.recorded, tookMs }, deps);
 }
 
 /** The provider's response is awaited no longer than the lease lasts, so `leastMs` of it must be left. */
@@ -291,7 +299,7 @@ async function handBack(q: Query, { line, lease, draft, pauses }: Sending): Prom
 async function conclude(
   q: Query,
   sending: Sending,
-  attempted: { readonly outcome: SendOutcome; readonly recorded: boolean; readonly tookMs: number },
+  attempted: { readonly outcome: SendOutcome; readonly recorded: RecordResult; readonly tookMs: number },
   deps: SendDeps,
 ): Promise<void> {
   const { line, lease, draft, node } = sending;
@@ -300,7 +308,7 @@ async function conclude(
   const isSent = outcome.kind === "sent";
   const detail = isSent ? (outcome.detail ?? null) : outcome.reason;
   await guardLease(q, lease);
-  if (recorded || (await recordAnyway(q, draft, node, lease.token))) {
+  if (recorded === "yes" || (await recordAnyway(q, draft, node, lease.token))) {
     await endAttempt(q, draft.id, outcome.kind, detail);
     for (const id of ending.ids ?? []) await cite(q, line.channel, id, draft.conversation, draft.id);
     reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried: !isSent && ending.change.open === 1 });
@@ -308,7 +316,8 @@ async function conclude(
     if (isSent) await endSent(q, draft.id, ending.change);
     else await applyEnding(q, sending, ending);
   }
-  await sending.pauses.apply(q, line, draft, lease.sender, outcome);
+  const known = recorded === "failed" ? ({ kind: "unknown", reason: "not recorded" } as const) : outcome;
+  await sending.pauses.apply(q, line, draft, lease.sender, known);
   await releaseLane(q, lease, "out");
 }
 
