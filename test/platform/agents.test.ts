@@ -73,14 +73,14 @@ agents:
       expect.stringMatching(/^agents\.yaml:10: agents\.a\.skills\.email\.responseDelaySeconds: /),
       expect.stringMatching(/^agents\.yaml:12: agents\.a\.rules\[0\]\.when: Invalid regular expression/),
       expect.stringMatching(/^agents\.yaml:5: agents\.a\.key: a key has at least 8 characters/),
-      expect.stringMatching(/^agents\.yaml:6: agents\.a\.colour: no such key/),
+      expect.stringMatching(/^agents\.yaml:6: agents\.a\.colour: no such key; known here: id, public_name, key/),
       expect.stringMatching(/^agents\.yaml:7: agents\.a\.status: /),
       expect.stringMatching(/^agents\.yaml:9: agents\.a\.skills\.email\.email: /),
     ]);
   });
 
   test.each([
-    ["", /^agents\.yaml:1: the file: /],
+    ["", /^agents\.yaml:1: the file: must be a block of keys, not empty/],
     ["organization: {", /^agents\.yaml:1: /],
     ["organization: { name: A }\nagents: {}", /^agents\.yaml:2: agents: at least one agent/],
     // The list that other formats have is refused with the form of the map.

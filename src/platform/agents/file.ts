@@ -98,14 +98,37 @@ export function readYaml<S extends z.ZodType>(schema: S, text: string, file: str
       throw new Error(problems.map((problem) => locate(document, lines, file, problem)).join("\n"));
   };
   const written: unknown = document.toJS({ maxAliasCount: 100 });
-  const result = schema.safeParse(written);
+  const result = schema.safeParse(written, { error: explained });
   if (!result.success) refuse(result.error.issues.flatMap(problemsOf));
   return { value: result.data as z.output<S>, written, refuse };
 }
 
 function problemsOf(issue: z.core.$ZodIssue): FileProblem[] {
   if (issue.code !== "unrecognized_keys") return [{ path: issue.path, message: issue.message }];
-  return issue.keys.map((key) => ({ path: [...issue.path, key], message: "no such key" }));
+  return issue.keys.map((key) => ({ path: [...issue.path, key], message: issue.message }));
+}
+
+const names: Record<string, string> = {
+  string: "a text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "a block of keys",
+  record: "a block of keys",
+  null: "empty",
+};
+
+/** Returns the message of an issue that a schema does not explain itself; null for the message of zod. */
+function explained(issue: z.core.$ZodRawIssue): string | null {
+  if (issue.code === "unrecognized_keys") {
+    const { shape } = (issue.inst?._zod.def ?? {}) as { readonly shape?: object };
+    return `no such key; known here: ${Object.keys(shape ?? {}).join(", ")}`;
+  }
+  if (issue.input === undefined) return "is missing: add it";
+  if (issue.code !== "invalid_type") return null;
+  const given = Array.isArray(issue.input) ? "array" : issue.input === null ? "null" : typeof issue.input;
+  return `must be ${names[issue.expected] ?? issue.expected}, not ${names[given] ?? given}`;
 }
 
 // Finds the line of a problem in a YAML file: the line of the key, or of its nearest existing parent.
