@@ -2,12 +2,15 @@ import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
 const long = "test/**/*.long.test.ts";
+const conditions = ["source", "node", "default"];
 const connections = "./test/support/connections.ts";
 
 export default defineConfig({
   resolve: { conditions: ["source"] },
   // Not "import": the workers would hand it to Node, and a require() would get modules meant for import.
-  ssr: { resolve: { conditions: ["source", "node", "default"] } },
+  ssr: { resolve: { conditions } },
+  // The environment of the global setup. Otherwise it would load the package from dist, which a fresh clone does not have.
+  environments: { __vitest__: { resolve: { conditions } } },
   test: {
     // Two lanes: `npm test`, and `npm run test:crash` for what kills many processes, cuts the power, needs a browser or
     // takes minutes.

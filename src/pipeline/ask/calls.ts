@@ -46,6 +46,9 @@ const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal => limited(
 
 /** Returns the channel's `absent_after`, or the platform's default, in milliseconds. */
 const absentAfterOf = ({ line }: Asking, deps: AskDeps): number => line.rules.absent_after ?? deps.absentAfter;
+/** `early` and `final`: the reasons before that time and after it. */
+const absent = (asking: Asking, deps: AskDeps, early: string, final: string): AskDecision =>
+  afterAbsence(asking, absentAfterOf(asking, deps), { early, final });
 
 /** The parameters of an API call with an effect. The call ends with the lease and does not begin unless its full timeout
  *  fits into the lease. The attempt is recorded at the crossing, when the connection is available, unless its claim has
@@ -253,10 +256,7 @@ export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskD
     if (await deps.db.read((q) => isBound(q, id))) continue;
     return { kind: "bound", platformId: id, adopted: true };
   }
-  return afterAbsence(asking, absentAfterOf(asking, deps), {
-    early: "not opened yet",
-    final: "the conversation was never opened",
-  });
+  return absent(asking, deps, "not opened yet", "the conversation was never opened");
 }
 
 /** A lookup failed. */
@@ -292,10 +292,7 @@ export async function findAnswer(
       return { kind: "answered", answer: found.answer, rendered };
     }
     case "absent":
-      return afterAbsence(asking, absentAfterOf(asking, deps), {
-        early: "not there yet",
-        final: "the question never arrived",
-      });
+      return absent(asking, deps, "not there yet", "the question never arrived");
     case "pending": {
       const mode = await line.client.mode(platformId, call.signal);
       return afterPending(asking, found, mode.kind === "ok" && mode.value === "manual");
@@ -315,10 +312,7 @@ export async function findPosted(
   const result = await line.client.findHumanReply(platformId, wanted, call);
   if (result.kind !== "ok") return missingOr(asking, result, deps);
   if (result.value !== null) return { kind: "relayed", id: result.value };
-  return afterAbsence(asking, absentAfterOf(asking, deps), {
-    early: "not there yet",
-    final: "the words never arrived",
-  });
+  return absent(asking, deps, "not there yet", "the words never arrived");
 }
 
 /** HTTP 404 or 410 for the whole conversation: after the settle time, the question was deleted with it. */
