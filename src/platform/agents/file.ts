@@ -122,7 +122,7 @@ const names: Record<string, string> = {
 /** Returns the message of an issue that a schema does not explain itself; null for the message of zod. */
 function explained(issue: z.core.$ZodRawIssue): string | null {
   if (issue.code === "unrecognized_keys") {
-    const { shape } = (issue.inst?._zod.def ?? {}) as { readonly shape?: object };
+    const { shape } = (issue.inst ?? {}) as { readonly shape?: object };
     return `no such key; known here: ${Object.keys(shape ?? {}).join(", ")}`;
   }
   if (issue.input === undefined) return "is missing: add it";
