@@ -296,7 +296,8 @@ export class Scheduler {
   }
 }
 
-const fullOrBusy: ReadonlySet<string> = new Set(["SQLITE_FULL", "SQLITE_BUSY"]);
+/** A write error of SQLite is a quota that is used up. */
+const fullOrBusy: ReadonlySet<string> = new Set(["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"]);
 
 /** Returns whether work became due on channels that are not known. */
 const hasUnknown = ({ touched }: Query): boolean => [...touched.values()].includes(null);

@@ -122,7 +122,9 @@ export class Commits {
     while (this.#flushing || this.#waiting.length > 0) await this.#startFlush();
   }
 
-  /** Closes the connection too. Rejects when the log cannot be copied (a full disk); the next start copies it. */
+  /** Closes the connection too. Rejects when the log cannot be copied (a full disk); the next start copies it. After a failed
+   *  sync the connection stays open until the process ends: SQLite copies the log when the last one is closed, and the
+   *  kernel may have dropped pages of it. */
   async close(): Promise<void> {
     await this.wal?.durable().catch(() => undefined);
     while (this.#reports[0]?.isDue) this.#reports.shift()?.act();
@@ -131,7 +133,7 @@ export class Commits {
     } catch (error) {
       throw damaged(this.#file, (error as Error).message, error);
     } finally {
-      this.#db.close();
+      if (!this.wal?.failure) this.#db.close();
       this.wal?.release();
     }
   }
@@ -258,7 +260,8 @@ export class Commits {
       if (isFailedSync(error)) this.wal?.fail(error);
       // Rejects the whole batch. Work that caught the first disk error also fails here, because its savepoint no
       // longer exists.
-      for (const one of batch) one.reject(error);
+      const reject = () => batch.forEach((one) => one.reject(error));
+      void (this.wal?.durable() ?? Promise.resolve()).then(reject, reject);
       return [];
     }
   }

@@ -21,6 +21,14 @@ export function isFailedSync(error: unknown): boolean {
   return /^SQLITE_IOERR_(DIR_)?FSYNC$/.test((error as { code?: string } | null)?.code ?? "");
 }
 
+/** Returns whether a checkpoint may not be repeated. Pages that it or an earlier one copied may be lost, and no later one would
+ *  copy them again. A write that was refused (a quota: SQLite reports a full disk as SQLITE_FULL, and all else so) has copied
+ *  nothing that counts. */
+export function isFailedCheckpoint(error: unknown): boolean {
+  const code = (error as { code?: string } | null)?.code ?? "";
+  return code.startsWith("SQLITE_IOERR") && code !== "SQLITE_IOERR_WRITE";
+}
+
 /** Remedies for access errors of SQLite, by the prefix of the error code. */
 const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],

@@ -12,6 +12,7 @@ import type Sqlite from "better-sqlite3";
 import { after, systemClock } from "../../ops/clock.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
 import { Checkpointer } from "./checkpointer.ts";
+import { isFailedCheckpoint } from "./damaged.ts";
 
 export interface WalOptions {
   readonly timing?: Timing["sqlite"];
@@ -68,8 +69,9 @@ export class Wal {
   readonly #writer: Writer;
   readonly #sync: (descriptor: number) => Promise<void>;
   readonly #syncShare: number;
-  /** Commits that wrote, counted; how many of them are on disk, and how many the running sync covers. */
-  #committed = 0;
+  /** Commits that wrote, counted; how many of them are on disk, and how many the running sync covers. The first stands for those of
+   *  earlier processes, which may not be on disk yet. */
+  #committed = 1;
   #synced = 0;
   #covering = 0;
   #syncing: Promise<void> | null = null;
@@ -179,7 +181,7 @@ export class Wal {
     this.isFull = false;
   }
 
-  /** Call with no transaction under way, before the connection is closed. Copies the log into the file, unless the disk
+  /** Call with no transaction under way, before the connection is closed. Copies the log into the file, unless a sync
    *  has failed. */
   async close(): Promise<void> {
     await this.#checkpointer.close();
@@ -240,7 +242,7 @@ export class Wal {
     try {
       this.#db.pragma("wal_checkpoint(PASSIVE)");
     } catch (error) {
-      if (String((error as { code?: string }).code).startsWith("SQLITE_IOERR")) this.fail(error);
+      if (isFailedCheckpoint(error)) this.fail(error);
     }
   }
 
@@ -260,8 +262,7 @@ export class Wal {
     this.#checkpointAt = this.#logged + this.#pages;
     // The next commit may start the log anew.
     if (complete) this.#unmeasured = measureAfter;
-    // Pages that an earlier checkpoint copied may be lost with this sync, and no later one would copy them again.
-    if (error?.code.startsWith("SQLITE_IOERR")) this.fail(new Error(error.message));
+    if (isFailedCheckpoint(error)) this.fail(new Error(error?.message));
     return complete;
   }
 }

@@ -259,6 +259,37 @@ it("reports what it has read, and a transaction that wrote nothing, only when th
   expect(disk.syncs).toHaveLength(1);
 });
 
+it("reports a transaction that failed alone only when what it may have read is on disk", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  let failing: Promise<unknown> = Promise.resolve();
+  const writing = db.tx((q) => q.run("INSERT INTO notes VALUES ('first')"), {
+    committed() {
+      failing = db.tx(() => Promise.reject(new Error("it is there already")));
+      failing.catch(() => undefined);
+    },
+  });
+  await disk.count(1);
+  expect(await isPending(failing)).toBe(true);
+  disk.syncs[0]?.resolve();
+  await writing;
+  await expect(failing).rejects.toThrow("it is there already");
+});
+
+it("acknowledges what an earlier process wrote only after a sync of its own", async () => {
+  const file = newFile();
+  const former = openSqlite(file, Date.now, { sync: () => new Promise(() => undefined) });
+  await former.tx((q) => q.run("CREATE TABLE notes (text TEXT)"), { durable: false });
+  const disk = slowDisk();
+  const db = openSqlite(file, Date.now, disk);
+  onTestFinished(() => db.close());
+  const found = db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"));
+  await disk.count(1);
+  expect(await isPending(found)).toBe(true);
+  disk.syncs[0]?.resolve();
+  expect(await found).toEqual({ n: 0 });
+});
+
 it("covers a commit and the record of the work that it starts with one sync", async () => {
   const disk = slowDisk();
   const db = await opened(newFile(), disk);
@@ -317,6 +348,10 @@ it("acknowledges nothing any more after a sync has failed, even if later ones su
     });
   await expect(write(db, "third")).rejects.toThrow("failed to write");
   await expect(db.read((q) => q.one("SELECT 1 AS n"))).rejects.toThrow("failed to write");
+  const copied = statSync(file).size;
+  await db.close();
+  // The kernel may have dropped pages of the log, so nothing is copied from it.
+  expect([statSync(file).size, statSync(`${file}-wal`).size > 0]).toEqual([copied, true]);
   const again = openSqlite(file, Date.now);
   onTestFinished(() => again.close());
   await write(again, "after the restart");

@@ -1,7 +1,7 @@
-// A store on a file system without free space: a real one, in memory.
+// A store on a file system without free space (a real one, in memory), and a file that may not grow.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -39,5 +39,36 @@ describeReal("a full disk", missing, () => {
     const again = openSqlite(file, Date.now);
     expect(await again.read((q) => q.one("SELECT COUNT(*) AS n FROM t"))).toEqual({ n: rows });
     await again.close();
+  });
+});
+
+describeReal("a file that may not grow, as at the end of a quota", missing, () => {
+  it("fails checkpoints and commits for as long as this lasts, and loses nothing", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-quota-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "store.db");
+    const store = openSqlite(file, Date.now, { checkpointPages: 50 });
+    onTestFinished(() => store.close());
+    const write = (n: number) => store.tx((q) => q.run("INSERT INTO t VALUES ($1, $2)", n, "x".repeat(4000)));
+    const limit = (bytes: string) =>
+      execFileSync("prlimit", ["--pid", String(process.pid), `--fsize=${bytes}:unlimited`]);
+    await store.tx((q) => q.run("CREATE TABLE t (n, text)"));
+    let written = 0;
+    for (; written < 1000; written += 1) await write(written);
+    await store.maintain();
+    onTestFinished(() => void limit("unlimited"));
+    limit(String(statSync(file).size));
+    let failure: unknown = null;
+    while (failure === null && written < 20_000) {
+      failure = await write(written).then(
+        () => null,
+        (error: unknown) => error,
+      );
+      if (failure === null) written += 1;
+    }
+    expect((failure as { code?: string } | null)?.code).toBe("SQLITE_IOERR_WRITE");
+    limit("unlimited");
+    await write(written);
+    expect(await store.read((q) => q.one("SELECT COUNT(*) AS n FROM t"))).toEqual({ n: written + 1 });
   });
 });
