@@ -17,19 +17,24 @@ export class OriginConnections {
   readonly #retired = new Set<Pool>();
   /** Number of idle connections that are reserved. */
   reserved = 0;
+  /** The maximum number of concurrent requests, after the last change. */
+  #wanted: number;
   /** Resolve the promises of `whileReserved`. */
   #waiting: (() => void)[] = [];
 
   constructor(origin: string, size: number, waitMs: number) {
     this.#origin = origin;
     this.#waitMs = waitMs;
+    this.#wanted = size;
     this.pool = this.#poolOf(size);
     this.queue = new PQueue({ concurrency: size });
   }
 
-  /** Changes the maximum number of concurrent requests. Requests in progress complete first. */
+  /** Changes the maximum number of concurrent requests. Requests in progress complete first. A reserved connection is in the
+   *  present pool, so the change waits for the end of the reservations. */
   resize(size: number): void {
-    if (size === this.queue.concurrency) return;
+    this.#wanted = size;
+    if (this.reserved > 0 || size === this.queue.concurrency) return;
     const former = this.pool;
     this.pool = this.#poolOf(size);
     this.queue.concurrency = size;
@@ -46,6 +51,7 @@ export class OriginConnections {
       if (!isHeld) return;
       isHeld = false;
       this.reserved -= 1;
+      this.resize(this.#wanted);
       for (const resolve of this.#waiting.splice(0)) resolve();
     };
   }
@@ -69,7 +75,7 @@ export class OriginConnections {
   }
 
   #poolOf(connections: number): Pool {
-    return new Pool(this.#origin, {
+    const pool = new Pool(this.#origin, {
       connections,
       // One request per connection: a connection error would fail all requests that share the connection.
       allowH2: false,
@@ -78,5 +84,9 @@ export class OriginConnections {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+    // A pool keeps a client whose connection has ended, and prefers it to a connected one that is younger: a reserved request
+    // would wait for a new connection. It drops the clients of this event.
+    pool.on("disconnect", (origin, targets, error) => void pool.emit("connectionError", origin, targets, error));
+    return pool;
   }
 }

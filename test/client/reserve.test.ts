@@ -1,12 +1,12 @@
 // A reserved connection. The attempt of its call is recorded before the call begins, so other calls leave it alone.
 
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { conversationRecord, messageRecord } from "../support/client/client.ts";
 
-/** A client with one idle connection. `arrived`: method and port of the client of each request; `respond` answers the
+/** A client with one idle connection. `sockets`: those of the server; `arrived`: method and port of the client of each request; `respond` answers the
  *  oldest one, `next` waits for one more. */
 async function connected(connections = 4) {
   const arrived: { readonly method: string; readonly port: number }[] = [];
@@ -17,6 +17,8 @@ async function connected(connections = 4) {
     waiting.push(response);
     announce();
   });
+  const sockets: Socket[] = [];
+  server.on("connection", (socket) => void sockets.push(socket));
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   onTestFinished(() => void server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -42,7 +44,7 @@ async function connected(connections = 4) {
     return end !== null;
   };
   await expect.poll(isIdle, { interval: 1 }).toBe(true);
-  return { client, arrived, next, respond };
+  return { client, arrived, next, respond, sockets };
 }
 
 test("is left to the reserved call, which uses it at once", async () => {
@@ -87,4 +89,47 @@ test("delays another call only until it ends, or until that call is stopped", as
   respond();
   expect(await other).toMatchObject({ kind: "ok" });
   expect(arrived).toHaveLength(2);
+});
+
+test("is a connected one, although an older connection has ended", async () => {
+  const { client, arrived, next, respond, sockets } = await connected();
+  const both = [client.conversations.get("c"), client.conversations.get("c")];
+  while (arrived.length < 3) await next();
+  respond();
+  respond();
+  await Promise.all(both);
+  const [older, younger] = sockets;
+  expect([sockets.length, older?.remotePort]).toEqual([2, arrived[0]?.port]);
+  const isClosed = new Promise((closed) => older?.once("close", closed));
+  const port = younger?.remotePort;
+  older?.end();
+  await isClosed;
+  const ends = [client.reserve(), client.reserve()];
+  expect(ends.map((end) => end !== null)).toEqual([true, false]);
+  const reserved = client.conversations.send("c", { message: "hi" }, { crossing: () => ends[0]?.(), reserved: true });
+  await next();
+  respond();
+  expect(await reserved).toMatchObject({ kind: "ok" });
+  expect([arrived.at(-1)?.port, sockets.length]).toEqual([port, 2]);
+});
+
+test("stays when the number of connections changes before the call", async () => {
+  const { client, arrived, next, respond, sockets } = await connected();
+  const end = client.reserve();
+  client.setConnections(2);
+  const reserved = client.conversations.send("c", { message: "hi" }, { crossing: () => end?.(), reserved: true });
+  await next();
+  respond();
+  expect(await reserved).toMatchObject({ kind: "ok" });
+  expect([arrived.at(-1)?.port, sockets.length]).toEqual([arrived[0]?.port, 1]);
+  const many = [1, 2, 3].map(() => client.conversations.get("c"));
+  while (arrived.length < 4) await next();
+  while (arrived.length < 5) {
+    respond();
+    await next();
+  }
+  respond();
+  respond();
+  await Promise.all(many);
+  expect(sockets.length, "two at once since the end of the reservation").toBe(3);
 });
