@@ -137,7 +137,8 @@ async function post(
   const time = scopeUnder(attempt.signal);
   const abortAfter = (ms: number, reason: string) => after(ms, () => time.abort(new Error(reason)));
   let cancel = abortAfter(timing.connect, "connecting took too long");
-  let crossed: Promise<void> | undefined;
+  let crossing: Promise<void> | undefined;
+  let crossed = false;
   try {
     return await connections.exchange({
       method: "POST",
@@ -149,16 +150,17 @@ async function post(
       bodyAtMost: longestAnswer,
       async crossing() {
         cancel();
-        crossed = attempt.crossing();
-        await crossed;
+        crossing = attempt.crossing();
+        await crossing;
+        crossed = true;
         cancel = abortAfter(timing.answer, "no answer came in time");
       },
     });
   } catch (error) {
     const reason = reasonOf(time.signal.aborted ? time.signal.reason : error);
-    if (crossed === undefined) return deferred(`no connection: ${reason}`, attempt.number, timing);
-    await crossed; // Rejects when the attempt must not be sent.
-    return { kind: "unknown", reason };
+    if (crossed) return { kind: "unknown", reason };
+    await crossing; // Rejects when the attempt must not be sent.
+    return deferred(`no connection: ${reason}`, attempt.number, timing);
   } finally {
     cancel();
     time.end();

@@ -222,6 +222,9 @@ function singleCommits(_figure: Figure, run: Run): Best | null {
   };
 }
 
+/** The highest value of `smtp.connections`. */
+const mostConnections = 20;
+
 /** An SMTP connection carries one email at a time, and two commits are between one and the next: the record of its attempt
  *  and its outcome. */
 function burstCommits(_figure: Figure, run: Run): Best | null {
@@ -230,7 +233,7 @@ function burstCommits(_figure: Figure, run: Run): Best | null {
   const { conversations, connections } = run;
   return {
     measured: Math.max(needed / conversations, 2 / connections),
-    because: `${needed} commits in sequence, each shared by at most ${conversations} conversations at a time; two of them are made while an email occupies one of ${connections} SMTP connections`,
+    because: `${needed} commits in sequence, each shared by at most ${conversations} conversations at a time; two of them are made while an email occupies one of ${connections} SMTP connections, which is the default (with ${mostConnections}, the most that can be configured: ${Math.max(needed / conversations, 2 / mostConnections).toFixed(2)})`,
   };
 }
 

@@ -238,6 +238,19 @@ describe("without an answer", () => {
     });
   });
 
+  it("a connection that is lost while the attempt is being recorded has carried nothing", async () => {
+    const hook = await receiver();
+    const connections = () => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
+    const crossing = async () => {
+      const before = connections();
+      await hook.reset();
+      // Both ends of it are in this process.
+      await expect.poll(connections, { interval: 1 }).toBe(before - 2);
+    };
+    const { outcome } = await openBench(hook.url).send(opened, { crossing });
+    expect([outcome, hook.got]).toMatchObject([{ kind: "deferred" }, []]);
+  });
+
   it("what must not go out does not, although the line stands", async () => {
     const hook = await receiver();
     const crossing = () => Promise.reject(new Error("the lease is over"));

@@ -272,6 +272,8 @@ export interface Delivered {
 export type Answering = (response: ServerResponse, got: Delivered) => void;
 
 export interface Receiver {
+  /** Resets all its connections. */
+  reset(): Promise<void>;
   readonly port: number;
   readonly url: string;
   readonly got: readonly Delivered[];
@@ -316,6 +318,11 @@ export async function startReceiver(
     url: `${secure ? "https" : "http"}://${host}:${bound}/hook`,
     got,
     answer: (next) => void (answering = next),
+    async reset() {
+      const closed = [...sockets].map((socket) => new Promise((done) => socket.once("close", done)));
+      for (const socket of sockets) socket.resetAndDestroy();
+      await Promise.all(closed);
+    },
     close: () => closed(server, sockets),
   };
 }
