@@ -50,11 +50,11 @@ class Sent implements Evidence<Counts> {
   read(db: Sqlite.Database): Counts {
     if (!hasTables(db, "events", "attempts")) return none;
     const attempts = "SELECT count(DISTINCT subject) FROM attempts JOIN";
-    const asked = numberOf(db, `${attempts} turns ON turns.id = subject`);
+    const conversations = "SELECT count(DISTINCT conversation) FROM attempts JOIN";
     return {
       events: numberOf(db, "SELECT count(*) FROM events WHERE kind = 'message'"),
-      opened: asked,
-      asked,
+      opened: numberOf(db, `${conversations} turns ON turns.id = subject`),
+      asked: numberOf(db, `${attempts} turns ON turns.id = subject`),
       sent: numberOf(db, `${attempts} drafts ON drafts.id = subject`),
     };
   }
