@@ -1,7 +1,7 @@
 // Decisions about requested actions, on rows without a database.
 
 import { describe, expect, it } from "vitest";
-import { type ActionFacts, type ActionRequest, decideAction } from "../../../src/escalation/act/decide.ts";
+import { type ActionFacts, type ActionRequest, decideAction, noteOf } from "../../../src/escalation/act/decide.ts";
 import type { Customer } from "../../../src/escalation/reply/rows.ts";
 import type { EscalationRow } from "../../../src/store/tables/escalations.ts";
 import { escalationRow } from "../../support/rows.ts";
@@ -46,6 +46,8 @@ describe("an action", () => {
     expect(outcome.done).toBe(true);
     expect(plan).toEqual({ note: null, relay: false, acknowledge: false, end: null, ...expected });
   });
+
+  it("writes the author before a note", () => expect(noteOf(dora, "seen: twice")).toBe("Dora: seen: twice"));
 
   const said = { ago: 2000, state: "sent" };
   it.each([

@@ -8,12 +8,14 @@ import { externalMessages, pauseAfter } from "../../../src/escalation/poll/decid
 import {
   type Candidate,
   foreignNumber,
+  kindOf,
   type Link,
   perEscalation,
   planReply,
   type ReplyInput,
   senderOf,
   whyIgnored,
+  whyNotRelayed,
 } from "../../../src/escalation/reply/decide.ts";
 import type { Customer } from "../../../src/escalation/reply/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
@@ -76,6 +78,26 @@ describe("the sender of a message", () => {
     ["a customer in a conversation, whatever the subject names", found(true, link("subject", 1)), ["subject"]],
   ])("is %s", (_what, is, expected) => {
     expect(is).toEqual(expected);
+  });
+});
+
+describe("a text for the customer", () => {
+  it("needs a channel that can send and has conversations", () => {
+    expect(kindOf(line)).toBe("email");
+    expect(kindOf({ ...line, traits: { ...line.traits, platform: "voice" } })).toBe("voice");
+    expect(kindOf({ ...line, traits: { ...line.traits, platform: null } })).toBeNull();
+    expect(kindOf({ ...line, outbound: null })).toBeNull();
+    expect(kindOf(undefined)).toBeNull();
+  });
+
+  it.each([
+    ["by mail", customer, "email", null],
+    ["in a call", { ...customer, session: "s" }, "voice", null],
+    ["after the call", customer, "voice", "the call is over; the number is p"],
+    ["on a channel that cannot send", { ...customer, session: "s" }, null, "channel c cannot send now"],
+    ["about a channel", null, "email", "it is about a channel, so there is no customer to answer"],
+  ] as const)("%s is relayed, or the responder learns why not", (_what, to, kind, why) => {
+    expect(whyNotRelayed(to, kind)).toBe(why);
   });
 });
 

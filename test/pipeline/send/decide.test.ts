@@ -17,10 +17,12 @@ import {
   chooseDraft,
   isEndedByReply,
   mayBeEarly,
+  notificationRules,
   receiptEffect,
   recipientsOf,
 } from "../../../src/pipeline/reconcile/decide.ts";
 import {
+  concluded,
   endingOf,
   type HeadFacts,
   isHoldable,
@@ -28,6 +30,7 @@ import {
   pauseSteps,
   retriedLater,
 } from "../../../src/pipeline/send/decide.ts";
+import type { DraftRow } from "../../../src/store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { lineOf, receipt } from "../../support/rows.ts";
 
@@ -175,6 +178,82 @@ it.each<[SendOutcome, SendOutcome]>([
   expect(retriedLater(outcome, 1000)).toEqual(expected);
 });
 
+describe("the outcome that counts, and its ending", () => {
+  const later: SendOutcome = { kind: "deferred", reason: "later" };
+  const soon: SendOutcome = { ...later, retryAfterMs: 5 };
+  const queued = { state: "queued", open: 1, reason: "later" } as const;
+  const spoken = { state: "dropped", open: 0, reason: "spoken" } as const;
+  const asked: unknown[] = [];
+  const sessions = {
+    afterAttempt: (...given: unknown[]) => {
+      asked.push(given);
+      return spoken;
+    },
+  };
+  const conclude = (outcome: SendOutcome, over: Partial<DraftRow>, platform: string, policy: Partial<ChannelRules>) => {
+    const draft = { session: null, forced: 0, attempts: 0, trying_for: null, ...over } as DraftRow;
+    const { traits } = lineOf();
+    const line = { rules: rules(policy), traits: { ...traits, platform } };
+    return concluded(outcome, draft, line, { sessions, timing: standardTiming }, (ms) => ms + 1);
+  };
+
+  it.each<[string, SendOutcome, string, Partial<ChannelRules>, ReturnType<typeof concluded>]>([
+    [
+      "of a mail that was sent",
+      sent,
+      "email",
+      {},
+      { outcome: sent, ending: { change: { state: "sent", open: 0, externalId: "x" }, ids: [sent.id] } },
+    ],
+    [
+      "of a mail that is deferred: the schedule of mail, with jitter",
+      later,
+      "email",
+      {},
+      { outcome: later, ending: { change: { ...queued, dueInMs: 30_001 } } },
+    ],
+    [
+      "of an SMS that is deferred: the schedule of phones",
+      later,
+      "sms",
+      {},
+      { outcome: later, ending: { change: { ...queued, dueInMs: 2001 } } },
+    ],
+    [
+      "of a mail whose provider asks for an immediate retry",
+      soon,
+      "email",
+      {},
+      { outcome: { ...later, retryAfterMs: 1000 }, ending: { change: { ...queued, dueInMs: 1000 } } },
+    ],
+    [
+      "of a refused mail: the policy of the channel",
+      { kind: "refused", code: "550", reason: "no" },
+      "email",
+      { on_permanent_failure: "block" },
+      {
+        outcome: { kind: "refused", code: "550", reason: "no" },
+        ending: { change: { state: "failed", open: 1, code: "550", reason: "550: no" } },
+      },
+    ],
+  ])("%s", (_, outcome, platform, policy, expected) => {
+    expect(conclude(outcome, {}, platform, policy)).toEqual(expected);
+    expect(asked).toEqual([]);
+  });
+
+  it("in a call: the live session decides, and the outcome stays as it is", () => {
+    expect(conclude(soon, { session: "s", trying_for: 7 }, "voice", {})).toEqual({
+      outcome: soon,
+      ending: { change: spoken },
+    });
+    conclude(sent, { session: "s" }, "voice", {});
+    expect(asked).toEqual([
+      [soon, 7],
+      [sent, 0],
+    ]);
+  });
+});
+
 describe("pauses", () => {
   const pause = (over: Partial<Pause> = {}): Pause => ({
     sender: wholeChannel,
@@ -241,6 +320,12 @@ describe("a finding about an unknown draft", () => {
   ])("that is missing at the provider for the second time is treated by policy: %s", (on_unknown, change) => {
     const draft = { lookups: 0, reconcile_left: 1000, attempts: 2, trying_for: 0, absences: 1 };
     expect(changeAfter({ kind: "not-sent" }, draft, rules({ on_unknown }), backoff)).toMatchObject(change);
+  });
+
+  it("about a notification is treated by rules that send it again, after the shorter window", () => {
+    const own = rules({ on_unknown: "drop", unknown_window: 60_000 });
+    expect(notificationRules(own, 5000)).toEqual({ ...own, on_unknown: "resend", unknown_window: 5000 });
+    expect(notificationRules(own, 90_000)).toEqual({ ...own, on_unknown: "resend", unknown_window: 60_000 });
   });
 
   it("is retried by policy with a growing backoff, until the lifetime is over", () => {
