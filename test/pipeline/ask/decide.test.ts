@@ -8,16 +8,128 @@ import {
   afterFailedCall,
   afterFailedLookup,
   afterPending,
+  afterWaiting,
+  agentProblem,
   beforeAsking,
+  callsOf,
+  isUnasked,
+  opensByCreate,
   repeatable,
+  startsWithEffect,
+  whyNotAsk,
 } from "../../../src/pipeline/ask/decide.ts";
+import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import type { ConversationRow } from "../../../src/store/tables/conversations.ts";
 import type { TurnRow } from "../../../src/store/tables/turns.ts";
-import { turnRow as turn } from "../../support/rows.ts";
+import { activeSettings, lineOf, turnRow as turn } from "../../support/rows.ts";
 
 const sent = { recorded: true, obsolete: false, unbound: null, askedAt: null, early: null };
 const asked = (over: Partial<TurnRow> = {}) => ({ turn: turn(over), timing });
 const failed = (result: Parameters<typeof afterFailedCall>[1], over: Partial<TurnRow> = {}, attempt = sent) =>
   afterFailedCall({ ...asked(over), attempt }, result);
+
+const settings = activeSettings();
+const { email: skill } = settings;
+const inactive = { ...activeSettings().email, status: "inactive" } as NonNullable<typeof skill>;
+const lineWith = (platform: string | null, over: Partial<ChannelRuntime> = {}): ChannelRuntime => {
+  const line = lineOf();
+  return { ...line, traits: { ...line.traits, platform: platform as typeof line.traits.platform }, ...over };
+};
+const neverRead = "the agent's settings were never read: the platform has not answered yet";
+
+describe("a question waits", () => {
+  it.each<[string, ChannelRuntime, string | null]>([
+    ["not, when the agent has the skill", lineWith("email"), null],
+    ["on a channel of notices", lineWith(null, { problem: () => "401" }), "the channel carries notices only"],
+    ["while the key is refused", lineWith("email", { problem: () => "401" }), "401"],
+    ["until the settings were read", lineWith("email", { settings: () => null }), neverRead],
+    [
+      "while the agent is inactive",
+      lineWith("email", { settings: () => ({ ...settings, status: "inactive" }) }),
+      "the agent is inactive",
+    ],
+    ["without the skill", lineWith("sms"), "the agent has no sms skill"],
+    [
+      "while the skill is inactive",
+      lineWith("email", { settings: () => ({ ...settings, email: inactive }) }),
+      "the agent's email skill is inactive",
+    ],
+    ["not, in a call without a skill", lineWith("voice"), null],
+    [
+      "in a call while its skill is inactive",
+      lineWith("voice", { settings: () => ({ ...settings, voice: inactive }) }),
+      "the agent's voice skill is inactive",
+    ],
+    ["not, on a channel that needs no skill", lineWith("chat"), null],
+    [
+      "while the skill of such a channel is inactive",
+      lineWith("chat", { settings: () => ({ ...settings, skills: { chat: inactive } }) }),
+      "the agent's chat skill is inactive",
+    ],
+  ])("%s", (_what, line, why) => expect(whyNotAsk(line)).toBe(why));
+
+  it.each<[string, ChannelRuntime, string | null]>([
+    ["no agent", lineWith(null, { problem: () => "401", settings: () => null }), null],
+    ["an agent that can be asked", lineWith("email"), null],
+    ["an inactive agent", lineWith("email", { settings: () => ({ ...settings, status: "inactive" }) }), null],
+    ["an agent with a refused key", lineWith("email", { problem: () => "401", settings: () => null }), "401"],
+    ["an agent without settings", lineWith("email", { settings: () => null }), neverRead],
+  ])("without an operator's doing for %s", (_what, line, problem) => expect(agentProblem(line)).toBe(problem));
+});
+
+describe("the conversation of the platform", () => {
+  const conversation = (over: Partial<ConversationRow> = {}) =>
+    ({ person: "+15550100", platform_id: null, ...over }) as ConversationRow;
+  const skilled = { settings: () => ({ ...settings, sms: skill, voice: skill }) };
+  const byCreate = { rules: { ...lineOf().rules, opening: "create" } } as const;
+  const mail = { person: "ada@example.org" };
+
+  it.each<[string, ChannelRuntime, Partial<ConversationRow>, boolean]>([
+    ["is started for a mail", lineWith("email"), mail, false],
+    ["is started for an SMS", lineWith("sms", skilled), {}, false],
+    ["is started for a call", lineWith("voice", skilled), {}, false],
+    ["is created where the channel says so", lineWith("email", byCreate), mail, true],
+    ["is created on a channel that cannot start one", lineWith("chat"), {}, true],
+    ["is created for a call without a skill", lineWith("voice"), {}, true],
+    [
+      "is created for a call with an inactive skill",
+      lineWith("voice", { settings: () => ({ ...settings, voice: inactive }) }),
+      {},
+      true,
+    ],
+    ["is created for a withheld number", lineWith("voice", skilled), { person: "anonymous" }, true],
+    ["is created for a short code", lineWith("sms", skilled), { person: "12345" }, true],
+    ["is neither when it is open", lineWith("chat", byCreate), { platform_id: "p" }, false],
+  ])("%s", (_what, line, over, is) => expect(opensByCreate(line, conversation(over))).toBe(is));
+
+  const start = (over: Partial<TurnRow>, platform_id: string | null, isCreated: boolean) => ({
+    turn: turn(over),
+    conversation: conversation({ platform_id }),
+    isCreated,
+  });
+  const opening = { opening: "{}" };
+  const relayed = { kind: "relayed" } as const;
+  const asking = { state: "asking" } as const;
+
+  it.each<[string, ReturnType<typeof start>, number, boolean]>([
+    ["a question in an open conversation", start({}, "p", false), 1, true],
+    ["a human's text in an open conversation", start(relayed, "p", false), 2, false],
+    ["a lookup in an open conversation, with the question again", start(asking, "p", false), 2, false],
+    ["a question that starts the conversation", start({}, null, false), 2, true],
+    ["a question that creates the conversation", start({}, null, true), 4, false],
+    ["an opening that starts the conversation", start(opening, null, false), 1, true],
+    ["an opening that creates the conversation", start(opening, null, true), 3, false],
+    ["an opening in a conversation that is open already", start(opening, "p", false), 1, false],
+    ["a lookup of a start", start(asking, null, false), 1, false],
+    ["a lookup of a creation", start(asking, null, true), 1, false],
+    ["a question of a call", start({ session: "s" }, "p", false), 1, false],
+  ])(
+    "%s takes at most the calls that are counted, the first with the effect or not",
+    (_what, given, calls, isFirst) => {
+      expect([callsOf(given), startsWithEffect(given)]).toEqual([calls, isFirst]);
+    },
+  );
+});
 
 describe("before a question", () => {
   const before = (over: Partial<TurnRow>, suppressed: string | null = null, waited = 2000) =>
@@ -40,6 +152,24 @@ describe("before a question", () => {
     for (const exempt of [{ session: "s" }, { kind: "relayed" }, { state: "unknown" }] as const)
       expect(before(exempt, "STOP")).toEqual({ kind: "ask" });
   });
+});
+
+it.each<[Partial<TurnRow>, boolean]>([
+  [{}, true],
+  [{ attempts: 1, reason: "released" }, true],
+  [{ state: "asking" }, false],
+  [{ state: "unknown" }, false],
+  [{ session: "s" }, false],
+  [{ kind: "relayed" }, false],
+])("a turn %o is dropped or held without an attempt: %s", (over, is) => expect(isUnasked(turn(over))).toBe(is));
+
+it("a turn that is not asked is dropped for a suppression, else held for its age, as of when it was read", () => {
+  const found = { turn: turn({ received_at: 500, age: 7_200_000 }), suppressed: null, waited: 10_800_000 };
+  const readAt = 7_200_500;
+  const reason = "waited 2 h; max_age is 1 h";
+  expect(afterWaiting(found, 3_600_000)).toEqual({ kind: "hold", code: "too-old", reason, readAt });
+  const dropped = { kind: "drop", code: "suppressed", reason: "suppressed: STOP", readAt };
+  expect(afterWaiting({ ...found, suppressed: "STOP" }, 3_600_000)).toEqual(dropped);
 });
 
 describe("after a failed call", () => {
