@@ -17,6 +17,8 @@ export interface Import {
   readonly to: string;
   readonly relative: boolean;
   readonly typeOnly: boolean;
+  /** The values that are imported by name, as the module calls them. */
+  readonly names: readonly string[];
 }
 
 // The formatter puts every import and re-export at the beginning of a line.
@@ -26,24 +28,26 @@ const called = /\b(?:import|require)\s*\(\s*(?:(["'`])([^"'`$]+)\1\s*[,)]|(?=[^"
 
 export function importsOf({ path, text }: SourceFile): Import[] {
   const code = withoutComments(text);
-  const found: [specifier: string, typeOnly: boolean][] = [
-    ...[...code.matchAll(withFrom)].map(([, clause, name]): [string, boolean] => [
-      name ?? "",
-      /^\s*type\b/.test(clause ?? ""),
-    ]),
-    ...[...code.matchAll(bare)].map(([, name]): [string, boolean] => [name ?? "", false]),
-    ...[...code.matchAll(called)].map(([, , name]): [string, boolean] => [name ?? "?", false]),
+  const found: [specifier: string, clause: string][] = [
+    ...[...code.matchAll(withFrom)].map(([, clause = "", name = ""]): [string, string] => [name, clause]),
+    ...[...code.matchAll(bare)].map(([, name = ""]): [string, string] => [name, ""]),
+    ...[...code.matchAll(called)].map(([, , name = "?"]): [string, string] => [name, ""]),
   ];
-  return found.map(([specifier, typeOnly]) => {
+  return found.map(([specifier, clause]) => {
     const relative = specifier.startsWith(".");
     return {
       from: path,
       to: relative ? posix.join(posix.dirname(path), specifier) : specifier,
       relative,
-      typeOnly,
+      typeOnly: /^\s*type\b/.test(clause),
+      names: listed(clause),
     };
   });
 }
+
+/** Returns the names in the braces of an import or export, without types, as they are called before `as`. */
+const listed = (clause: string): string[] =>
+  [...(/\{([^}]*)\}/.exec(clause)?.[1] ?? "").matchAll(/(?:^|,)\s*(?!type\s)(\w+)/g)].map(([, name = ""]) => name);
 
 /** Only comments that begin a line or stand alone: what follows code on its line cannot hold an import. */
 function withoutComments(text: string): string {

@@ -57,7 +57,7 @@ export const stageHeaders: Rule = (files) =>
     return items.filter((item) => !header.includes(item)).map((item) => `${path}: its header has no "${item}"`);
   });
 
-const opensStore = /^test\/support\/(?:store|pipeline)\//;
+const opensStore = /^test\/support\/(?:store|pipeline|daemon|process)\//;
 
 /** True when neither the test nor a file of `test` that it imports opens a store. */
 function needsNoStore(path: string, byPath: ReadonlyMap<string, SourceFile>, seen: Set<string>): boolean {
@@ -71,16 +71,26 @@ function needsNoStore(path: string, byPath: ReadonlyMap<string, SourceFile>, see
     .every(({ to }) => needsNoStore(to, byPath, seen));
 }
 
-/** Every decision has a test without a database. */
+/** Functions, also those that another one returns, and objects. Not texts and numbers: what uses them is tested. */
+const exportedValues =
+  /^export (?:(?:async )?function\*? ?(\w+)|const (\w+)(?=(?:: .*?)? =\s+[^\s"'`\d-])|\{([^}]*)\})/gm;
+
+/** Every exported decision is imported by name by a test without a database; the linter reports imports that are not used.
+ *  Not seen: a test that uses the name and expects nothing of it. */
 export const decisionTests: Rule = (files) => {
   const byPath = new Map(files.map((file) => [file.path, file]));
   const tested = files
     .filter(({ path }) => path.endsWith(".test.ts") && needsNoStore(path, byPath, new Set()))
     .flatMap(importsOf)
-    .filter(({ typeOnly }) => !typeOnly)
-    .map(({ to }) => to);
-  return files
-    .filter(isDecision)
-    .filter(({ path }) => !tested.includes(path))
-    .map(({ path }) => `${path}: no test without a database imports it`);
+    .filter(({ typeOnly }) => !typeOnly);
+  return files.filter(isDecision).flatMap((file) => {
+    const { path } = file;
+    const own = tested.filter(({ to }) => to === path);
+    if (own.length === 0) return [`${path}: no test without a database imports it`];
+    const named = new Set(own.flatMap(({ names }) => names));
+    return [...uncommented(file).matchAll(exportedValues)]
+      .flatMap(([, declared, assigned, list = ""]) => declared ?? assigned ?? list.match(/\w+(?=\s*(?:,|$))/g) ?? [])
+      .filter((name) => !named.has(name))
+      .map((name) => `${path}: ${name}: no test without a database names it`);
+  });
 };

@@ -33,7 +33,7 @@ const { email: skill } = settings;
 const inactive = { ...activeSettings().email, status: "inactive" } as NonNullable<typeof skill>;
 const lineWith = (platform: string | null, over: Partial<ChannelRuntime> = {}): ChannelRuntime => {
   const line = lineOf();
-  return { ...line, traits: { ...line.traits, platform: platform as typeof line.traits.platform }, ...over };
+  return { ...line, traits: { ...line.traits, platform }, ...over };
 };
 const neverRead = "the agent's settings were never read: the platform has not answered yet";
 

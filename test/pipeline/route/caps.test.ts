@@ -12,6 +12,7 @@ import {
   newRun,
   noWrites,
   personOf,
+  replyTo,
 } from "../../../src/pipeline/route/decide.ts";
 import type { Context, EffectDecision, Facts, Run, Writes } from "../../../src/pipeline/route/facts.ts";
 import { addUnasked, waitsOf } from "../../../src/pipeline/route/unasked/decide.ts";
@@ -35,9 +36,12 @@ const facts: Facts = {
   keyword: null,
 };
 
-it("the person is the sender's address in lower case, whatever the address for the answer", () => {
+it("the person is the sender, and the answer goes to another address where it is given, in lower case", () => {
   const from = { address: "Ada@Example.org", name: "Ada" };
-  expect(personOf(message({ from, replyTo: { address: "other@example.org" } }))).toBe("ada@example.org");
+  const both = (one: ReturnType<typeof message>) => [personOf(one), replyTo(one)];
+  expect(both(message({ from }))).toEqual(["ada@example.org", "ada@example.org"]);
+  const other = message({ from, replyTo: { address: "Other@Example.org" } });
+  expect(both(other)).toEqual(["ada@example.org", "other@example.org"]);
 });
 
 it.each<[string, Partial<MessageEvent>, boolean]>([
