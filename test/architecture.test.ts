@@ -4,8 +4,10 @@
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { fullFolders, fullStages, repeatedFunctions, repeatedTypes, rules } from "./architecture/rules.ts";
+import { fullFolders, fullStages, type Plant, repeatedFunctions, repeatedTypes, rules } from "./architecture/rules.ts";
 import { importsOf, type SourceFile } from "./architecture/source.ts";
+import { stagePlants } from "./architecture/stage-plants.ts";
+import { statePlants } from "./architecture/state-plants.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({
@@ -18,9 +20,6 @@ const timingOf = (found: string, file = "a.ts"): string =>
 const short = (ms: string): string => `test/a.test.ts: timeout ${ms}: waits at least 60_000 ms`;
 const lines = (count: number): string => "x\n".repeat(count);
 const say = (...words: string[]): string => words.join("");
-
-/** rule, planted file, planted text, what the rule says about it (null: nothing) */
-type Plant = readonly [keyof typeof rules, string, string, string | null];
 
 const plants: readonly Plant[] = [
   [
@@ -145,92 +144,7 @@ const plants: readonly Plant[] = [
   ["names", "src/mail-helper.ts", "", "src/mail-helper.ts: names nothing"],
   ["names", "src/common/a.ts", "", "src/common/a.ts: names nothing"],
   ["names", "src/database.ts", "", null],
-  ...(["await", "async"] as const).map(
-    (word): Plant => [
-      "pureDecisions",
-      "src/pipeline/a/decide.ts",
-      `export const a = ${word} (b);`,
-      `src/pipeline/a/decide.ts: ${word}: decisions are pure`,
-    ],
-  ),
-  ...[
-    ["Query", 'import type { Query } from "../../store/driver.ts";'],
-    ["Query", 'import {\n  type Row,\n  type Query,\n} from "x";'],
-    ["Database", 'import type { Database } from "../store/driver.ts";'],
-    ["Core", 'import type { Core } from "../store/driver.ts";'],
-    ["Clock", 'import type { Clock } from "bridgehead/contract";'],
-    ["Log", 'import { isFinal, type Log } from "bridgehead/contract";'],
-    ["src/ops/clock.ts", 'import { newId } from "../ops/clock.ts";'],
-    ["src/calls/rows.ts", 'import { openTurns } from "./rows.ts";'],
-    ["node:fs", 'import { readFileSync } from "node:fs";'],
-  ].map(
-    ([name, text = ""]): Plant => [
-      "pureDecisions",
-      "src/calls/decide.ts",
-      text,
-      `src/calls/decide.ts: imports ${name}: decisions get loaded rows`,
-    ],
-  ),
-  ...(
-    [
-      ["Date.now", "const a = `at ${Date.now()}`;"],
-      ["new Date", "const a = new Date();"],
-      ["new Date", "const a = new Date;"],
-      ["Date(", "const a = Date();"],
-      ["performance.now", "const a = performance.now();"],
-      ["Math.random", "const a = Math.random();"],
-      ["randomUUID", "const a = randomUUID();"],
-      ["setTimeout", "setTimeout(a, b);"],
-      ["process.env", "const a = process.env;"],
-      ["console.error", "console.error(a);"],
-      ["fetch(", "fetch(a);"],
-      ["Promise", "const a = Promise.all(b);"],
-      [".then(", "a.then(b);"],
-      ["let", "let last = 0;"],
-      [".clock", "const a = `at ${deps.clock.now()}`;"],
-      ["clock,", "const a = ({ clock, timing }: B) => b;"],
-      ["clock }", "const a = heldBy({ clock });"],
-      ['Pick<Asking, "timing" | "clock"', 'const a = (b: Pick<Asking, "timing" | "clock">) => b;'],
-      ['["log"', 'const a = (b: Asking["log"]) => b;'],
-      [".log", "context.log.warn({}, text);"],
-      ["log:", "const a = (line: Line, log: Logger) => b;"],
-      ["readonly log:", "const a = (b: { readonly log: Logger }) => b;"],
-    ] as const
-  ).map(
-    ([found, text]): Plant => [
-      "pureDecisions",
-      "src/calls/decide.ts",
-      text,
-      `src/calls/decide.ts: ${found}: decisions are pure`,
-    ],
-  ),
-  ...[
-    '// await Query\nimport type { QueryPlan } from "x";',
-    '/** Uses Date.now(), the log, and deps.clock. */\nimport { createHmac } from "node:crypto";',
-    'import type { HeadRow } from "./rows.ts";\nconst at = new Date(row.created_at);',
-    "lines.push((log) => log.info({ channel }, text));\nif (code === clockAhead) return Math.log(n);",
-    "function a() {\n  let end = 0;\n}",
-    'const a: Pick<A, "b"> = policy === null ? { kind: "log" } : b;',
-  ].map((text): Plant => ["pureDecisions", "src/calls/decide.ts", text, null]),
-  ["pureDecisions", "src/calls/rows.ts", 'import type { Query } from "x";\nawait x;', null],
-  [
-    "stageHeaders",
-    "src/escalation/a/stage.ts",
-    "// Stage a. Input: a. Effect: b.\n// Output: c. Failure: d.\n\n// Crash: e.\n",
-    'src/escalation/a/stage.ts: its header has no "Crash:"',
-  ],
-  ["stageHeaders", "src/pipeline/a/stage.ts", "// Input: a. Effect: b. Output: c.\n// Failure: d. Crash: e.\n", null],
-  ["stageHeaders", "src/engine/stage.ts", "// What a stage is.\n", null],
-  ...["src/calls/a/stage.ts", "src/calls/sessions.ts", "src/channels/watch.ts"].map(
-    (path): Plant => [
-      "stageHeaders",
-      path,
-      "// Stage a. Input: a. Effect: b. Output: c.\n// Failure: d.\n\n/** Crash: e. */\nreturn {\n  takes: a,\n};\n",
-      `${path}: its header has no "Crash:"`,
-    ],
-  ),
-  ["stageHeaders", "src/channels/watch.ts", "// Not a stage.\n\n// takes: a\nconst a = { from: 1, takes: 2 };\n", null],
-  ["decisionTests", "src/calls/decide.ts", "", "src/calls/decide.ts: no test without a database imports it"],
+  ...stagePlants,
   ["longLived", "src/a.ts", "this.#wake = () => x.abort();", "src/a.ts: this.#wake = () => assign a named function"],
   ["longLived", "src/a.ts", "const wake = () => x.abort();\nthis.#wake = wake;", null],
   ["vocabulary", "src/a.ts", "const whoWasTold = 1;", "src/a.ts: whoWasTold: use the standard term of src/README.md"],
@@ -253,76 +167,7 @@ const plants: readonly Plant[] = [
   ["promises", "src/a.ts", say("// TO", "DO later"), "src/a.ts: promises to be finished"],
   ["honestTests", "test/a.test.ts", say("vi.", "mock('x')"), say("test/a.test.ts: vi.", "mock(")],
   ["honestTests", "test/a.test.ts", say("it.", "only('x')"), say("test/a.test.ts: it.", "only(")],
-  [
-    "stateWrites",
-    "src/store/a.ts",
-    "q.run(`UPDATE turns\n  SET open = 0, state = 'sent' WHERE id = $1`)",
-    "src/store/a.ts: writes a state unchecked: SET open = 0, state = 'sent'",
-  ],
-  [
-    "stateWrites",
-    "src/pipeline/a.ts",
-    say("q.run(`UPDATE $", "{table} SET $", "{more}, state = $2`)"),
-    "src/pipeline/a.ts: writes a state unchecked: SET ?, state = $2",
-  ],
-  [
-    "stateWrites",
-    "src/store/a.ts",
-    "INSERT INTO drafts (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET state = excluded.state",
-    "src/store/a.ts: writes a state unchecked: SET state = excluded.state",
-  ],
-  ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 WHERE state = 'failed'", null],
-  ...(
-    [
-      ["UPDATE events AS e SET state = 'held'", "state = 'held'"],
-      ["UPDATE events e SET state = 'held'", "state = 'held'"],
-      ["UPDATE platform_webhooks SET due_at = NULL, state = 'lost'", "due_at = NULL, state = 'lost'"],
-      ["UPDATE turns SET a = (SELECT b FROM c WHERE d), state = 'failed'", "a = (SELECT b FROM c"],
-      ["UPDATE drafts SET (open, state) = (0, 'sent') WHERE id = $1", "(open, state) = (0, 'sent')"],
-      [say("UPDATE drafts SET open = 0, $", "{part} WHERE id = $1"), "open = 0, ?"],
-      [`moves("drafts", "sent", { set: "open = 0, state = 'held'", where })`, "open = 0, state = 'held'"],
-    ] as const
-  ).map(
-    ([sql, set]): Plant => [
-      "stateWrites",
-      "src/store/a.ts",
-      sql,
-      `src/store/a.ts: writes a state unchecked: SET ${set}`,
-    ],
-  ),
-  ["stateWrites", "src/store/a.ts", "UPDATE turns SET open = 0 FROM given WHERE turns.state = given.state", null],
-  ["stateWrites", "src/store/a.ts", "UPDATE channels SET state = 'ready'", null],
-  ["stateWrites", "src/store/a.ts", say("UPDATE turns SET open = 0, $", '{stateWhere("turns", "asking")}'), null],
-  ...(
-    [
-      ["INSERT INTO replies (id, state, text) VALUES ($1, 'failed', 'ready')", "replies", "failed", "ready, composed"],
-      ["INSERT INTO turns (id, state) VALUES`,\n  `(:id, 'answered', now_ms())`", "turns", "answered", "waiting"],
-      [
-        "INSERT INTO events (id, kind, state)\n  SELECT id, COALESCE(a, 'b'), CASE WHEN copy = 'x' THEN 'held' ELSE 'stored' END FROM a",
-        "events",
-        "held",
-        "stored, ignored",
-      ],
-      [
-        "INSERT INTO escalations (number, state) SELECT\n  nextval('a'), -- only: postgres\n  1, -- only: sqlite\n  'closed'",
-        "escalations",
-        "closed",
-        "open",
-      ],
-    ] as const
-  ).map(
-    ([sql, table, state, initial]): Plant => [
-      "stateWrites",
-      "src/store/a.ts",
-      sql,
-      `src/store/a.ts: inserts ${table} in the state ${state}: initial are ${initial}`,
-    ],
-  ),
-  ...[
-    "VALUES ($1, 'composed', 'failed')",
-    "VALUES`,\n  `(:id, :state, 'failed')",
-    "SELECT id, 'ready', 'failed' FROM a",
-  ].map((row): Plant => ["stateWrites", "src/store/a.ts", `INSERT INTO replies (id, state, text) ${row}`, null]),
+  ...statePlants,
   ["durations", "src/a.ts", "const sweepMs = 1000;", timingOf("sweepMs = 1000")],
   [
     "statements",
@@ -421,21 +266,50 @@ describe("each rule reports", () => {
     expect(rules[rule]([{ path, text }])).toEqual(expected === null ? [] : [expected]);
   });
 
-  const decision = { path: "src/a/decide.ts", text: "" };
+  const decision = (text: string) => ({ path: "src/a/decide.ts", text });
+  const unnamed = (name: string) => `src/a/decide.ts: ${name}: no test without a database names it`;
   it.each([
     ["decides", "", "", false],
     ["opens a store", "openSqlite(path);", "", true],
     ["imports one that opens a store", "", 'import { fresh } from "../support/store/databases.ts";', true],
     ["imports the pipeline", "", 'import { watched } from "./pipeline/stage.ts";', true],
+    ["starts the daemon", 'import { startMail } from "./support/daemon/mail-daemon.ts";', "", true],
+    ["starts the process", 'import { start } from "./support/process/daemon.ts";', "", true],
     ["imports the type of a store", "", 'import type { NewDatabase } from "./store/databases.ts";', false],
   ])("decisionTests, when the only test %s", (_, line, support, isReported) => {
     const imports = 'import { a } from "../src/a/decide.ts";\nimport { b } from "./support/b.ts";\n';
     const planted = [
-      decision,
+      decision("export const a = (b: B) => b;"),
       { path: "test/a.test.ts", text: imports + line },
       { path: "test/support/b.ts", text: support },
     ];
     expect(rules.decisionTests(planted)).toHaveLength(isReported ? 1 : 0);
+  });
+
+  it.each([
+    ["export function b(c: C): D {", "b"],
+    ["export function* b() {", "b"],
+    ["export async function b() {", "b"],
+    ["export const b = (c: C): D => c;", "b"],
+    ["export const b = <T>(c: T): T => c;", "b"],
+    ["export const b: (c: C) => D = once(c);", "b"],
+    ["export const b = {\n  c: () => d,\n};", "b"],
+    ["const b = () => 1;\nexport { b };", "b"],
+    ["export { b as c } from './d.ts';", "c"],
+    ['export const b = "text";\nexport const c: number = 20;\nexport const d = -1;', null],
+    ["export interface B {\n  readonly c: D;\n}\nexport type C = B;\nconst d = () => 1;", null],
+    ["// export const b = () => 1;", null],
+  ])("decisionTests, for what no test names: %s", (text, name) => {
+    const planted = [
+      decision(`export const a = () => 1;\n${text}`),
+      { path: "test/a.test.ts", text: 'import { a, type b, other as c } from "../src/a/decide.ts";\nb(c);' },
+      { path: "test/b.test.ts", text: 'import type { b, c } from "../src/a/decide.ts";' },
+      { path: "test/c.test.ts", text: 'import { b, c } from "../src/a/decide.ts";\nopenSqlite(path);' },
+      { path: "test/d.test.ts", text: 'import { b, c } from "../src/b/decide.ts";' },
+    ];
+    expect(rules.decisionTests(planted)).toEqual(name === null ? [] : [unnamed(name)]);
+    const named = { path: "test/e.test.ts", text: 'import {\n  b,\n  c as d,\n} from "../src/a/decide.ts";' };
+    expect(rules.decisionTests([...planted, named])).toEqual([]);
   });
 
   it("every rule has a violation planted for it", () => {

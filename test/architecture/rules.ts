@@ -282,6 +282,9 @@ export const rules = {
   behaviour,
 } as const;
 
+/** A rule, a planted file, its text, and what the rule says about it (null: nothing). */
+export type Plant = readonly [rule: keyof typeof rules, path: string, text: string, expected: string | null];
+
 /** Type names that two source files declare. */
 export function repeatedTypes(files: readonly SourceFile[]): string[] {
   const declaredIn = new Map<string, string[]>();

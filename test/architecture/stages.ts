@@ -12,9 +12,26 @@ const effects: readonly RegExp[] = [
   /\b(?:setTimeout|setInterval|setImmediate)\b|\b(?:process|console|globalThis)\.\w+/g,
   // State of the module.
   /^(?:export )?(?:let|var)\b/gm,
-  // A member or a parameter. A function of the log that is returned gets it from the stage: `(log) => log.info(...)`.
-  /(?<!Math)\.(?:clock|log)\b|(?:\bPick<[^>]*|\[)"(?:clock|log)"|[{,(]\s*(?:readonly )?(?:clock|log)\s*(?:\?\s*)?[,:}]/g,
+  // A member or a parameter: the clock, the log, and of a channel what asks or changes its agent. A function of the log that
+  // is returned gets it from the stage: `(log) => log.info(...)`.
+  /(?<!Math)\.(?:clock|log|client|report|catchingUp)\b|(?:\bPick<[^>]*|\[)"(?:clock|log|client|report)"|[{,(]\s*(?:readonly )?(?:clock|log|client|report)\s*(?:\?\s*)?[,:}]/g,
+  // The methods of adapters, and of a store, under its usual names or another one.
+  /\.(?:open|send|prepare|reconcile)\(/g,
+  /(?<!["'])\b(?:q|db)(?:\.\w+|(?=\s*[,)}:]))|(?<!\b(?:Promise|q|db))\.(?:all|one|run|write|read)\(/g,
 ];
+
+const changing = "set|add|delete|clear|push|pop|shift|unshift|splice|sort|reverse|fill|copyWithin";
+
+/** Returns the writes to values of the module itself: they would be state. */
+function moduleWrites(code: string): string[] {
+  const owned = [...code.matchAll(/^(?:export )?const (\w+)\b/gm)].map(([, name]) => name);
+  const member = `\\b(?:${owned.join("|")})(?:\\.\\w+|\\[[^\\]\\n]*\\])`;
+  const writes = new RegExp(
+    `${member}*\\.(?:${changing})\\(|${member}+\\s*(?:[-+*/%&|^?]*=(?![=>])|\\+\\+|--)|\\b(?:Object\\.assign\\(|delete )(?:${owned.join("|")})\\b`,
+    "g",
+  );
+  return owned.length === 0 ? [] : (code.match(writes) ?? []);
+}
 
 /** Types of objects with effects. */
 const objects = /\b(?:Query|Database|Core|Clock|Log)\b/g;
@@ -22,7 +39,9 @@ const objects = /\b(?:Query|Database|Core|Clock|Log)\b/g;
 const effectful = /\/(?:ops\/(?:clock|failpoints|log|tasks)|(?:[\w-]+-)?rows|stage)\.ts$|^node:(?!crypto$)/;
 
 /** Decisions get loaded rows and values: they wait for nothing, run no statement, and read neither clock nor chance. What is
- *  to be logged is returned. */
+ *  to be logged is returned. Of a channel they may read `settings`, `problem`, `address` and `escalation`. Not seen: an object
+ *  with effects under another name (`const ask = line["client"]`), a function with effects that is imported or passed, and
+ *  state in a closure, or of the module under a second name. */
 export const pureDecisions: Rule = (files) =>
   files.filter(isDecision).flatMap((file) => {
     const { path } = file;
@@ -36,7 +55,7 @@ export const pureDecisions: Rule = (files) =>
     );
     const modules = importsOf(file).filter(({ to, typeOnly }) => !typeOnly && effectful.test(to));
     return [
-      ...[...waits, ...uses].map((found) => `${path}: ${found}: decisions are pure`),
+      ...[...waits, ...uses, ...moduleWrites(code)].map((found) => `${path}: ${found}: decisions are pure`),
       ...[...types, ...modules.map(({ to }) => to)].map(
         (name) => `${path}: imports ${name}: decisions get loaded rows`,
       ),
