@@ -8,6 +8,7 @@ import { fullFolders, fullStages, type Plant, repeatedFunctions, repeatedTypes, 
 import { importsOf, type SourceFile } from "./architecture/source.ts";
 import { stagePlants } from "./architecture/stage-plants.ts";
 import { statePlants } from "./architecture/state-plants.ts";
+import { codeWithTexts } from "./architecture/texts.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({
@@ -326,6 +327,17 @@ describe("this repository keeps", () => {
 
   it.each(Object.entries(rules))("%s", (_name, rule) => {
     expect(rule(files)).toEqual([]);
+  });
+
+  it("texts that the scanner of the rules reads to their end", () => {
+    const unread = ({ text }: SourceFile) => {
+      const outside = codeWithTexts(text, () => null)[0].replace(/`[^`]*`/g, "");
+      const ofBoth = (pair: RegExp, open: string) =>
+        [...outside.matchAll(pair)].reduce((depth, [found]) => depth + (found === open ? 1 : -1), 0);
+      return /["'`]/.test(outside) || ofBoth(/[{}]/g, "{") !== 0 || ofBoth(/[()]/g, "(") !== 0;
+    };
+    expect(files.filter(({ path }) => path.startsWith("src/")).filter(unread)).toEqual([]);
+    expect(unread({ path: "src/a.ts", text: "const a = b(`c);\n" })).toBe(true);
   });
 
   it("at most 15 files in a folder", () => {
