@@ -2,7 +2,7 @@
 // every channel. Reads the keys store and channels only. The running daemon reads a change with its next claim.
 
 import { type ChannelSummary, loadStore } from "../config/index.ts";
-import { counted, durationText } from "../ops/duration-text.ts";
+import { counted, durationText } from "../domain/duration-text.ts";
 import type { Database } from "../store/driver.ts";
 import {
   type ChannelStates,

@@ -4,8 +4,8 @@
 import { type AdapterDefinition, channelId } from "bridgehead/contract";
 import type { AgentSettings } from "../agent/calls.ts";
 import { loadChannel } from "../config/index.ts";
+import { durationText } from "../domain/duration-text.ts";
 import { systemClock as clock } from "../ops/clock.ts";
-import { durationText } from "../ops/duration-text.ts";
 import { skillNamed, startable } from "../pipeline/channel-runtime.ts";
 import { type Begun, begin, begunBefore, type Repeated } from "../pipeline/outbound.ts";
 import type { Database, Query } from "../store/driver.ts";

@@ -3,8 +3,8 @@
 
 import { readDuration } from "bridgehead/contract";
 import truncatedWidth from "fast-string-truncated-width";
+import { durationText } from "../domain/duration-text.ts";
 import { systemClock } from "../ops/clock.ts";
-import { durationText } from "../ops/duration-text.ts";
 import type { Io } from "./io.ts";
 
 /** Characters that change the terminal or the reading direction: C0 and C1 controls, DEL, bidirectional and invisible

@@ -3,7 +3,7 @@
 import type { Context } from "hono";
 import { html } from "hono/html";
 import type { ChannelReport } from "../channels/readiness.ts";
-import { minutesText } from "../ops/duration-text.ts";
+import { minutesText } from "../domain/duration-text.ts";
 import { workOf } from "../store/operators/channels.ts";
 import type { ChannelOverview } from "../store/operators/overview.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";

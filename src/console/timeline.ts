@@ -2,7 +2,7 @@
 // time axis of its part.
 
 import { html } from "hono/html";
-import { durationText } from "../ops/duration-text.ts";
+import { durationText } from "../domain/duration-text.ts";
 import type { History } from "../store/operators/history.ts";
 import { type TimelineEntry, timelineOf } from "../store/operators/timeline.ts";
 import { type Markup, when } from "./page.ts";

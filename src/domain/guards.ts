@@ -1,6 +1,7 @@
 // Guards: decides which messages get no answer. A refusal makes no API request, and its reason is stored.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
+import { limitText } from "./duration-text.ts";
 import { hopLimit } from "./retry.ts";
 
 /** At most `max` turns in any `per` milliseconds. */
@@ -24,7 +25,7 @@ export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): R
   if (age > rules.max_age) {
     return {
       code: tooOldCode,
-      reason: `written ${Math.round(age / 3_600_000)} h before we saw it; max_age is ${Math.round(rules.max_age / 3_600_000)} h`,
+      reason: `written ${limitText(age)} before we saw it; max_age is ${limitText(rules.max_age)}`,
     };
   }
   const unwanted = barred(event.from.address.toLowerCase(), rules);
@@ -104,7 +105,7 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
   return {
     ...over,
     code: `cap-${over.name}`,
-    reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached${over.isReplyTo ? " for its Reply-To" : ""}`,
+    reason: `${over.cap.max} per ${limitText(over.cap.per)} reached${over.isReplyTo ? " for its Reply-To" : ""}`,
   };
 }
 
@@ -121,7 +122,7 @@ export const clockAhead = "clock-ahead";
 /** Returns the reason of work that waited longer than `max_age` before it was attempted, for example on a paused
  *  channel. Both in milliseconds. */
 export const waitedTooLong = (waited: number, maxAge: number): string =>
-  `waited ${Math.round(waited / 3_600_000)} h; max_age is ${Math.round(maxAge / 3_600_000)} h`;
+  `waited ${limitText(waited)}; max_age is ${limitText(maxAge)}`;
 
 /** Short codes belong to automated services: banks, parcel services, televoting. */
 export const isShortCode = (address: string): boolean => /^\d{3,8}$/.test(address);

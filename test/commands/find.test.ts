@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { listing, readSince, relative } from "../../src/commands/text.ts";
-import { durationText } from "../../src/ops/duration-text.ts";
+import { durationText } from "../../src/domain/duration-text.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { commandIo } from "../support/machine/command.ts";
 import { sqliteDatabase, withConversation } from "../support/store/databases.ts";

@@ -3,7 +3,7 @@
 import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts";
+import { capped, channelRoom, matches, refuse, waitedTooLong } from "../../src/domain/guards.ts";
 import { delayAfter, hopLimit } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
 import { answerTo, questionContext, questionText, referenceLimit, references } from "../../src/domain/turn.ts";
@@ -68,6 +68,14 @@ describe("guards", () => {
       code: "cap-conversation",
       reason: "3 per 1 min reached",
     });
+  });
+
+  it("reasons name short limits, and what exceeded them", () => {
+    const refusal = refuse(message({ sentAt: new Date(now - 25 * 60_000) }), { ...rules, max_age: 20 * 60_000 }, now);
+    expect(refusal?.reason).toBe("written 25 min before we saw it; max_age is 20 min");
+    expect(waitedTooLong(25 * 60_000, 20 * 60_000)).toBe("waited 25 min; max_age is 20 min");
+    expect(waitedTooLong(25 * hour, 24 * hour)).toBe("waited 1 d 1 h; max_age is 1 d");
+    expect(capped([{ name: "sender", cap: { max: 5, per: 20_000 }, count: 5 }])?.reason).toBe("5 per 20 s reached");
   });
 
   it("never lets others use a channel's cap up at one blow, and never exceeds it", () => {

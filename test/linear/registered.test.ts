@@ -82,7 +82,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/contract/define.ts#configError",
     "src/contract/ids.ts",
     "src/contract/signatures.ts#isTelnyxSigned",
-    "src/ops/duration-text.ts#counted",
+    "src/domain/duration-text.ts#counted",
     "src/ops/systemd.ts#isJournal",
     "src/ops/failpoints.ts",
     "src/ops/hops.ts#joinTraces",

@@ -1,8 +1,8 @@
 // bridgehead find and bridgehead conversation: search for a message by what the operator knows of it, and print its
 // complete history as a timeline. Both read only.
 
+import { durationText } from "../../domain/duration-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
-import { durationText } from "../../ops/duration-text.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import {
   type ConversationSummary,

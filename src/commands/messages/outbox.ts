@@ -1,8 +1,8 @@
 // bridgehead outbox: lists the messages to be sent and changes their state for the operator. Runs in
 // parallel to the daemon, which reads a change at its next sweep.
 
+import { durationText } from "../../domain/duration-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
-import { durationText } from "../../ops/duration-text.ts";
 import type { Database } from "../../store/driver.ts";
 import { type DraftSummary, listDrafts, showDraft } from "../../store/operators/outbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";

@@ -4,8 +4,8 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, statSync, writ
 import { basename, dirname, join, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { type Config, loadPolicy } from "../../config/index.ts";
+import { counted } from "../../domain/duration-text.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { counted } from "../../ops/duration-text.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../../store/person/erase.ts";

@@ -2,7 +2,7 @@
 
 import { type CallResult, createClient } from "../../client/index.ts";
 import { loadConfig } from "../../config/index.ts";
-import { counted } from "../../ops/duration-text.ts";
+import { counted } from "../../domain/duration-text.ts";
 import type { PersonRecords } from "../../store/person/find.ts";
 import { CommandFailure, type CommandOptions, fail, type Io } from "../io.ts";
 import { load } from "./open.ts";

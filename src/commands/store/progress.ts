@@ -4,8 +4,8 @@
 
 import { statSync } from "node:fs";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { durationText } from "../../domain/duration-text.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { durationText } from "../../ops/duration-text.ts";
 import { copyStore, replaceStore, verifyStore } from "../../store/backup.ts";
 import { finishFile } from "../../store/person/finish.ts";
 import { countInFile } from "../../store/person/mentions.ts";

@@ -4,13 +4,13 @@
 import { Hono } from "hono";
 import { getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
+import { minutesText } from "../../domain/duration-text.ts";
 import { type ActionName, actionNames } from "../../domain/policy.ts";
 import type { ActionOutcome } from "../../escalation/act/decide.ts";
 import { act } from "../../escalation/act/stage.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../../escalation/case.ts";
 import { headlinesOf } from "../../escalation/notify/rows.ts";
 import type { Details } from "../../escalation/notify/text.ts";
-import { minutesText } from "../../ops/duration-text.ts";
 import type { Query } from "../../store/driver.ts";
 import { attemptsOf } from "../../store/operators/history.ts";
 import type { AttemptRow } from "../../store/operators/outbox.ts";

@@ -1,7 +1,7 @@
 // Texts of notifications, for SMS, mail and webhooks. Plain text, never Markdown. Text of customers and agents is
 // quoted as data and bounded: one line in an SMS, several thousand characters of each message in a mail.
 
-import { counted } from "../../ops/duration-text.ts";
+import { counted } from "../../domain/duration-text.ts";
 import type { EscalationRow, TriggerRow } from "../../store/tables/escalations.ts";
 import type { NotificationRow, TargetRow } from "../../store/tables/responders.ts";
 import type { CustomerHistory, TranscriptMessage } from "../../store/tables/transcript.ts";

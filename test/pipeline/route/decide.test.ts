@@ -344,6 +344,8 @@ describe("a message that is not asked", () => {
     expect(pauseAt(contextOf(), run, counts(10, 10))).toBeNull();
     expect(pauseAt(contextOf(), run, counts(10, 11))).toMatchObject({ code: "replies", event: 7 });
     expect(pauseAt(contextOf(), run, counts(11, 11))).toMatchObject({ code: "loops", trigger: { news: true } });
+    const short = { loops: [], replies: [{ cap: { max: 10, per: 20_000 }, count: 11 }] };
+    expect(pauseAt(contextOf(), run, short)?.reason).toBe("more than 10 messages were to be answered within 20 s");
   });
 });
 

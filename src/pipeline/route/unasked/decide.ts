@@ -3,6 +3,7 @@
 // pause of the channel at its limits. Each notice is written in the event's own transaction, and therefore exactly once.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
+import { limitText } from "../../../domain/duration-text.ts";
 import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
 import type { Timing } from "../../../ops/timing.ts";
@@ -333,7 +334,7 @@ export function pauseAt({ line, now }: Context, run: Run, { loops, replies }: Li
   const what = loop
     ? `messages of more than ${max} senders were refused as loops or held by a cap`
     : `more than ${max} messages were to be answered`;
-  const reason = `${what} within ${Math.round(per / 60_000)} min`;
+  const reason = `${what} within ${limitText(per)}`;
   const event = run.loop?.id ?? null;
   const last = event === null ? "" : `; the last one: bridgehead inbox show ${event}`;
   const trigger = aboutChannel(line, {
