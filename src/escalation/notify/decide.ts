@@ -45,6 +45,19 @@ export interface StepPlan {
   readonly notifiedAt: number | null;
 }
 
+/** Returns the step of the policy that one escalation is at, with all that it may notify: the contacts of the policy, and
+ *  the recipients of the agent, which belong to the first notification. */
+function stepOf(policy: Policy, row: DueEscalation, lines: ChannelRuntimes) {
+  const { topic, agent, channel, now } = row;
+  const about = { topic, agent, channel, cause: row.cause as never };
+  const next = step(policy, about, { tier: row.tier, enteredAt: row.entered_at, notifiedAt: row.notified_at }, now);
+  const first = row.notified_at === null && row.tier === 0;
+  const recipientOf = (to: Contact) => recipient(policy, to, lines);
+  const contacts = next.notify.length > 0 ? next.notify : current(policy, about, next.progress, now);
+  const fromAgent = first && policy.agentRecipients ? agentRecipients(row, lines) : [];
+  return { next, first, contacts: contacts.map(recipientOf), fromAgent: fromAgent.map(recipientOf) };
+}
+
 /** Plans one step of the policy for one escalation. When no step is due, the recipients are those of the current step
  *  that were not notified: the policy has changed, a responder came on duty, or a notification channel was removed. */
 export function planStep(
@@ -53,19 +66,9 @@ export function planStep(
   states: readonly TargetState[],
   lines: ChannelRuntimes,
 ): StepPlan {
-  const { topic, agent, channel, now } = row;
-  const about = { topic, agent, channel, cause: row.cause as never };
-  const next = step(policy, about, { tier: row.tier, enteredAt: row.entered_at, notifiedAt: row.notified_at }, now);
-  const first = row.notified_at === null && row.tier === 0;
-  const recipientOf = (to: Contact) => recipient(policy, to, lines);
-  const due =
-    next.notify.length > 0
-      ? next.notify.map(recipientOf)
-      : current(policy, about, next.progress, now)
-          .map(recipientOf)
-          .filter((one) => isMissing(one, states, lines));
-  const fromAgent = first && policy.agentRecipients ? agentRecipients(row, lines).map(recipientOf) : [];
-  const notifiedAt = next.progress.notifiedAt ?? (first ? now : null);
+  const { next, first, contacts, fromAgent } = stepOf(policy, row, lines);
+  const due = next.notify.length > 0 ? contacts : contacts.filter((one) => isMissing(one, states, lines));
+  const notifiedAt = next.progress.notifiedAt ?? (first ? row.now : null);
   return { row, states, recipients: [...due, ...fromAgent], next, notifiedAt };
 }
 
@@ -93,15 +96,19 @@ function isMissing(one: NotificationRecipient, states: readonly TargetState[], l
 const isGone = ({ target }: TargetState, channel: string, lines: ChannelRuntimes): boolean =>
   target.channel !== channel && !canSend(lines, target.channel);
 
-/** Returns the addresses whose latest notifications delay those of the step. */
-export function groupedPlaces({ recipients, states }: StepPlan): readonly NotificationAddress[] {
-  return recipients.flatMap((one): NotificationAddress[] => {
-    const { channel, address } = one;
-    if (channel === null || address === null || one.to.way === "webhook") return [];
-    const known = targetFor(one, states);
-    return [{ channel, address }, ...(known ? [known.target] : [])];
-  });
-}
+/** Returns the addresses whose latest notifications may delay those of the steps: of all that the steps may notify. Those of
+ *  the known targets, which may be on other channels, delay them too. */
+export const groupedAddresses = (
+  policy: Policy,
+  rows: readonly DueEscalation[],
+  lines: ChannelRuntimes,
+): readonly NotificationAddress[] =>
+  rows
+    .map((row) => stepOf(policy, row, lines))
+    .flatMap(({ contacts, fromAgent }) => [...contacts, ...fromAgent])
+    .flatMap(({ to, channel, address }) =>
+      channel === null || address === null || to.way === "webhook" ? [] : [{ channel, address }],
+    );
 
 /** The writes of one step. */
 export interface StepWrites {
@@ -163,23 +170,15 @@ export function notifyRecipients(
   // No responder of this step is reachable on any channel, so the next step is due at once.
   const failed = next.notify.length > 0 && unreachable.length === recipients.length;
   const { tier, enteredAt } = next.progress;
-  const moves = { tier, entered_at: enteredAt, notified_at: plan.notifiedAt, due_at: next.dueAt };
-  return {
-    targets,
-    moved,
-    retried,
-    notifications,
-    step: { id: row.id, ...(failed ? hastened(moves, row.now, repeatFailedMs) : moves) },
-    unreachable,
-  };
+  const planned = { tier, entered_at: enteredAt, notified_at: plan.notifiedAt, due_at: next.dueAt };
+  const to = failed ? hastened(planned, row.now, repeatFailedMs) : planned;
+  return { targets, moved, retried, notifications, step: { id: row.id, ...to }, unreachable };
 }
 
+type Moves = Omit<StepWrites["step"], "id">;
+
 /** Ends the tier. If no step follows, the last one is repeated after a delay, because it has just failed. */
-const hastened = (
-  to: Omit<StepWrites["step"], "id">,
-  now: number,
-  repeatFailedMs: number,
-): Omit<StepWrites["step"], "id"> => ({
+const hastened = (to: Moves, now: number, repeatFailedMs: number): Moves => ({
   tier: to.tier,
   entered_at: 0,
   notified_at: to.due_at === null ? null : to.notified_at,

@@ -37,7 +37,7 @@ import {
   detailsFor,
   type Group,
   groupDue,
-  groupedPlaces,
+  groupedAddresses,
   notifyRecipients,
   planMessages,
   planStep,
@@ -99,15 +99,18 @@ async function applySteps(
   rows: readonly DueEscalation[],
   { lines, clock, log, timing }: NotifyDeps,
 ): Promise<void> {
+  const running = lines();
+  const isGrouped = policy.group > 0;
+  const addresses = isGrouped ? groupedAddresses(policy, rows, running) : [];
   const states = await targetStates(
     q,
     rows.map(({ id }) => id),
   );
-  const plans = rows.map((row) => planStep(policy, row, states.get(row.id) ?? [], lines()));
-  const places = policy.group > 0 ? plans.flatMap(groupedPlaces) : [];
-  const ago = await lastNotified(q, places, policy.group);
+  const targets = isGrouped ? [...states.values()].flat().map(({ target }) => target) : [];
+  const ago = await lastNotified(q, [...addresses, ...targets.filter(({ way }) => way !== "webhook")], policy.group);
+  const plans = rows.map((row) => planStep(policy, row, states.get(row.id) ?? [], running));
   const make = () => newId(clock.now());
-  const steps = plans.map((plan) => notifyRecipients(policy, plan, ago, lines(), make, timing.escalation.repeatFailed));
+  const steps = plans.map((plan) => notifyRecipients(policy, plan, ago, running, make, timing.escalation.repeatFailed));
   await addTargets(
     q,
     steps.flatMap(({ targets }) => targets),

@@ -6,7 +6,7 @@ import type { Tier } from "../../../src/domain/policy.ts";
 import {
   addressKey,
   groupDue,
-  groupedPlaces,
+  groupedAddresses,
   notifyRecipients,
   planStep,
   recipient,
@@ -216,7 +216,13 @@ describe("the writes of a step", () => {
     const plan = planned({ recipients: [{ to, channel: "escalations", address: to.address }] });
     const known = new Map([["escalations https://a.example", 1]]);
     expect(written(plan, lines, 60, known).notifications).toMatchObject([{ inMs: 0 }]);
-    expect(groupedPlaces(plan)).toEqual([]);
+  });
+
+  it("wait for the window of the address of a known target, on its own channel", () => {
+    const plan = withState({ target: targetRow({ channel: "c" }) });
+    const known = (channel: string) => new Map([[`${channel} +1`, 20]]);
+    expect(written(plan, lines, 60, known("c")).notifications).toMatchObject([{ inMs: 40 }]);
+    expect(written(plan, lines, 60, known("sms")).notifications).toMatchObject([{ inMs: 0 }]);
   });
 
   describe("when no responder is reachable", () => {
@@ -251,10 +257,36 @@ describe("the writes of a step", () => {
   });
 });
 
-it("the delay of a step depends on the address, and on where its target was notified before", () => {
-  const old = targetRow({ channel: "old" });
-  expect(groupedPlaces(planned({ states: [state({ target: old })] })).map(addressKey)).toEqual(["sms +1", "old +1"]);
-  expect(groupedPlaces(planned()).map(addressKey)).toEqual(["sms +1"]);
+describe("the addresses whose latest notifications may delay a step", () => {
+  const hook = { url: "https://a.example", headers: {}, secret: null };
+  const by = (over: Partial<typeof policy>) => ({ ...policy, ...over });
+  const settings = {
+    ...activeSettings(),
+    escalations: [{ topic: null, recipients: [{ channel: "sms", value: "+9" }] }],
+  };
+  const running = new Map(lines).set("c", runtimeOf("c", { settings: () => settings as never }));
+  it.each([
+    ["are those of the step", policy, entered, ["sms +1"]],
+    [
+      "are those of the next tier after the timeout",
+      policy,
+      { entered_at: 400, notified_at: 400 },
+      ["mail bob@people.example", "sms +1"],
+    ],
+    ["are those of the current step when none is due", policy, notified, ["sms +1"]],
+    ["are those of the agent for the first notification", by({ agentRecipients: true }), entered, ["sms +1", "sms +9"]],
+    ["are not those of the agent later", by({ agentRecipients: true }), notified, ["sms +1"]],
+    ["are not on a channel that does not run", by({ via: { email: "mail", sms: "gone" } }), entered, []],
+    ["are no webhooks", by({ responders: new Map([["ann", responder("ann", { webhook: hook })]]) }), entered, []],
+  ] as const)("%s", (_, one, row, expected) => {
+    expect(groupedAddresses(one, [due(row)], running).map(addressKey)).toEqual(expected);
+  });
+
+  it("are those of all steps", () => {
+    const rows = [due(entered), due({ entered_at: 400, notified_at: 400 })];
+    const found = groupedAddresses(policy, rows, lines).map(addressKey);
+    expect(found).toEqual(["sms +1", "mail bob@people.example", "sms +1"]);
+  });
 });
 
 const rows = new Map([
