@@ -2,32 +2,27 @@
 // that are not asked.
 
 import { capped, clockAhead, loopCode, type Rules, refuse, suppressedCode, tooOldCode } from "../../domain/guards.ts";
-import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
+import { answerTo, joinedContext, questionContext, questionText } from "../../domain/turn.ts";
 import { joinTraces, traceOf } from "../../ops/hops.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
-import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
-import type {
-  CapUse,
-  Context,
-  Extension,
-  Facts,
-  Incoming,
-  LastTurn,
-  Plan,
-  RouteDecision,
-  Run,
-  Writes,
+import {
+  type CapUse,
+  type Context,
+  type Extension,
+  type Facts,
+  type Incoming,
+  type LastTurn,
+  type Plan,
+  partiesOf,
+  personOf,
+  type RouteDecision,
+  type Run,
+  replyTo,
+  type Writes,
 } from "./facts.ts";
 import { addUnasked, lookUpsOf, waitsOf } from "./unasked/decide.ts";
-
-/** Creates the message of an event that was read from `row`. */
-export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
-  row,
-  event,
-  cites: references(event),
-});
 
 export const newRun = (): Run => ({
   room: { none: false, noneForOthers: false },
@@ -38,24 +33,9 @@ export const newRun = (): Run => ({
   turns: 0,
 });
 
-export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
-
-/** Returns whether the message is a question in a call: its conversation is that of the session, and no cap counts it. */
-export const isCallQuestion = ({ event }: Incoming): boolean =>
-  "session" in event.thread && event.forHumans === undefined && event.consent === undefined;
-
-/** Returns the address that an answer would be sent to, in lower case. */
-export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
-
 /** Returns `replyTo` when it is not the sender's address, else null. */
 const otherReplyTo = (message: Incoming): string | null =>
   replyTo(message) === personOf(message) ? null : replyTo(message);
-
-/** Returns the addresses that take part in the conversation because of the message, in lower case. */
-export const partiesOf = ({ event }: Incoming): string[] =>
-  [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])].map(({ address }) =>
-    address.toLowerCase(),
-  );
 
 /** Returns the ids under which a later message may cite this one or its ancestors. */
 const citableIds = ({ event, cites }: Incoming): string[] => [event.cited ?? event.id, ...cites.answers];

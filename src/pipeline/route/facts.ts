@@ -1,9 +1,9 @@
-// Stage route: the data that its functions exchange. A message and its facts (rows.ts) lead to a decision (decide.ts,
-// unasked/decide.ts), and a decision to writes (rows.ts, unasked/rows.ts).
+// Stage route: the data that its functions exchange, and what a message says about itself. A message and its facts (rows.ts)
+// lead to a decision (decide.ts, unasked/decide.ts), and a decision to writes (rows.ts, unasked/rows.ts).
 
 import type { Consent, Log, Refusal } from "bridgehead/contract";
 import type { Cap, Counted } from "../../domain/guards.ts";
-import type { References } from "../../domain/turn.ts";
+import { type References, references } from "../../domain/turn.ts";
 import type { Hop } from "../../ops/hops.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Citation, NewConversation } from "../../store/tables/conversations.ts";
@@ -23,6 +23,29 @@ export interface Incoming<Event extends StoredMessage = StoredMessage> {
   /** Ids and tokens that it cites. */
   readonly cites: References;
 }
+
+/** Creates the message of an event that was read from `row`. */
+export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
+  row,
+  event,
+  cites: references(event),
+});
+
+/** Returns the sender's address, in lower case. */
+export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
+
+/** Returns whether the message is a question in a call: its conversation is that of the session, and no cap counts it. */
+export const isCallQuestion = ({ event }: Incoming): boolean =>
+  "session" in event.thread && event.forHumans === undefined && event.consent === undefined;
+
+/** Returns the address that an answer would be sent to, in lower case. */
+export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
+
+/** Returns the addresses that take part in the conversation because of the message, in lower case. */
+export const partiesOf = ({ event }: Incoming): string[] =>
+  [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])].map(({ address }) =>
+    address.toLowerCase(),
+  );
 
 export type ConsentMessage = Incoming<StoredMessage & { readonly consent: Consent }>;
 export type HumansMessage = Incoming<StoredMessage & { readonly forHumans: { readonly subject: string } }>;

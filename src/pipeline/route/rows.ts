@@ -25,8 +25,8 @@ import {
 } from "../../store/tables/suppressions.ts";
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
-import { isCallQuestion, personOf, replyTo } from "./decide.ts";
 import type { CapUse, Extension, Facts, Incoming, LastTurn, Plan, Writes } from "./facts.ts";
+import { isCallQuestion, personOf, replyTo } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */

@@ -23,20 +23,8 @@ import { readBody } from "../accept/rows.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
-import {
-  addNoted,
-  decideAll,
-  dependsOn,
-  hasRoom,
-  isReply,
-  isUnderCap,
-  messageOf,
-  newRun,
-  noWrites,
-  partiesOf,
-  planOf,
-} from "./decide.ts";
-import type { Context, Facts, Incoming, Run } from "./facts.ts";
+import { addNoted, decideAll, dependsOn, hasRoom, isReply, isUnderCap, newRun, noWrites, planOf } from "./decide.ts";
+import { type Context, type Facts, type Incoming, messageOf, partiesOf, type Run } from "./facts.ts";
 import { loadConversations, loadFacts, loadReferenced, loadUses, write } from "./rows.ts";
 import { addWaits, pauseAt } from "./unasked/decide.ts";
 import { loadLimits, loadUnasked, writeLimitPause } from "./unasked/rows.ts";

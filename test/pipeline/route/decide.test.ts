@@ -15,14 +15,13 @@ import {
   isJoinable,
   isReply,
   mayBeResponders,
-  messageOf,
   newRun,
   noWrites,
-  partiesOf,
   planOf,
   strangers,
 } from "../../../src/pipeline/route/decide.ts";
 import type { CapUse, Context, Facts, Incoming, LastTurn, Writes } from "../../../src/pipeline/route/facts.ts";
+import { messageOf, partiesOf } from "../../../src/pipeline/route/facts.ts";
 import { addWaits, contradiction, isLoop, lookUpsOf, pauseAt } from "../../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
 import { eventRow, lineOf, mail } from "../../support/rows.ts";

@@ -9,8 +9,16 @@ import { pauseChannel } from "../../../store/tables/pauses.ts";
 import { lift, suppress } from "../../../store/tables/suppressions.ts";
 import { capUse, roomIn } from "../../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../../channel-runtime.ts";
-import { personOf } from "../decide.ts";
-import type { Context, Facts, Incoming, Postponement, Run, UnaskedLookUps, Writes } from "../facts.ts";
+import {
+  type Context,
+  type Facts,
+  type Incoming,
+  type Postponement,
+  personOf,
+  type Run,
+  type UnaskedLookUps,
+  type Writes,
+} from "../facts.ts";
 import { floodLimit, type LimitCounts, type LimitPause } from "./decide.ts";
 
 /** Adds to the run and to the facts of the messages what the decisions about them look up. */
