@@ -101,32 +101,32 @@ export interface PolicyForecast {
   readonly at: number;
   readonly policy: Policy;
   readonly recipients: Recipients;
-  readonly looks: readonly PolicyStep[];
+  readonly steps: readonly PolicyStep[];
   /** False when the forecast has more steps than are shown. */
   readonly complete: boolean;
 }
 
 export function forecastText(shown: PolicyForecast): string {
-  const { about, at, looks, complete } = shown;
+  const { about, at, steps, complete } = shown;
   const { topic, agent, channel, cause } = about;
   const lines = [
     `${topic === null ? "no topic" : `topic ${topic}`}, agent ${agent}, channel ${channel}, cause ${cause}, opened ${when(at)} UTC`,
     ...recipientLines(shown),
-    ...looks.flatMap((look, index) => lookLines(look, looks[index - 1], shown)),
+    ...steps.flatMap((step, index) => stepLines(step, steps[index - 1], shown)),
   ];
   return [...lines, ...(complete ? [] : ["and so on: too many times to list"])].join("\n");
 }
 
-function lookLines(
-  look: PolicyStep,
+function stepLines(
+  step: PolicyStep,
   before: PolicyStep | undefined,
   { at, policy }: PolicyForecast,
 ): readonly string[] {
-  const again = look.tier !== null && before?.tier === look.tier;
+  const again = step.tier !== null && before?.tier === step.tier;
   return [
-    `+${spell(look.at - at)}  ${when(look.at)} UTC  ${title(look, again, policy)}`,
-    ...peopleOf(look.notify).map((contacts) => `    notified: ${contactsText(contacts, look.at, policy)}`),
-    ...(again ? [] : look.spared.map((spared) => `    not notified: ${sparedText(spared)}`)),
+    `+${spell(step.at - at)}  ${when(step.at)} UTC  ${title(step, again, policy)}`,
+    ...peopleOf(step.notify).map((contacts) => `    notified: ${contactsText(contacts, step.at, policy)}`),
+    ...(again ? [] : step.spared.map((spared) => `    not notified: ${sparedText(spared)}`)),
   ];
 }
 
@@ -206,7 +206,7 @@ function spell(ms: number): string {
 }
 
 /** Times are ISO 8601 in UTC; `tier` counts from 1. */
-export function forecastJson({ about, at, policy, recipients, looks, complete }: PolicyForecast): object {
+export function forecastJson({ about, at, policy, recipients, steps, complete }: PolicyForecast): object {
   const iso = (ms: number) => new Date(ms).toISOString();
   const shown = ({ way, address }: Pick<Contact, "way" | "address">) =>
     way === "webhook" ? { way } : { way, address };
@@ -218,17 +218,17 @@ export function forecastJson({ about, at, policy, recipients, looks, complete }:
       : recipients.known
         ? recipients.list.map((one) => ({ topic: one.topic, ...shown(one) }))
         : { unknown: recipients.reason },
-    looks: looks.map((look) => ({
-      at: iso(look.at),
-      after_ms: look.at - at,
-      tier: look.tier === null ? "fallback" : look.tier + 1,
-      notified: look.notify.map((one) => ({
+    steps: steps.map((step) => ({
+      at: iso(step.at),
+      after_ms: step.at - at,
+      tier: step.tier === null ? "fallback" : step.tier + 1,
+      notified: step.notify.map((one) => ({
         person: one.person,
         name: one.name,
         ...shown(one),
-        local: localTime(look.at, policy.responders.get(one.person)?.timeZone ?? "UTC"),
+        local: localTime(step.at, policy.responders.get(one.person)?.timeZone ?? "UTC"),
       })),
-      not_notified: look.spared.map(({ person, duty }) => ({
+      not_notified: step.spared.map(({ person, duty }) => ({
         person: person.id,
         name: person.name,
         why: duty.why,

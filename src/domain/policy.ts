@@ -252,38 +252,38 @@ export interface Spared {
 }
 
 /** Limits the number of steps: some policies notify every second for a year. */
-const mostLooks = 2000;
+const mostSteps = 2000;
 
 /** Returns all steps until the fallback has notified once. `complete` is false when the limit was reached first. */
 export function forecast(
   policy: Policy,
   about: About,
   openedAt: number,
-): { readonly looks: readonly PolicyStep[]; readonly complete: boolean } {
+): { readonly steps: readonly PolicyStep[]; readonly complete: boolean } {
   const tiers = tiersFor(policy, about);
-  const looks: PolicyStep[] = [];
+  const steps: PolicyStep[] = [];
   let progress = begin(openedAt);
   let next: number | null = openedAt;
-  while (next !== null && looks.length < mostLooks) {
+  while (next !== null && steps.length < mostSteps) {
     const at: number = next;
     const done = step(policy, about, progress, at);
     const inFallback = done.progress.tier >= tiers.length;
     const fresh = progress.notifiedAt === null ? progress.tier : progress.tier + 1;
     for (const [tier, { notify }] of tiers.entries())
       if (tier >= fresh && tier < done.progress.tier)
-        looks.push({ at, tier, notify: [], spared: sparedOf(policy, notify, [], at) });
+        steps.push({ at, tier, notify: [], spared: sparedOf(policy, notify, [], at) });
     const people = inFallback ? tiers.flatMap(({ notify }) => notify) : (tiers[done.progress.tier]?.notify ?? []);
-    looks.push({
+    steps.push({
       at,
       tier: inFallback ? null : done.progress.tier,
       notify: done.notify,
       spared: sparedOf(policy, people, done.notify, at),
     });
-    if (inFallback) return { looks, complete: true };
+    if (inFallback) return { steps, complete: true };
     progress = done.progress;
     next = done.dueAt;
   }
-  return { looks, complete: false };
+  return { steps, complete: false };
 }
 
 function sparedOf(

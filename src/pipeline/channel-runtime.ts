@@ -1,4 +1,4 @@
-// The channel runtime (`Line`): a configured channel with its agent, as the pipeline uses it.
+// The channel runtime: a configured channel with its agent, as the pipeline uses it.
 
 import type { Adapter, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
@@ -47,7 +47,7 @@ export interface ChannelRuntime {
   readonly client: AgentClient;
   /** Returns the canonical form of an address; null when this channel cannot reach it. */
   address(text: string): string | null;
-  /** Never null in the daemon, with or without an escalation policy. Null for a `Line` that is built without an app. */
+  /** Never null in the daemon, with or without an escalation policy. Null for a channel runtime that is built without an app. */
   escalation(): EscalationHooks | null;
   /** True after the start until the channel has finished its backfill. A STOP that arrived during the
    *  outage is thus applied before replies that became due in it. */
@@ -56,8 +56,8 @@ export interface ChannelRuntime {
   settings(): AgentSettings | null;
   /** Why the platform refuses the agent's key; null while it is accepted. */
   problem(): string | null;
-  /** Called with each call's result: the reason of the refusal, or null. Forwards it to the agent this
-   *  `Line` was built with. */
+  /** Called with each call's result: the reason of the refusal, or null. Forwards it to the agent that
+   *  this channel runtime was built with. */
   report(problem: string | null): void;
 }
 

@@ -95,7 +95,7 @@ describe("policy test", () => {
       cause: "topic",
       at: "2026-12-24T16:30:00.000Z",
       agent_recipients: { unknown: expect.stringContaining("there is no store") },
-      looks: [
+      steps: [
         {
           tier: 1,
           after_ms: 0,

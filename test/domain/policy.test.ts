@@ -310,9 +310,9 @@ describe("forecast", () => {
   it("lists every step until the fallback, skipped tiers, and the responders who are deferred", () => {
     const people = [person("anna", { hours: day }), person("ben"), person("cleo", { hours: night }), person("chief")];
     const own = policy(people, { tiers: [tier(["cleo"]), tier(["anna", "ben", "cleo"])] });
-    const { looks, complete } = forecast(own, about, t0);
+    const { steps, complete } = forecast(own, about, t0);
     expect(complete).toBe(true);
-    const shown = looks.map(({ at, tier: number, notify, spared }) => [
+    const shown = steps.map(({ at, tier: number, notify, spared }) => [
       (at - t0) / minute,
       number,
       notify.map((one) => one.person),
@@ -324,7 +324,7 @@ describe("forecast", () => {
       [10, 1, ["anna", "ben"], ["cleo"]],
       [15, null, ["chief", "anna", "ben"], ["cleo"]],
     ]);
-    expect(looks[0]?.spared[0]?.duty).toEqual({
+    expect(steps[0]?.spared[0]?.duty).toEqual({
       on: false,
       why: "hours",
       until: Date.parse("2026-07-08T22:00:00+02:00"),
@@ -332,15 +332,15 @@ describe("forecast", () => {
   });
 
   it("is only the fallback where there are no tiers", () => {
-    const { looks } = forecast(policy([person("chief")]), about, t0);
-    expect(looks).toMatchObject([{ at: t0, tier: null, notify: [{ person: "chief" }], spared: [] }]);
+    const { steps } = forecast(policy([person("chief")]), about, t0);
+    expect(steps).toMatchObject([{ at: t0, tier: null, notify: [{ person: "chief" }], spared: [] }]);
   });
 
   it("ends with a policy that notifies every second for a year", () => {
     const own = policy([person("anna"), person("chief")], {
       tiers: [tier(["anna"], { repeat: second, next: 365 * 24 * hour })],
     });
-    const { looks, complete } = forecast(own, about, t0);
-    expect([looks.length, complete]).toEqual([2000, false]);
+    const { steps, complete } = forecast(own, about, t0);
+    expect([steps.length, complete]).toEqual([2000, false]);
   });
 });

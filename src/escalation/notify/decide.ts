@@ -274,30 +274,30 @@ export function detailsFor(groups: readonly Group[]): {
 }
 
 /** The conversations on channels with one conversation per person. */
-export interface Places {
+export interface ConversationsByAddress {
   /** By `addressKey`. */
   readonly known: ReadonlyMap<string, string>;
   /** The channels that are locked, so that no other node opens a conversation there. */
   readonly channels: ReadonlySet<string>;
 }
 
-const hasOnePlace = ({ channel }: TargetRow, lines: ChannelRuntimes): boolean =>
+const hasOneConversation = ({ channel }: TargetRow, lines: ChannelRuntimes): boolean =>
   lines.get(channel)?.traits.conversations === "person";
 
 /** Returns the recipients on channels with one conversation per person. */
-export const recipientsWithOnePlace = (groups: readonly Group[], lines: ChannelRuntimes): readonly TargetRow[] =>
-  groups.map(([{ target }]) => target).filter((target) => hasOnePlace(target, lines));
+export const recipientsWithOneConversation = (groups: readonly Group[], lines: ChannelRuntimes): readonly TargetRow[] =>
+  groups.map(([{ target }]) => target).filter((target) => hasOneConversation(target, lines));
 
 /** Leaves out the messages to an address to which another node may be writing for the first time. */
 export const readyGroups = (
   groups: readonly Group[],
-  { known, channels }: Places,
+  { known, channels }: ConversationsByAddress,
   lines: ChannelRuntimes,
 ): readonly Group[] =>
   groups.filter(
     ([{ target }]) =>
       target.conversation !== null ||
-      !hasOnePlace(target, lines) ||
+      !hasOneConversation(target, lines) ||
       known.has(addressKey(target)) ||
       channels.has(target.channel),
   );
@@ -309,7 +309,7 @@ export const continues = (group: Group): boolean => group.length === 1 || group[
 export interface NotificationFacts {
   readonly details: ReadonlyMap<string, Details>;
   /** Conversations by `addressKey`, on channels with one conversation per person. */
-  readonly places: ReadonlyMap<string, string>;
+  readonly conversations: ReadonlyMap<string, string>;
   /** External ids of our sent messages, by conversation. */
   readonly sent: ReadonlyMap<string, readonly string[]>;
 }
@@ -336,11 +336,11 @@ export interface NotificationMessage {
  *  or one for a group; other channels use one conversation per person. Throws when a channel is gone. */
 export function planMessages(
   groups: readonly Group[],
-  { details, places, sent }: NotificationFacts,
+  { details, conversations, sent }: NotificationFacts,
   lines: ChannelRuntimes,
   make: Make,
 ): readonly NotificationMessage[] {
-  const opened = new Map(places);
+  const opened = new Map(conversations);
   const bound = new Map<string, string>();
   return groups.map((group) => {
     const [{ notification, target }] = group;

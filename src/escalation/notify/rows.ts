@@ -6,7 +6,7 @@ import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { customerHistories, type TranscriptMessage, transcriptsOf } from "../../store/tables/transcript.ts";
-import { addressKey, type NotificationAddress, type Places, type TargetState } from "./decide.ts";
+import { addressKey, type ConversationsByAddress, type NotificationAddress, type TargetState } from "./decide.ts";
 import type { Details } from "./text.ts";
 
 /** Returns the notification targets of these escalations with the state of their notifications. Drafts on
@@ -113,8 +113,8 @@ function newest(
   return { said: all.slice(first + 1), cut: first >= 0 };
 }
 
-const distinctAddresses = (places: Iterable<NotificationAddress>): readonly NotificationAddress[] => [
-  ...new Map([...places].map((one) => [addressKey(one), one])).values(),
+const distinctAddresses = (addresses: Iterable<NotificationAddress>): readonly NotificationAddress[] => [
+  ...new Map([...addresses].map((one) => [addressKey(one), one])).values(),
 ];
 
 // Scans from the newest (a CROSS JOIN keeps its order in SQLite), so an address with thousands of
@@ -134,15 +134,15 @@ const recencyRows = new ManyRows<NotificationAddress & { readonly ms: number }>(
  *  last notification is older than `withinMs`. */
 export async function lastNotified(
   q: Query,
-  places: Iterable<NotificationAddress>,
+  addresses: Iterable<NotificationAddress>,
   withinMs: number,
 ): Promise<ReadonlyMap<string, number>> {
-  const given = distinctAddresses(places).map((one) => ({ ...one, ms: withinMs }));
+  const given = distinctAddresses(addresses).map((one) => ({ ...one, ms: withinMs }));
   const rows = await recencyRows.all<NotificationAddress & { ago: number | null }>(q, given);
   return new Map(rows.flatMap((row) => (row.ago === null ? [] : [[addressKey(row), row.ago]])));
 }
 
-const placeRows = new ManyRows<NotificationAddress>(
+const conversationRows = new ManyRows<NotificationAddress>(
   "WITH given (channel, address) AS (VALUES",
   "(:channel, :address)",
   `) SELECT channel, address, (
@@ -153,9 +153,9 @@ const placeRows = new ManyRows<NotificationAddress>(
 /** Returns the newest conversation with each address on its channel, by `addressKey`. */
 export async function conversationsWith(
   q: Query,
-  places: Iterable<NotificationAddress>,
+  addresses: Iterable<NotificationAddress>,
 ): Promise<ReadonlyMap<string, string>> {
-  const rows = await placeRows.all<NotificationAddress & { id: string | null }>(q, distinctAddresses(places));
+  const rows = await conversationRows.all<NotificationAddress & { id: string | null }>(q, distinctAddresses(addresses));
   return new Map(rows.flatMap((row) => (row.id === null ? [] : [[addressKey(row), row.id]])));
 }
 
@@ -171,7 +171,7 @@ async function lockChannels(q: Query, channels: Iterable<string>): Promise<Reado
 
 /** Returns the conversations with these targets on channels with one conversation per person. Locks the channels of those
  *  that have none, for this transaction. */
-export async function loadPlaces(q: Query, targets: readonly TargetRow[]): Promise<Places> {
+export async function loadConversations(q: Query, targets: readonly TargetRow[]): Promise<ConversationsByAddress> {
   const known = targets.length > 0 ? await conversationsWith(q, targets) : new Map<string, string>();
   const missing = targets.filter((one) => one.conversation === null && !known.has(addressKey(one)));
   if (missing.length === 0) return { known, channels: new Set() };

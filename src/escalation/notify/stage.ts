@@ -42,7 +42,7 @@ import {
   planMessages,
   planStep,
   readyGroups,
-  recipientsWithOnePlace,
+  recipientsWithOneConversation,
   splitGone,
 } from "./decide.ts";
 import {
@@ -52,7 +52,7 @@ import {
   endNotifications,
   headlinesOf,
   lastNotified,
-  loadPlaces,
+  loadConversations,
   moveTargets,
   postponeNotifications,
   readTargets,
@@ -229,17 +229,17 @@ async function writeMessages(
 ): Promise<number> {
   const { whole, headlines } = detailsFor(groups);
   const threads = groups.flatMap((group) => (continues(group) ? (group[0].target.conversation ?? []) : []));
-  const places = await loadPlaces(q, recipientsWithOnePlace(groups, lines()));
+  const conversations = await loadConversations(q, recipientsWithOneConversation(groups, lines()));
   const details = new Map([
     ...(headlines.length > 0 ? await headlinesOf(q, headlines) : []),
     ...(whole.length > 0 ? await detailsOf(q, whole) : []),
   ]);
   const sent = threads.length > 0 ? await sentIds(q, threads) : new Map();
-  const ready = readyGroups(groups, places, lines());
+  const ready = readyGroups(groups, conversations, lines());
   if (ready.length < groups.length) q.waits.add(timing.escalation.notifyBusy);
   let now = clock.now();
   const make = { id: () => newId(now++), token: newToken, link };
-  const messages = planMessages(ready, { details, places: places.known, sent }, lines(), make);
+  const messages = planMessages(ready, { details, conversations: conversations.known, sent }, lines(), make);
   const opened = messages.flatMap((one) => one.opened ?? []);
   await insertConversations(q, opened);
   const unbound = messages.flatMap(({ group, reply }) =>

@@ -58,8 +58,8 @@ export function pollStage(deps: PollDeps): Stage {
       const line = deps.lines().get(channel);
       if (line?.problem() !== null) return { claimed, room };
       for (const { conversation } of await duePolls(q, channel, room)) {
-        const look = await claimPoll(q, line, conversation, deps);
-        if (look) claimed.push(piece(look, deps));
+        const work = await claimPoll(q, line, conversation, deps);
+        if (work) claimed.push(piece(work, deps));
       }
       return { claimed, room };
     },
@@ -91,35 +91,35 @@ async function claimPoll(q: Query, line: ChannelRuntime, id: string, deps: PollD
   return { line, lease, leaseDeadline: deadline, poll, conversation, platformId, until };
 }
 
-function piece(look: PollWork, deps: PollDeps): Claimed {
-  const fields = { channel: look.line.channel, conversation: look.conversation.id };
+function piece(work: PollWork, deps: PollDeps): Claimed {
+  const fields = { channel: work.line.channel, conversation: work.conversation.id };
   return {
-    channel: look.line.channel,
+    channel: work.line.channel,
     // Polls are many. A short wait of the outcome does no harm, and after a crash the poll is still due.
     pace: "joining",
-    left: () => look.leaseDeadline.left(),
-    abandon: (q) => abandonLane(q, look.lease),
-    work: async (signal) => withFailpoint(await read(look, signal, deps), "poll.commit", fields),
+    left: () => work.leaseDeadline.left(),
+    abandon: (q) => abandonLane(q, work.lease),
+    work: async (signal) => withFailpoint(await read(work, signal, deps), "poll.commit", fields),
   };
 }
 
-async function read(look: PollWork, signal: AbortSignal, deps: PollDeps): Promise<Transition> {
-  const { client } = look.line;
+async function read(work: PollWork, signal: AbortSignal, deps: PollDeps): Promise<Transition> {
+  const { client } = work.line;
   const rate = await deps.rate.take(calls, 0);
-  if (!rate.taken) return (q) => postponed(q, look, deps);
+  if (!rate.taken) return (q) => postponed(q, work, deps);
   const deadline = limited(signal, deps.timing.escalation.pollCall);
-  const mode = await client.mode(look.platformId, deadline);
-  if (mode.kind !== "ok") return failed(look, mode, deps);
-  const from = look.poll.mark === null ? 0 : Math.max(0, look.poll.position - overlap);
-  const said = await client.read(look.platformId, from, readCall(deadline, deps));
-  return (q) => found(q, look, mode.value, said, deps);
+  const mode = await client.mode(work.platformId, deadline);
+  if (mode.kind !== "ok") return failed(work, mode, deps);
+  const from = work.poll.mark === null ? 0 : Math.max(0, work.poll.position - overlap);
+  const said = await client.read(work.platformId, from, readCall(deadline, deps));
+  return (q) => found(q, work, mode.value, said, deps);
 }
 
 /** Questions have used up the rate limit. */
-async function postponed(q: Query, look: PollWork, { timing }: PollDeps): Promise<void> {
-  await guardLease(q, look.lease);
-  await postponePoll(q, look.conversation.id, timing.escalation.pollBusy);
-  await releaseLane(q, look.lease, "in");
+async function postponed(q: Query, work: PollWork, { timing }: PollDeps): Promise<void> {
+  await guardLease(q, work.lease);
+  await postponePoll(q, work.conversation.id, timing.escalation.pollBusy);
+  await releaseLane(q, work.lease, "in");
 }
 
 /** Number of messages before the mark that are read again: the platform may insert a message before others. */
@@ -127,24 +127,24 @@ const overlap = 32;
 
 async function found(
   q: Query,
-  look: PollWork,
+  work: PollWork,
   mode: "ai" | "manual",
   read: PlatformMessages,
   deps: PollDeps,
 ): Promise<void> {
-  const { poll, conversation, line, until } = look;
+  const { poll, conversation, line, until } = work;
   const result = { mode, read, until };
   const trigger = takeoverTrigger(poll, result, line);
-  await guardLease(q, look.lease);
-  const facts = await loadPollFacts(q, conversation.id, look.platformId);
+  await guardLease(q, work.lease);
+  const facts = await loadPollFacts(q, conversation.id, work.platformId);
   const [subject] = trigger ? await loadSubjects(q, [trigger]) : [];
   const takeover = trigger && subject ? { trigger, subject } : null;
   const settings = { policy: deps.policy(), timing: deps.timing.escalation };
   const plan = planPoll(poll, result, { ...facts, takeover }, line, settings);
-  await write(q, look, plan, facts.escalation, deps);
-  warnOf(look, read, plan, deps);
+  await write(q, work, plan, facts.escalation, deps);
+  warnOf(work, read, plan, deps);
   await endPoll(q, conversation.id, { ...plan.poll, until });
-  await releaseLane(q, look.lease, "in");
+  await releaseLane(q, work.lease, "in");
 }
 
 /** The actor for answers in the platform's interface, which does not name the author. */
@@ -204,14 +204,14 @@ function warnOf(
 }
 
 /** Handles a conversation that is gone, or cannot be read now. */
-function failed(look: PollWork, result: Exclude<CallResult<unknown>, { kind: "ok" }>, deps: PollDeps): Transition {
-  const { line, poll } = look;
-  const fields = { channel: line.channel, conversation: look.conversation.id, result: result.kind };
+function failed(work: PollWork, result: Exclude<CallResult<unknown>, { kind: "ok" }>, deps: PollDeps): Transition {
+  const { line, poll } = work;
+  const fields = { channel: line.channel, conversation: work.conversation.id, result: result.kind };
   deps.log.warn({ ...fields, reason: result.reason }, "polling the platform failed");
   if (result.kind === "unauthorized") line.report(result.reason);
   return async (q) => {
-    await guardLease(q, look.lease);
+    await guardLease(q, work.lease);
     await failPoll(q, poll.conversation, retryIn(poll, deps.timing.escalation));
-    await releaseLane(q, look.lease, "in");
+    await releaseLane(q, work.lease, "in");
   };
 }

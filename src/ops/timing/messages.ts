@@ -125,7 +125,7 @@ export const messages = {
     /** Lookups of a draft of unknown outcome. */
     lookup,
     /** Longest reconcile period of a notification before it is sent again. */
-    noticeWindow: 45 * second,
+    notificationWindow: 45 * second,
     /** A delivery receipt that names no known draft is matched again at this interval, and given up after that time. */
     receiptRetry: second,
     receiptWait: minute,

@@ -37,7 +37,7 @@ export async function reconcile(work: DraftWork, signal: AbortSignal, deps: Core
   const { trace } = draft;
   const fields = { ...(trace && { trace }), channel: line.channel, draft: draft.id, finding: finding.kind };
   deps.log.info(fields, "unknown draft reconciled");
-  const rules = isNotification ? notificationRules(line.rules, deps.timing.reconcile.noticeWindow) : line.rules;
+  const rules = isNotification ? notificationRules(line.rules, deps.timing.reconcile.notificationWindow) : line.rules;
   const { absences } = attempt ?? { absences: 0 };
   const backoff = { pace: paceOf(line.traits.platform), timing: deps.timing, jitter };
   const change = changeAfter(finding, { ...draft, absences }, rules, backoff);

@@ -3,15 +3,15 @@
 import { describe, expect, it } from "vitest";
 import { hashOf } from "../../../src/escalation/link/page.ts";
 import {
+  type ConversationsByAddress,
   continues,
   type Due,
   detailsFor,
   type Group,
   type NotificationFacts,
-  type Places,
   planMessages,
   readyGroups,
-  recipientsWithOnePlace,
+  recipientsWithOneConversation,
 } from "../../../src/escalation/notify/decide.ts";
 import type { Details } from "../../../src/escalation/notify/text.ts";
 import type { DueNotification } from "../../../src/store/tables/responders.ts";
@@ -51,7 +51,7 @@ describe("a message to an address without a conversation", () => {
   const to = (channel: string, conversation: string | null = null): Group => [
     dueOf({}, targetRow({ channel, address: "+1", conversation })),
   ];
-  const none: Places = { known: new Map(), channels: new Set() };
+  const none: ConversationsByAddress = { known: new Map(), channels: new Set() };
   it.each([
     ["waits while another node has locked the channel", to("sms"), none, false],
     ["is written when its channel is locked for it", to("sms"), { ...none, channels: new Set(["sms"]) }, true],
@@ -59,12 +59,12 @@ describe("a message to an address without a conversation", () => {
     ["is written when another escalation has one", to("sms"), { ...none, known: new Map([["sms +1", "k"]]) }, true],
     ["is written when its target has one", to("sms", "k"), none, true],
     ["is written on a channel with threads", to("mail"), none, true],
-  ])("%s", (_, group, places, isReady) => {
-    expect(readyGroups([group], places, lines)).toEqual(isReady ? [group] : []);
+  ])("%s", (_, group, conversations, isReady) => {
+    expect(readyGroups([group], conversations, lines)).toEqual(isReady ? [group] : []);
   });
 
   it("is looked up on channels with one conversation per person", () => {
-    const found = recipientsWithOnePlace([to("sms"), to("mail"), to("removed")], lines);
+    const found = recipientsWithOneConversation([to("sms"), to("mail"), to("removed")], lines);
     expect(found.map(({ channel }) => channel)).toEqual(["sms"]);
   });
 });
@@ -84,7 +84,7 @@ describe("a message", () => {
       ["e", details()],
       ["e2", details(other.row)],
     ]),
-    places: new Map(),
+    conversations: new Map(),
     sent: new Map(),
   };
   const messages = (groups: readonly Group[], known: Partial<NotificationFacts> = {}, linked = true) => {
@@ -119,8 +119,13 @@ describe("a message", () => {
 
   it.each([
     ["continues the target's conversation", dueOf({}, { ...byMail, conversation: "k1" }), {}, "k1"],
-    ["uses the person's conversation", dueOf(), { places: new Map([["sms +1", "k2"]]) }, "k2"],
-    ["uses no other thread by mail", dueOf({}, byMail), { places: new Map([["mail Ann@people.example", "k2"]]) }, "n1"],
+    ["uses the person's conversation", dueOf(), { conversations: new Map([["sms +1", "k2"]]) }, "k2"],
+    [
+      "uses no other thread by mail",
+      dueOf({}, byMail),
+      { conversations: new Map([["mail Ann@people.example", "k2"]]) },
+      "n1",
+    ],
   ] as const)("%s", (_, one, known, expected) => {
     const [message] = messages([[one]], known);
     expect([message?.reply.conversation, message?.opened === null]).toEqual([expected, expected !== "n1"]);

@@ -54,7 +54,7 @@ const circumstances: { readonly [name: string]: Plant } = {
     },
   }),
   /** Shortens the 45 seconds after which a notification of unknown outcome is repeated. */
-  "short-doubt": timed({ reconcile: { noticeWindow: 300 } }),
+  "short-doubt": timed({ reconcile: { notificationWindow: 300 } }),
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
   "no-patience": timed({ send: { retry: { phone: [0], mail: [0] } } }),
   /** Two daemons on one SQLite store, as two nodes are on PostgreSQL. */
