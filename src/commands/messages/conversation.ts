@@ -3,18 +3,19 @@
 
 import { durationText } from "../../domain/duration-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
-import type { Database, Query } from "../../store/driver.ts";
+import type { Database } from "../../store/driver.ts";
 import {
   type ConversationSummary,
-  type Found,
+  type FoundMatch,
   find as findIn,
+  findMatches,
   listConversations,
   summariesOf,
 } from "../../store/operators/find.ts";
 import { conversationHistory, eventHistory, type History } from "../../store/operators/history.ts";
-import { type EventSummary, readEvents } from "../../store/operators/inbox.ts";
+import { readEvents } from "../../store/operators/inbox.ts";
 import { type TimelineEntry, timelineOf } from "../../store/operators/timeline.ts";
-import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import {
   clean,
@@ -34,29 +35,6 @@ import {
 import type { MessageOptions } from "./repair.ts";
 
 type ConversationOptions = MessageOptions<"list" | "show", "attention" | "waiting">;
-
-/** A match with its conversation, or with its message when it belongs to none. */
-interface FoundMatch extends Found {
-  readonly summary: ConversationSummary | null;
-  readonly message: EventSummary | null;
-}
-
-async function matchesOf(q: Query, query: string, options: ListOptions): Promise<FoundMatch[]> {
-  const found = await findIn(q, query, options);
-  const summaries = await summariesOf(
-    q,
-    found.flatMap(({ conversation }) => conversation ?? []),
-  );
-  const messages = await readEvents(
-    q,
-    found.flatMap(({ event }) => event ?? []),
-  );
-  return found.map((one) => ({
-    ...one,
-    summary: summaries.get(one.conversation ?? "") ?? null,
-    message: messages.get(one.event ?? 0) ?? null,
-  }));
-}
 
 /** A row of both commands. */
 interface ListedConversation {
@@ -107,7 +85,7 @@ function summaryRow(summary: ConversationSummary): ListedConversation {
 export function findMessages(options: MessageOptions, io: Io): Promise<number> {
   const query = (options.query ?? []).join(" ");
   return withStore(options, io, async (db) => {
-    const matches = await db.read((q) => matchesOf(q, query, options));
+    const matches = await db.read((q) => findMatches(q, query, options));
     if (options.json) io.out(jsonText(matches));
     else {
       if (matches.length === 0) fail(`find: nothing matches ${JSON.stringify(query)}`);

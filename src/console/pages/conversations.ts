@@ -3,9 +3,9 @@
 import { Hono } from "hono";
 import { html } from "hono/html";
 import type { Query } from "../../store/driver.ts";
-import { type ConversationSummary, find, listConversations, summariesOf } from "../../store/operators/find.ts";
+import { type ConversationSummary, findMatches, listConversations, summariesOf } from "../../store/operators/find.ts";
 import { conversationHistory, type History } from "../../store/operators/history.ts";
-import { type EventSummary, readEvents, readRaw } from "../../store/operators/inbox.ts";
+import { type EventSummary, readRaw } from "../../store/operators/inbox.ts";
 import { frameDocument, frameHeaders, mailHtml } from "../mail/html.ts";
 import {
   type ConsoleContext,
@@ -98,21 +98,10 @@ async function load(q: Query, query: string, channel: string, state: string): Pr
     const filter = { limit: rowsOfPage, ...narrowed, ...(wanted === null ? {} : { state: wanted }) };
     return (await listConversations(q, filter)).map((one) => summaryRow(one));
   }
-  const found = await find(q, query, { limit: rowsOfPage });
-  const summaries = await summariesOf(
-    q,
-    found.flatMap(({ conversation }) => conversation ?? []),
-  );
-  const messages = await readEvents(
-    q,
-    found.flatMap(({ event }) => event ?? []),
-  );
-  return found
-    .flatMap(({ conversation, event, at }): readonly ShownConversation[] => {
-      const summary = summaries.get(conversation ?? "");
-      const message = messages.get(event ?? 0);
-      if (summary !== undefined) return [{ ...summaryRow(summary, message?.subject), at }];
-      return message === undefined ? [] : [messageRow(message)];
+  return (await findMatches(q, query, { limit: rowsOfPage }))
+    .flatMap(({ summary, message, at }): readonly ShownConversation[] => {
+      if (summary !== null) return [{ ...summaryRow(summary, message?.subject), at }];
+      return message === null ? [] : [messageRow(message)];
     })
     .filter((row) => channel === "" || row.channel === channel)
     .filter((row) => wanted === null || matches(row, wanted));

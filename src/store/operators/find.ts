@@ -6,6 +6,7 @@ import { setImmediate } from "node:timers/promises";
 import { fromListed, listOf, type Query, type Value } from "../driver.ts";
 import type { ConversationRow } from "../tables/conversations.ts";
 import { stoppedDrafts } from "../tables/drafts.ts";
+import { type EventSummary, readEvents } from "./inbox.ts";
 
 export interface Found {
   /** Null for a message that belongs to no conversation, such as a refused one. */
@@ -18,6 +19,35 @@ export interface Found {
   readonly what: string;
 }
 
+/** A match with its conversation, or with its message when it belongs to none. */
+export interface FoundMatch extends Found {
+  readonly summary: ConversationSummary | null;
+  readonly message: EventSummary | null;
+}
+
+/** Returns what `find` returns, with what the lists show of it. */
+export async function findMatches(q: Query, text: string, options: FindOptions): Promise<FoundMatch[]> {
+  const found = await find(q, text, options);
+  const summaries = await summariesOf(
+    q,
+    found.flatMap(({ conversation }) => conversation ?? []),
+  );
+  const messages = await readEvents(
+    q,
+    found.flatMap(({ event }) => event ?? []),
+  );
+  return found.map((one) => ({
+    ...one,
+    summary: summaries.get(one.conversation ?? "") ?? null,
+    message: messages.get(one.event ?? 0) ?? null,
+  }));
+}
+
+interface FindOptions {
+  readonly limit: number;
+  readonly since?: number;
+}
+
 /** Longest query that is compared; the search columns are not longer. */
 const longestQuery = 250;
 const mostWords = 8;
@@ -28,11 +58,7 @@ const longestNumber = 4;
 
 /** Returns what matches the query, newest first, at most `limit` conversations and messages. An exact id excludes
  *  partial matches. `since` (epoch milliseconds) excludes older ones. */
-export async function find(
-  q: Query,
-  text: string,
-  { limit, since = 0 }: { readonly limit: number; readonly since?: number },
-): Promise<Found[]> {
+export async function find(q: Query, text: string, { limit, since = 0 }: FindOptions): Promise<Found[]> {
   const query = text.trim().slice(0, longestQuery);
   if (query === "") return [];
   const exact = await byId(q, query, limit);
