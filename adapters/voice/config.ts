@@ -8,7 +8,8 @@ import type { Dialect } from "./dialects/dialect.ts";
 
 const { duration } = units(z);
 
-const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
+/** Creates the schema of a secret. `question`: what the key answers. */
+export const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
 const languageCode = z
   .string()
   .regex(

@@ -38,10 +38,11 @@ class RunningChannel {
   readonly config: ChannelConfig;
   readonly adapter: Adapter;
   readonly line: ChannelRuntime;
-  readonly digest: string;
   readonly state: ChannelState;
   readonly #core: Core;
   readonly #options: HostOptions;
+  readonly #agent: RunningAgent;
+  readonly #digest: string;
   readonly #channel: Channel;
   readonly #abort = new AbortController();
   /** Clock milliseconds (monotonic). */
@@ -66,7 +67,8 @@ class RunningChannel {
     const { clock } = core;
     const { installation, statistics } = options;
     this.config = config;
-    this.digest = digest(config, agent);
+    this.#agent = agent;
+    this.#digest = digest(config);
     this.#core = core;
     this.#options = options;
     this.state = {
@@ -125,6 +127,11 @@ class RunningChannel {
   /** Null while the channel is not paused. */
   get pause(): ChannelPause | null {
     return this.#options.paused(this.config.id);
+  }
+
+  /** True when the channel was built from exactly these: a reload replaces it only otherwise. */
+  isBuiltFrom(config: ChannelConfig, agent: RunningAgent): boolean {
+    return this.#agent === agent && this.#digest === digest(config);
   }
 
   /** Starts its inbound, unless it was stopped in the meantime. */
@@ -236,7 +243,7 @@ export class Host {
       for (const config of wanted) {
         const agent = agentOf(config.core.agent);
         if (!agent) throw new Error(`starting channel ${config.id}: there is no agent ${config.core.agent}`);
-        if (this.#channels.get(config.id)?.digest === digest(config, agent)) continue;
+        if (this.#channels.get(config.id)?.isBuiltFrom(config, agent)) continue;
         const siblings = () => [...this.#channels.keys()];
         built.set(config.id, new RunningChannel(config, agent, this.#core, this.#options, siblings));
       }
@@ -323,19 +330,11 @@ const afterFall = (error: unknown): ChannelStatus => ({
   reason: error instanceof Error ? error.message : String(error),
 });
 
-const agentNumbers = new WeakMap<RunningAgent, number>();
-let nextAgentNumber = 1;
-
-/** Hash of everything that a channel was built from. A reload replaces the channel only when this differs. */
-function digest(config: ChannelConfig, agent: RunningAgent): string {
-  let number = agentNumbers.get(agent);
-  if (number === undefined) {
-    number = nextAgentNumber++;
-    agentNumbers.set(agent, number);
-  }
-  const text = JSON.stringify([config.core, config.settings, config.adapter.name, number]);
-  return createHash("sha256").update(text).digest("hex");
-}
+/** Hash of the configuration that a channel is built from. */
+const digest = ({ core, settings, adapter }: ChannelConfig): string =>
+  createHash("sha256")
+    .update(JSON.stringify([core, settings, adapter.name]))
+    .digest("hex");
 
 /** Returns the facts about the agent that the adapter receives. `paused`: the channel is paused or in shadow mode. */
 function agentFacts(line: ChannelRuntime, paused: boolean): AgentFacts | null {

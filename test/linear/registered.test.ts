@@ -41,6 +41,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/sms/provider.ts#isLocal",
     "adapters/voice/config.ts#voiceConfig",
     "adapters/voice/config.ts#dialectOf",
+    "adapters/voice/config.ts#secret",
     "adapters/voice/speech/phrases.ts",
   ],
   "reads or writes the store; its text is given on to functions that are tested": [

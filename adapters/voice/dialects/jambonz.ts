@@ -7,7 +7,7 @@
 
 import { sameText } from "bridgehead/contract";
 import * as z from "zod";
-import type { VoiceConfig } from "../config.ts";
+import { secret, type VoiceConfig } from "../config.ts";
 import {
   type CallEvent,
   type DialectCommand,
@@ -35,7 +35,7 @@ export const jambonz = defineDialect({
   block: z
     .strictObject({
       user: z.string().min(1).describe("Which user name does jambonz send?"),
-      password: z.string().min(1).describe("What is the password?").meta({ secret: true }),
+      password: secret("What is the password?"),
     })
     .describe("jambonz: how are requests of jambonz authenticated?"),
   can: { greets: false, stops: true, reportsSilence: false, transfer: "dial" },

@@ -7,6 +7,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import { type HttpRoute, parsedJson, sameText, sessionId } from "bridgehead/contract";
 import * as z from "zod";
+import { secret } from "../config.ts";
 import type { VoiceChannel } from "../engine/record.ts";
 import { missedCall, transferUnanswered } from "../engine/record.ts";
 import {
@@ -22,8 +23,6 @@ import {
 const maxFrameBytes = 4 * 1024 * 1024;
 /** Number of calls in the cache that distinguishes a reconnection from a new call. */
 const remembered = 10_000;
-
-const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
 
 export const retell = defineDialect({
   name: "retell",

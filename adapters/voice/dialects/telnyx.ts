@@ -6,7 +6,7 @@ import type { KeyObject } from "node:crypto";
 import { ed25519Key, isTelnyxSigned } from "bridgehead/contract";
 import * as z from "zod";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
-import type { VoiceConfig } from "../config.ts";
+import { secret, type VoiceConfig } from "../config.ts";
 import type { VoiceChannel } from "../engine/record.ts";
 import { callToken, type Params, readToken, socketUrl } from "../proof.ts";
 import { primary } from "../speech/phrases.ts";
@@ -30,20 +30,16 @@ export const telnyx = defineDialect({
         .describe(
           "Which public key (base64, Ed25519) verifies webhook signatures? A list during a rotation: each key is accepted.",
         ),
-      token_key: z
-        .string()
-        .min(1)
-        .describe("From which secret are the tokens of calls derived? Choose a random one.")
-        .meta({ secret: true }),
+      token_key: secret("From which secret are the tokens of calls derived? Choose a random one."),
     })
     .describe("telnyx: how are requests of Telnyx authenticated?"),
   can: { greets: true, stops: false, reportsSilence: false, transfer: "callback" },
-  create(voice, { public_key: publicKeys, token_key: secret }) {
+  create(voice, { public_key: publicKeys, token_key: tokenKey }) {
     const { channel, config, timing } = voice;
     const keys = [publicKeys].flat().flatMap((key) => ed25519Key(key) ?? []);
     const admitted = (request: Request) => {
       const { call, token } = passIn(request);
-      return { call, ticket: readToken([secret], token, call, channel.clock.now()) };
+      return { call, ticket: readToken([tokenKey], token, call, channel.clock.now()) };
     };
     return {
       socket: {
@@ -54,7 +50,7 @@ export const telnyx = defineDialect({
       routes: callRoutes(voice, {
         verify: (request) => signedParams(voice, keys, request),
         connect: (call) => {
-          const token = callToken(secret, call.call, channel.clock.now() + timing.token);
+          const token = callToken(tokenKey, call.call, channel.clock.now() + timing.token);
           const pass = `${Buffer.from(call.call).toString("base64url")}~${token}`;
           return connectVerb(config, { ...call, url: socketUrl(channel.url(`/relay/${pass}`)) });
         },

@@ -12,7 +12,7 @@ import {
   escalationColumns,
   lockEscalations,
 } from "../../store/tables/escalations.ts";
-import { type EventRow } from "../../store/tables/events.ts";
+import { type EventRow, releasedCode } from "../../store/tables/events.ts";
 import { attachedFiles } from "../../store/tables/files.ts";
 import { ignoreDuplicates, type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
@@ -55,7 +55,7 @@ export async function loadReply(
   const input = {
     traits,
     event,
-    released: row.code === "released",
+    released: row.code === releasedCode,
     text,
     words,
     known,

@@ -5,7 +5,7 @@ import { capped, clockAhead, loopCode, type Rules, refuse, suppressedCode, tooOl
 import { answerTo, joinedContext, questionContext, questionText } from "../../domain/turn.ts";
 import { joinTraces, traceOf } from "../../ops/hops.ts";
 import { answeredBefore } from "../../store/restored.ts";
-import { type EventRow, exempt } from "../../store/tables/events.ts";
+import { type EventRow, exempt, releasedCode } from "../../store/tables/events.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import {
   type CapUse,
@@ -40,7 +40,7 @@ const otherReplyTo = (message: Incoming): string | null =>
 /** Returns the ids under which a later message may cite this one or its ancestors. */
 const citableIds = ({ event, cites }: Incoming): string[] => [event.cited ?? event.id, ...cites.answers];
 
-const isReleased = ({ row }: Incoming): boolean => row.code === "released";
+const isReleased = ({ row }: Incoming): boolean => row.code === releasedCode;
 
 /** True when the message cites another one, so that it may be a responder's reply, and its conversation
  *  depends on all messages before it. Such a message is routed alone. */
@@ -61,7 +61,7 @@ export function strangers(messages: readonly Incoming[], facts: ReadonlyMap<Inco
 /** True for events that the channel's caps apply to. Delivery receipts, exempt events and events released
  *  by an operator do not wait. */
 export const isUnderCap = ({ kind, code }: EventRow): boolean =>
-  kind === "message" && code !== "released" && code !== exempt;
+  kind === "message" && code !== releasedCode && code !== exempt;
 
 /** Decides about keywords of consent, and about messages that may have been answered before a restore. The
  *  latter are held before anything else, because a responder's reply would also reach the customer twice. A

@@ -3,7 +3,7 @@
 import { traceOf } from "../../ops/hops.ts";
 import { listOf, type Query, touch } from "../driver.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
-import { type EventRow, recordOutcomesOf } from "../tables/events.ts";
+import { cappedCode, type EventRow, recordOutcomesOf, releasedCode } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
 import { droppedBecause, operatorCode } from "./outbox.ts";
@@ -128,8 +128,8 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
   if (await reviveAsked(q, id)) return;
   const changed = await q.run(
     moves("events", "stored", {
-      set: "code = 'released', reason = NULL, attempts = 0, due_at = now_ms(), postponed = 1",
-      where: `id = $1 AND kind = 'message' AND (state <> 'stored' OR code = 'cap-channel') AND body <> '{}'
+      set: `code = '${releasedCode}', reason = NULL, attempts = 0, due_at = now_ms(), postponed = 1`,
+      where: `id = $1 AND kind = 'message' AND (state <> 'stored' OR code = '${cappedCode}') AND body <> '{}'
        AND COALESCE(code, '') NOT IN ('duplicate', 'opt-out', 'opt-in', 'help')`,
       again: true,
     }),
@@ -203,7 +203,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
   if (composed > 0) touch(q, "replies");
   // Messages that were debounced into one turn are asked and released together.
-  await recordOutcomesOf(q, event.turn, { state: "routed", code: "released", reason: null });
+  await recordOutcomesOf(q, event.turn, { state: "routed", code: releasedCode, reason: null });
   reportEvent(q, "released", event);
   return true;
 }

@@ -15,6 +15,8 @@ export const cappedCode = "cap-channel";
 const farTime = 8.64e15;
 /** Code of a stored event that is exempt from the channel's cap. */
 export const exempt = "exempt";
+/** Code of an event that an operator has released: the guards and caps do not apply to it. */
+export const releasedCode = "released";
 
 export interface EventRow {
   readonly id: number;
@@ -308,7 +310,7 @@ export async function postponeEvent(
 }
 
 /** Condition for messages that are subject to the cap of the channel. */
-const underCap = `kind = 'message' AND COALESCE(code, '') NOT IN ('released', '${exempt}')`;
+const underCap = `kind = 'message' AND COALESCE(code, '') NOT IN ('${releasedCode}', '${exempt}')`;
 const dueOrCapped = `(due_at <= now_ms() OR code = '${cappedCode}')`;
 
 /** Returns whether messages of the channel wait for capacity under its cap. */

@@ -7,6 +7,7 @@ import { limitText } from "../../../domain/duration-text.ts";
 import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
 import type { Timing } from "../../../ops/timing.ts";
+import { cappedCode } from "../../../store/tables/events.ts";
 import type { PauseCode } from "../../../store/tables/pauses.ts";
 import { allOwn } from "../../../store/tables/suppressions.ts";
 import { type ChannelRuntime, consentAddress } from "../../channel-runtime.ts";
@@ -302,7 +303,7 @@ function addWait(
   const rooms = waits.flatMap((wait) => ("below" in wait ? [{ below: wait.below, per: wait.cap.per }] : []));
   writes.postponed.push({ preferred, ms, rooms, isNew: !run.capped });
   run.capped = true;
-  writes.hops.push({ name: "capped", channel, trace: "", code: "cap-channel" });
+  writes.hops.push({ name: "capped", channel, trace: "", code: cappedCode });
   const key = `cap:${channel}:${Math.floor(now / timing.route.capEscalation)}`;
   const reason = "the channel is at its cap: messages are queued, those of authenticated and known senders first";
   writes.escalations.push(aboutChannel(line, { key, reason }));
