@@ -26,7 +26,7 @@ import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
 import type { Hop } from "./ops/hops.ts";
 import { reportCommit, Statistics } from "./ops/statistics.ts";
-import { standardTiming, type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
+import { type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
 import { composeStage } from "./pipeline/compose/stage.ts";
 import { fetchStage } from "./pipeline/fetch/stage.ts";
@@ -82,7 +82,7 @@ const mostBytes = 25 * 2 ** 20;
 export async function openDatabase(
   { store }: Pick<Config, "store">,
   clock: Clock,
-  timing: Timing = standardTiming,
+  timing: Timing,
   log?: Log,
   now = steadyNow(clock),
 ): Promise<Database> {
@@ -98,8 +98,8 @@ export async function openStore(
   config: Pick<Config, "store">,
   clock: Clock,
   log: Log,
+  timing: Timing,
   steps: readonly Migration[] = migrations,
-  timing: Timing = standardTiming,
 ): Promise<OpenedStore> {
   const { store } = config;
   const file = store.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
@@ -168,7 +168,7 @@ async function copyIfOutdated(
 export async function startApp(options: AppOptions): Promise<App> {
   const timing = timingWith(options.timing);
   const { config, clock, log } = options;
-  const store = options.store ?? (await openStore(config, clock, log, migrations, timing));
+  const store = options.store ?? (await openStore(config, clock, log, timing));
   // A responder may still reply after the policy was removed. The agent must not see that reply.
   const app = new App(options, store, timing, await store.db.read(hasTargets));
   await app.start();

@@ -34,7 +34,7 @@ async function withChannels(
   const ids = loaded.channels.map(({ id }) => id);
   if (channel !== undefined && !ids.includes(channel))
     fail(`there is no channel ${channel} in ${loaded.file}: it has ${ids.join(", ") || "none"}`, exitCodes.usage);
-  return useStore(loaded, (db) => work(db, loaded.channels));
+  return useStore(loaded, io, (db) => work(db, loaded.channels));
 }
 
 const named = (channel: string | undefined): string => (channel === undefined ? "all channels" : `channel ${channel}`);

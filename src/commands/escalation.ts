@@ -45,7 +45,7 @@ export interface EscalationOptions extends ListOptions {
 
 export async function escalation(options: EscalationOptions, io: Io): Promise<number> {
   const loaded = await load(loadPolicy, options, io);
-  return useStore(loaded, async (db) => {
+  return useStore(loaded, io, async (db) => {
     await requireChannel(db, loaded, options.channel);
     if (options.action === "list") {
       printList(await db.read((q) => listEscalations(q, options)), columns, options, io);

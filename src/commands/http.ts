@@ -56,7 +56,7 @@ export async function printLoginLink(options: CommandOptions, io: Io): Promise<n
   if (listen.port === 0)
     fail(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
   const local = localUrl(listen);
-  return useStore(loaded, async (db) => {
+  return useStore(loaded, io, async (db) => {
     const token = await db.tx((q) => createLoginLink(q, io.timing.console));
     const url = `${publicUrl ?? local}/login/${token}`;
     const minutes = io.timing.console.link / 60_000;

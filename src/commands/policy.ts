@@ -37,7 +37,7 @@ export async function testPolicy(options: PolicyOptions, io: Io): Promise<number
     about,
     at,
     policy,
-    recipients: await recipientsOf(loaded, policy, about),
+    recipients: await recipientsOf(loaded, policy, about, io),
     ...forecast(policy, about, at),
   };
   io.out(options.json === true ? JSON.stringify(forecastJson(forecasted)) : forecastText(forecasted));
@@ -66,10 +66,15 @@ function aboutOf({ topic, agent, channel, cause }: PolicyOptions, { agents, chan
 }
 
 /** Returns the recipients of the agent's own ESCALATION skill, as the daemon last read them. */
-async function recipientsOf(loaded: ReadPolicy, policy: Policy, { agent, topic }: About): Promise<Recipients> {
+async function recipientsOf(
+  loaded: ReadPolicy,
+  policy: Policy,
+  { agent, topic }: About,
+  io: Pick<Io, "timing">,
+): Promise<Recipients> {
   if (!policy.agentRecipients) return { known: true, list: [] };
   try {
-    const row = await useStore(loaded, (db) => db.read((q) => readSettings(q, agent)));
+    const row = await useStore(loaded, io, (db) => db.read((q) => readSettings(q, agent)));
     if (!row) fail(`the settings of agent ${agent} were never read: does the daemon run?`);
     const { escalations: own } = JSON.parse(row.settings) as AgentSettings;
     if (!own) fail("the daemon has not read them yet");

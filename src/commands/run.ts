@@ -316,7 +316,7 @@ export async function reachStore(
   const { storeRetry, storeRetryLongest } = timing.startup;
   const ended = aborted(signal).then(() => null);
   for (let pause = storeRetry; !signal.aborted; pause = Math.min(pause * 2, storeRetryLongest)) {
-    const opening = openStore(config, clock, log, migrations, timing);
+    const opening = openStore(config, clock, log, timing);
     // At shutdown a running attempt is abandoned.
     void opening.catch(() => undefined);
     try {

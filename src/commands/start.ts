@@ -41,11 +41,11 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
   if (!channel.enabled) fail(`channel ${id} is not enabled: nothing is sent there`);
   const { platform } = channel.adapter.traits;
   if (platform === null) return fail(`channel ${id} carries notices only: no agent speaks there`, exitCodes.usage);
-  return useStore(loaded, async (db) => {
+  return useStore(loaded, io, async (db) => {
     const wanted = { ...options, address, agent: channel.agent };
     const refusal = await whyNot(db, wanted, platform);
     if (refusal !== null) fail(refusal);
-    const begun = await write(db, wanted, platform);
+    const begun = await write(db, wanted, platform, io.timing.commands.sameText);
     if ("ago" in begun) return fail(repeated(begun, address));
     const outcome = wait === undefined ? null : await watch(db, begun, wait, io);
     return print(begun, outcome, wanted, io);
@@ -89,7 +89,7 @@ async function whyNot(db: Database, wanted: Wanted, platform: PlatformTraits): P
   const settings = JSON.parse(row.settings) as AgentSettings;
   const skill = skillNamed(settings, platform);
   if (settings.status !== "active") return `agent ${agent} is ${settings.status}`;
-  // Calls need no VOICE skill (pipeline/line.ts).
+  // Calls need no VOICE skill (pipeline/channel-runtime.ts).
   if (!skill && startable(platform) && platform !== "voice") return `agent ${agent} has no ${platform} skill`;
   if (skill && skill.status !== "active") return `the ${platform} skill of agent ${agent} is inactive`;
   if (!(wanted.introduction ?? skill?.introduction)?.trim())
@@ -101,7 +101,7 @@ async function whyNot(db: Database, wanted: Wanted, platform: PlatformTraits): P
 
 /** Starts the conversation, or returns the one that was already started with the same text. Two runs of one command
  *  start one conversation, also when they run at the same time, and when the first was killed after its commit. */
-function write(db: Database, wanted: Wanted, platform: PlatformTraits): Promise<Begun | Repeated> {
+function write(db: Database, wanted: Wanted, platform: PlatformTraits, sameMs: number): Promise<Begun | Repeated> {
   const { channel, agent, address, name, subject, introduction, context, again } = wanted;
   const opening = {
     introduction: introduction ?? null,
@@ -113,7 +113,7 @@ function write(db: Database, wanted: Wanted, platform: PlatformTraits): Promise<
     await ensureChannel(q, channelId(channel));
     const before = again
       ? null
-      : await begunBefore(q, { channel, address, opening }, await ownWords(q, agent, platform));
+      : await begunBefore(q, { channel, address, opening }, await ownWords(q, agent, platform), sameMs);
     if (before !== null) return before;
     const begun = await begin(q, clock, { channel, agent, address, name: name ?? null, opening });
     await db.wake(q);

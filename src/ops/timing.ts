@@ -32,6 +32,8 @@ const table = {
   sqlite: {
     /** Longest wait for the lock of another process, such as a command. */
     busy: 5 * second,
+    /** The pause between two tries where SQLite itself does not wait for that lock. */
+    busyRetry: 20,
     /** The store's clock follows a system clock that goes back by more than this; else it waits for it. */
     clockStep: 10 * minute,
     /** A commit takes no further transactions after this time, because it blocks the thread. */

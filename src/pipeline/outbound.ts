@@ -5,7 +5,6 @@
 import type { Clock } from "bridgehead/contract";
 import { firstTo, type Opening, readOpening, writeOpening } from "../domain/turn.ts";
 import { newId, newToken } from "../ops/clock.ts";
-import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
 import {
   insertConversation,
@@ -35,7 +34,7 @@ export async function begunBefore(
   q: Query,
   wanted: { readonly channel: string; readonly address: string; readonly opening: Opening },
   defaults: { readonly introduction: string | null; readonly subject: string | null },
-  sameMs: number = standardTiming.commands.sameText,
+  sameMs: number,
 ): Promise<Repeated | null> {
   const words = ({ introduction, subject }: Opening) =>
     JSON.stringify([(introduction ?? defaults.introduction ?? "").trim(), (subject ?? defaults.subject ?? "").trim()]);

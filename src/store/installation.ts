@@ -5,7 +5,6 @@
 
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { newToken } from "../ops/clock.ts";
-import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "./driver.ts";
 import { holdOpenWork } from "./restored.ts";
 import { readMeta, writeMeta } from "./tables/meta.ts";
@@ -45,7 +44,7 @@ interface InstallationRow {
 export async function identifyInstallation(
   db: Database,
   file: string | null,
-  copyingMs: number = standardTiming.commands.copying,
+  copyingMs: number,
 ): Promise<Installation> {
   const beside = file === null ? null : readBeside(file);
   const { installation, generation } = await db.tx(async (q) => {

@@ -35,7 +35,7 @@ export function rateOf(requests: number, perMs: number, timing = standardTiming.
 
 /** Returns the GCRA parameters for at most `messages` in any window of `perMs`, excluding its end. A
  *  tenth of them may be sent at once after an idle period. */
-export function sendRate(messages: number, perMs: number, timing = standardTiming.rate): Rate {
+export function sendRate(messages: number, perMs: number, timing: Timing["rate"]): Rate {
   const burst = Math.max(1, Math.floor(messages / 10));
   const interval = Math.ceil((perMs * 1000) / (messages - burst + 1));
   return { interval, tolerance: (burst - 1) * interval, validMs: 0, bounds: timing };

@@ -2,7 +2,6 @@
 // fingerprints) stays, so that an old email that arrives again is still detected.
 
 import type { RetentionAges } from "../domain/retention.ts";
-import { standardTiming } from "../ops/timing.ts";
 import { listOf, type Query } from "./driver.ts";
 import { channelsIn } from "./due.ts";
 import { erasureAction } from "./person/ledger.ts";
@@ -47,11 +46,7 @@ export interface RetentionRules extends Omit<RetentionAges, "peopleMs"> {
 /** Erases what is older than its age. At most one batch of each kind: call again until all counts are zero.
  *  Conversations with old work that is held or stuck are checked again after `recheckMs`. Unfinished work is never
  *  erased. */
-export async function forget(
-  q: Query,
-  rules: RetentionRules,
-  recheckMs: number = standardTiming.upkeep.retentionRecheck,
-): Promise<Forgotten> {
+export async function forget(q: Query, rules: RetentionRules, recheckMs: number): Promise<Forgotten> {
   const own = { ...rules, peopleMs: rules.peopleMs ?? rules.eventsMs };
   const of = (channel: string): RetentionAges => rules.channels?.get(channel) ?? own;
   const raw = (channel: string) => of(channel).rawMs;

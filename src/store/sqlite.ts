@@ -154,7 +154,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
     createPrivateFile(file);
   }
   const timing = options.timing ?? standardTiming.sqlite;
-  const db = openWriter(file, timing.busy);
+  const db = openWriter(file, timing);
   const leases = new LaneLeases(now);
   const prepare = cachedStatements(db, now, timing.clockStep);
   const commits = new Commits(file, db, (own) => queryOn(prepare, leases, own), options);
@@ -232,14 +232,14 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
 
 /** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it waits for a
  *  lock. The loop retries when two processes open a new file together. The file stays in WAL mode afterwards. */
-function becomeWal(db: Sqlite.Database): void {
+function becomeWal(db: Sqlite.Database, { busy, busyRetry }: Timing["sqlite"]): void {
   const pause = new Int32Array(new SharedArrayBuffer(4));
-  for (let attempt = 1; db.pragma("journal_mode", { simple: true }) !== "wal"; attempt++) {
+  for (let waited = 0; db.pragma("journal_mode", { simple: true }) !== "wal"; waited += busyRetry) {
     try {
       if (db.pragma("journal_mode = WAL", { simple: true }) === "memory") return;
     } catch (error) {
-      if (attempt >= 250 || (error as { code?: string }).code !== "SQLITE_BUSY") throw error;
-      Atomics.wait(pause, 0, 0, 20);
+      if (waited >= busy || (error as { code?: string }).code !== "SQLITE_BUSY") throw error;
+      Atomics.wait(pause, 0, 0, busyRetry);
     }
   }
 }
@@ -270,13 +270,13 @@ function maintain(db: Sqlite.Database, leastPages = analyzedPages): boolean {
 }
 
 /** Opens the write connection. Throws DamagedStore for a file that is not a database. */
-function openWriter(file: string, busyMs: number): Sqlite.Database {
+function openWriter(file: string, timing: Timing["sqlite"]): Sqlite.Database {
   let db: Sqlite.Database | null = null;
   try {
-    db = new Sqlite(file, { timeout: busyMs });
+    db = new Sqlite(file, { timeout: timing.busy });
     // Lets `incrementalVacuum` return free pages. Has an effect on a new file only.
     db.pragma("auto_vacuum = INCREMENTAL");
-    becomeWal(db);
+    becomeWal(db, timing);
     // Orders the writes so that no power failure damages the file. The commits are synced by commits.ts.
     db.pragma("synchronous = NORMAL");
     db.pragma("foreign_keys = ON");

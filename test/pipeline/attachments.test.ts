@@ -4,6 +4,7 @@
 import { channel } from "node:diagnostics_channel";
 import { type Attachment, externalId, finalError, type Json } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { forget } from "../../src/store/retention.ts";
@@ -258,7 +259,9 @@ it("is forgotten like bytes that came along, and is not fetched after that", asy
   const pipeline = await openPipeline({ open: media.open });
   await pipeline.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
   pipeline.clock.forward(2 * minute);
-  await pipeline.db.tx((q) => forget(q, { rawMs: minute, eventsMs: 100 * minute }));
+  await pipeline.db.tx((q) =>
+    forget(q, { rawMs: minute, eventsMs: 100 * minute }, standardTiming.upkeep.retentionRecheck),
+  );
   const rows = await pipeline.db.read((q) => q.all("SELECT blob, ref, due_at FROM attachments ORDER BY position"));
   const nothing = { blob: null, ref: null, due_at: null };
   expect(rows).toEqual([nothing, nothing]);

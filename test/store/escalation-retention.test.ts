@@ -33,7 +33,8 @@ import {
 } from "../support/store/databases.ts";
 
 const day = 86_400_000;
-const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));
+const clean = (db: Database) =>
+  db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }, standardTiming.upkeep.retentionRecheck));
 
 /** Everything there is lies so many days back. */
 async function ages(db: Database, days: number): Promise<void> {
@@ -128,7 +129,7 @@ onEachDatabase((newDatabase) => {
       const long = { rawMs: 9 * day, eventsMs: 9 * day, peopleMs: 9 * day };
       const short = { rawMs: day, eventsMs: 2 * day, peopleMs: 2 * day };
       const rules = { ...long, channels: new Map([["strict", short]]) };
-      for (let n = 0; n < 3; n++) await db.tx((q) => forget(q, rules));
+      for (let n = 0; n < 3; n++) await db.tx((q) => forget(q, rules, standardTiming.upkeep.retentionRecheck));
       const kept = await db.read(async (q) => {
         const ids = async (sql: string) => (await q.all<{ id: string }>(sql)).map(({ id }) => id);
         return {

@@ -2,6 +2,7 @@
 
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { advanceGeneration, identifyInstallation } from "../../src/store/installation.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -34,9 +35,12 @@ onEachDatabase((newDatabase) => {
       const here = await newDatabase();
       const db = await here.open();
       await migrate(db);
-      const first = await identifyInstallation(db, here.file ?? null);
+      const first = await identifyInstallation(db, here.file ?? null, standardTiming.commands.copying);
       expect(first).toMatchObject({ cause: "new", changed: true, earlier: [] });
-      expect(await identifyInstallation(db, here.file ?? null)).toEqual({ ...first, changed: false });
+      expect(await identifyInstallation(db, here.file ?? null, standardTiming.commands.copying)).toEqual({
+        ...first,
+        changed: false,
+      });
     });
 
     it("holds messages, questions and replies, of one channel or all, and lets an operator decide", async () => {
@@ -99,16 +103,16 @@ describe("sqlite only", () => {
       const file = here.file ?? "";
       const db = await here.open();
       await migrate(db);
-      await identifyInstallation(db, file);
+      await identifyInstallation(db, file, standardTiming.commands.copying);
       return { file, open: () => here.open() };
     }
     const identify = async ({ file, open }: { file: string; open: () => Promise<Database> }) =>
-      identifyInstallation(await open(), file);
+      identifyInstallation(await open(), file, standardTiming.commands.copying);
 
     it("recognizes an older copy after a minute, also one of the same run", async () => {
       const here = await started();
       const db = await here.open();
-      const { id } = await identifyInstallation(db, here.file);
+      const { id } = await identifyInstallation(db, here.file, standardTiming.commands.copying);
       await db.tx((q) => q.run("UPDATE meta SET value = value"));
       const older = await db.read((q) => q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'generation'"));
       await advanceGeneration(db, here.file, id);
@@ -137,7 +141,7 @@ describe("sqlite only", () => {
       copyFileSync(`${here.file}-installation`, `${other.file}-installation`);
       const db = await other.open();
       await migrate(db);
-      expect(await identifyInstallation(db, other.file ?? "")).toMatchObject({
+      expect(await identifyInstallation(db, other.file ?? "", standardTiming.commands.copying)).toMatchObject({
         cause: "lost",
         earlier: [id],
       });

@@ -246,7 +246,7 @@ onEachDatabase((newDatabase) => {
       expect(await scans(db, (q) => dueChannels(q, "attachments"))).toEqual([]);
       expect(await scans(db, (q) => dueChannels(q, "drafts"))).toEqual([]);
       const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };
-      expect(await scans(db, (q) => forget(q, ages))).toEqual([]);
+      expect(await scans(db, (q) => forget(q, ages, standardTiming.upkeep.retentionRecheck))).toEqual([]);
       const now = Date.now();
       expect(await scans(db, (q) => countHour(q, now + 3_600_000, now + 7_200_000))).toEqual([]);
       expect(await scans(db, lastQuestions)).toEqual([]);

@@ -1,6 +1,7 @@
 // Transactions, savepoints, reads and wake-ups.
 
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
 import { ManyRows, type Query } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
@@ -61,7 +62,7 @@ onEachDatabase((newDatabase) => {
         await conversation(q, "k");
         await draft(q, "d", "k", 1000.5);
         await pauseChannel(q, { channel: "c", code: "operator", reason: "x", event: null, forMs: 0.1 + 0.2 });
-        await forget(q, { rawMs: 0.3 * 1.1, eventsMs: 86_400_000 / 7 });
+        await forget(q, { rawMs: 0.3 * 1.1, eventsMs: 86_400_000 / 7 }, standardTiming.upkeep.retentionRecheck);
       });
       const [row] = await db.read((q) => q.all<{ due_at: number }>("SELECT due_at FROM drafts"));
       expect(row?.due_at).toSatisfy(Number.isSafeInteger);

@@ -53,7 +53,9 @@ async function collect(options: DoctorOptions, config: Config | null, io: Io): P
         );
   const ready = await ask("/readyz");
   const stored =
-    config === null ? null : await useStored(config, (db) => db.read((q) => bundleRows(q, codesIn))).catch(() => null);
+    config === null
+      ? null
+      : await useStored(config, io, (db) => db.read((q) => bundleRows(q, codesIn))).catch(() => null);
   return [
     {
       name: "versions.json",

@@ -174,7 +174,7 @@ async function channelProblems(
       statusProblems(part === "" ? place : `${place} ${part}`, id, one, fix),
     );
     // An adapter that cannot connect has reported this already.
-    const cursor = found.length > 0 ? null : await committedCursor(config, id);
+    const cursor = found.length > 0 ? null : await committedCursor(config, id, io);
     const examined = found.length > 0 ? [] : ((await built.examine?.(cursor, limit).catch(() => [])) ?? []);
     const certificates = await Promise.all(
       (built.servers ?? []).map((server) =>
@@ -215,17 +215,17 @@ function statusProblems(
   }
 }
 
-async function committedCursor(config: Config, id: string): Promise<Cursor | null> {
-  return useStored(config, (db) => db.read((q) => readCursor(q, id))).catch(() => null);
+async function committedCursor(config: Config, id: string, io: Requesting): Promise<Cursor | null> {
+  return useStored(config, io, (db) => db.read((q) => readCursor(q, id))).catch(() => null);
 }
 
-function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, { timing }: Requesting): Channel {
+function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, io: Requesting): Channel {
   const base = config.http.public_url ?? "http://127.0.0.1";
   return {
     id,
     log: quiet,
     clock: systemClock,
-    timing: timing.adapters[adapter] ?? {},
+    timing: io.timing.adapters[adapter] ?? {},
     url: (path) => new URL(`${base.replace(/\/$/, "")}/channels/${id}${path}`),
     accept: () => Promise.reject(new Error("nothing is accepted while checking")),
     unconfirmed: async () => [],
@@ -236,9 +236,9 @@ function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, 
     identity: async () => ({ since: new Date(), mark: "check00000", ownerOf: () => "foreign" as const }),
     // The secrets in the daemon's store: a login neither fails because of a rotated token, nor loses a new one.
     secrets: {
-      read: (name) => useStored(config, (db) => db.read((q) => readSecret(q, `${adapter}/${name}`))),
+      read: (name) => useStored(config, io, (db) => db.read((q) => readSecret(q, `${adapter}/${name}`))),
       write: async (name, value) =>
-        void (await useStored(config, (db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
+        void (await useStored(config, io, (db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
     },
     report: () => {},
     warn: () => {},

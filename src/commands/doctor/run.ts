@@ -116,13 +116,13 @@ async function machineProblems(path: string, loaded: Loaded, io: Io): Promise<Di
 function systemProblems(config: Config, { online = false }: DoctorOptions, io: Io): Promise<Diagnosis[]> {
   const checks = online ? onlineChecks(config, io) : [];
   return withProgress(io, "checking", 2 + checks.length, async (progress) => {
-    const store = await storeProblems(config, { part: (name) => progress.part(name) });
+    const store = await storeProblems(config, { part: (name) => progress.part(name) }, io);
     progress.part("");
     progress.add(1);
     const unusable = store.some(({ severity }) => severity === "error");
     const daemon = daemonProblems(config, await readDaemon(config, io));
     progress.add(1);
-    const content = unusable ? [] : await contentProblems(config);
+    const content = unusable ? [] : await contentProblems(config, io);
     const connected = await Promise.all(checks.map((check) => check().finally(() => progress.add(1))));
     return [...store, ...daemon, ...content, ...connected.flat()];
   });

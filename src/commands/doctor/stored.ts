@@ -12,6 +12,7 @@ import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { channelPauses, everyChannel } from "../../store/tables/pauses.ts";
+import type { Io } from "../io.ts";
 import type { ProgressBar } from "../store/progress.ts";
 import { inThread } from "../store/progress.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
@@ -21,11 +22,12 @@ import { countWaiting, findCustomer } from "./rows.ts";
  *  opened. */
 export async function useStored<T>(
   config: Pick<Config, "store">,
+  { timing }: Pick<Io, "timing">,
   work: (db: Database) => Promise<T>,
 ): Promise<T | null> {
   const { store } = config;
   if (store.kind === "sqlite" && !existsSync(store.file)) return null;
-  const db = await openDatabase(config, systemClock);
+  const db = await openDatabase(config, systemClock, timing);
   try {
     return (await schemaVersion(db)) === migrations.length ? await work(db) : null;
   } finally {
@@ -35,7 +37,11 @@ export async function useStored<T>(
 
 /** Checks that the store can be opened and written, its pages, references and digests (SQLite), and its schema. Reads
  *  the whole SQLite file. */
-export async function storeProblems(config: Config, progress: Pick<ProgressBar, "part">): Promise<Diagnosis[]> {
+export async function storeProblems(
+  config: Config,
+  progress: Pick<ProgressBar, "part">,
+  { timing }: Pick<Io, "timing">,
+): Promise<Diagnosis[]> {
   const { store } = config;
   const place = store.kind === "sqlite" ? store.file : "store";
   try {
@@ -49,7 +55,7 @@ export async function storeProblems(config: Config, progress: Pick<ProgressBar, 
       const { problems } = await inThread("verifyStore", [store.file], progress);
       if (problems.length > 0) return [damaged(place, problems.join("; "), config.file)];
     }
-    const db = await openDatabase(config, systemClock);
+    const db = await openDatabase(config, systemClock, timing);
     try {
       return schemaProblems(place, await schemaVersion(db));
     } finally {
@@ -86,8 +92,8 @@ function schemaProblems(place: string, schema: number): Diagnosis[] {
 }
 
 /** Reports what waits for an operator, and own addresses among the customers. */
-export async function contentProblems(config: Config): Promise<Diagnosis[]> {
-  return (await useStored(config, (db) => db.read((q) => waiting(q, config))).catch(() => null)) ?? [];
+export async function contentProblems(config: Config, io: Pick<Io, "timing">): Promise<Diagnosis[]> {
+  return (await useStored(config, io, (db) => db.read((q) => waiting(q, config))).catch(() => null)) ?? [];
 }
 
 async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {

@@ -45,7 +45,7 @@ export async function optOut(options: OptOutOptions, io: Io): Promise<number> {
       return fail(`${text} is no address of channel ${id}: give ${wantedForm(channel.adapter)}`, exitCodes.usage);
     return async () => ({ channel: id, addresses: [address] });
   });
-  return useStore(loaded, (db) => change(db, wanted, options, io));
+  return useStore(loaded, io, (db) => change(db, wanted, options, io));
 }
 
 function ofMessage(text: string): FindTarget {

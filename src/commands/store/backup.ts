@@ -211,7 +211,7 @@ export async function migrateStore(options: Pick<BackupOptions, "config">, io: I
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
-  const { db, unlock } = await openStore(await load(loadStore, options, io), clock, log);
+  const { db, unlock } = await openStore(await load(loadStore, options, io), clock, log, io.timing);
   try {
     io.out(`schema ${await schemaVersion(db)}: up to date`);
   } finally {

@@ -60,7 +60,7 @@ const columns: readonly ListColumn<CopiedTable>[] = [
 async function copy(from: StoreConfig, to: StoreConfig, options: StoreCopyOptions, io: Io): Promise<number> {
   const opened: Database[] = [];
   const open = async (store: StoreConfig) => {
-    const db = await openDatabase({ store }, systemClock);
+    const db = await openDatabase({ store }, systemClock, io.timing);
     opened.push(db);
     return db;
   };

@@ -30,7 +30,7 @@ export async function withStore<T>(
   work: (db: Database) => Promise<T>,
 ): Promise<T> {
   const loaded = await load(loadStore, options, io);
-  return useStore(loaded, async (db) => {
+  return useStore(loaded, io, async (db) => {
     await requireChannel(db, loaded, options.channel);
     return work(db);
   });
@@ -53,11 +53,12 @@ export async function requireChannel(
  *  Fails when it does not exist or has another schema. */
 export async function useStore<T>(
   { file, store }: { readonly file: string; readonly store: StoreConfig },
+  { timing }: Pick<Io, "timing">,
   work: (db: Database) => Promise<T>,
 ): Promise<T> {
   const missing = store.kind === "sqlite" ? whyNoFile(store.file) : null;
   if (missing !== null) fail(`${missing} (correct the key store of ${file}, or create it with bridgehead migrate)`);
-  const db = await openDatabase({ store }, clock);
+  const db = await openDatabase({ store }, clock, timing);
   try {
     const found = await schemaVersion(db);
     if (found !== migrations.length)

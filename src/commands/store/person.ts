@@ -36,7 +36,7 @@ interface PersonOptions extends CommandOptions {
 export async function erasePersonData(options: PersonOptions, io: Io): Promise<number> {
   const folders = backupFolders(options.backups ?? [], io.cwd);
   const found = await loadPerson(options, io);
-  return useStore(found.loaded, async (db) => {
+  return useStore(found.loaded, io, async (db) => {
     const find = () => db.read((q) => findPerson(q, found.addresses));
     refuseOwn(await find(), found);
     const { store, embedded } = found.loaded;
@@ -315,7 +315,7 @@ export async function exportPersonData(options: PersonOptions & { readonly to: s
   if (existsSync(folder)) fail(`${folder} exists; name a new folder`);
   if (!existsSync(dirname(folder))) fail(`the folder ${dirname(folder)} does not exist`);
   const { loaded, addresses } = await loadPerson(options, io);
-  return useStore(loaded, async (db) => {
+  return useStore(loaded, io, async (db) => {
     const records = await db.read((q) => findPerson(q, addresses));
     mkdirSync(folder, { mode: 0o700 });
     const lines = openSync(join(folder, "data.jsonl"), "wx", 0o600);

@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, type Io, runCommand } from "../../../src/commands/io.ts";
 import { type StartOptions, startConversation } from "../../../src/commands/start.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { suppress } from "../../../src/store/tables/suppressions.ts";
 import { bridgehead, inProcess } from "../../support/machine/command.ts";
@@ -223,6 +224,7 @@ it("refuses what cannot be, and says why", async () => {
       env: {},
       cwd: "/",
       signal: new AbortController().signal,
+      timing: standardTiming,
     } as unknown as Io;
     const code = await runCommand(
       startConversation,

@@ -19,6 +19,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../../src/app.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { copyStore, verifyStore } from "../../../src/store/backup.ts";
 import { migrations } from "../../../src/store/migrate.ts";
@@ -159,6 +160,7 @@ describe("backup and restore", () => {
       { store: { kind: "sqlite", file: store } },
       systemClock,
       quiet,
+      standardTiming,
     );
     await db.close();
     unlock();
@@ -227,7 +229,13 @@ describe("a migration", () => {
     let steps = [...migrations];
     for (let n = 0; n < 5; n++) {
       steps = [...steps, { name: `more-${n}`, sql: `CREATE TABLE more_${n} (id TEXT)` }];
-      const opened = await openStore({ store: { kind: "sqlite", file: store } }, systemClock, quiet, steps);
+      const opened = await openStore(
+        { store: { kind: "sqlite", file: store } },
+        systemClock,
+        quiet,
+        standardTiming,
+        steps,
+      );
       await opened.db.close();
       opened.unlock();
     }

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../../src/app.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { copyRows } from "../../../src/store/copy.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -148,11 +149,13 @@ describeReal("store copy", missing, () => {
     for (const point of ["store.copy:after:4", "store.copied:before:1"]) {
       expect(await killed(point, "store", "copy", "--to", url, "--config", config)).toBe("SIGKILL");
       const target = { store: { kind: "postgres", url } } as const;
-      await expect(openStore(target, systemClock, quiet)).rejects.toThrow("the store is an incomplete copy");
+      await expect(openStore(target, systemClock, quiet, standardTiming)).rejects.toThrow(
+        "the store is an incomplete copy",
+      );
     }
     const { code, out } = await copy(config, url);
     expect([code, out]).toEqual([exitCodes.ok, expect.stringMatching(/^events +700 +[0-9a-f]{16}$/m)]);
-    const { db: target } = await openStore({ store: { kind: "postgres", url } }, systemClock, quiet);
+    const { db: target } = await openStore({ store: { kind: "postgres", url } }, systemClock, quiet, standardTiming);
     const next = await target.tx((q) => storeEvent(q, "next"));
     const subjects = await target.read((q) => q.all("SELECT subject FROM events WHERE external_id = '5'"));
     await target.close();

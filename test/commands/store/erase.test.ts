@@ -12,6 +12,7 @@ import {
   endPlatformWebhooks,
   insertPlatformWebhook,
 } from "../../../src/escalation/platform-webhook/rows.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { forget } from "../../../src/store/retention.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
@@ -137,7 +138,7 @@ it("finds the platform's conversations of a person who was erased without --plat
   expect(await people()).toEqual(["", ""]);
   await db.tx(async (q) => {
     await q.run("UPDATE actions SET made_at = 1");
-    await forget(q, { rawMs: 1, eventsMs: 1 });
+    await forget(q, { rawMs: 1, eventsMs: 1 }, standardTiming.upkeep.retentionRecheck);
   });
   const second = await erase("--platform");
   expect(second).toMatchObject({ code: exitCodes.ok, out: expect.stringContaining("platform: 2 users deleted") });

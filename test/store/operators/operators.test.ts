@@ -1,6 +1,7 @@
 // What operators, health and retention see and move.
 
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { headDraft, recordSending } from "../../../src/pipeline/send/rows.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { refreshLane, releaseLane } from "../../../src/store/lanes.ts";
@@ -291,7 +292,8 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE blobs SET stored_at = stored_at - $1", 2 * day);
         await recordOutcome(q, await storeEvent(q, "young", attached("two")), { state: "routed" });
       });
-      const clean = () => db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
+      const clean = () =>
+        db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }, standardTiming.upkeep.retentionRecheck));
       expect(await clean()).toEqual({
         raw: 2,
         attachments: 2,
@@ -332,7 +334,9 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);
         await q.run("UPDATE events SET received_at = received_at + $2 WHERE id = $1", ahead, 300 * day);
       });
-      const forgotten = await db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
+      const forgotten = await db.tx((q) =>
+        forget(q, { rawMs: day, eventsMs: 9 * day }, standardTiming.upkeep.retentionRecheck),
+      );
       expect(forgotten).toMatchObject({ raw: 1 });
       const left = await db.read((q) => q.all("SELECT digest FROM raw_messages"));
       expect(left).toEqual([{ digest: "ahead" }]);
@@ -356,7 +360,9 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE drafts SET updated_at = updated_at - $1", 2 * day);
         return ids;
       });
-      const counts = await db.tx((q) => forget(q, { rawMs: day, eventsMs: day }));
+      const counts = await db.tx((q) =>
+        forget(q, { rawMs: day, eventsMs: day }, standardTiming.upkeep.retentionRecheck),
+      );
       expect(counts).toEqual({
         raw: 0,
         attachments: 0,
@@ -418,7 +424,8 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE drafts SET updated_at = updated_at - $1", 3 * day);
         await turn(q, "t-new", "alive");
       });
-      const clean = () => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));
+      const clean = () =>
+        db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }, standardTiming.upkeep.retentionRecheck));
       expect(await clean()).toMatchObject({ turns: 3, replies: 2, people: 3 });
       const left = () =>
         db.read(async (q) => [
@@ -466,7 +473,10 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);
       });
       const counts = [];
-      do counts.push(await db.tx((q) => forget(q, { rawMs: day, eventsMs: day })));
+      do
+        counts.push(
+          await db.tx((q) => forget(q, { rawMs: day, eventsMs: day }, standardTiming.upkeep.retentionRecheck)),
+        );
       while (Object.values(counts.at(-1) ?? {}).some((count) => count > 0));
       expect(counts.map((one) => [one.raw, one.events])).toEqual([
         [200, 200],

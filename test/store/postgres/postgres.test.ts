@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { isRecent, type Query } from "../../../src/store/driver.ts";
 import { identifyInstallation } from "../../../src/store/installation.ts";
 import { migrate, migrations } from "../../../src/store/migrate.ts";
@@ -30,12 +31,15 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     const before = await openPostgres(server.url, { schema: store.schema ?? "" });
     await migrate(before);
     await before.tx((q) => ensureChannel(q, "c"));
-    const first = await identifyInstallation(before, null);
+    const first = await identifyInstallation(before, null, standardTiming.commands.copying);
     await before.tx((q) => storeEvent(q, "waits"));
     await before.close();
     await server.restoreSchema(store.schema ?? "");
     const [one, two] = [await store.open(), await store.open()];
-    const found = await Promise.all([identifyInstallation(one, null), identifyInstallation(two, null)]);
+    const found = await Promise.all([
+      identifyInstallation(one, null, standardTiming.commands.copying),
+      identifyInstallation(two, null, standardTiming.commands.copying),
+    ]);
     expect(found.map(({ cause, earlier }) => [cause, earlier])).toEqual([
       ["restored", [first.id]],
       ["restored", [first.id]],
@@ -43,7 +47,10 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     // Two nodes that start together agree, and only one of them has held the work.
     expect([found[0]?.id, found.filter(({ changed }) => changed).length]).toEqual([found[1]?.id, 1]);
     expect(await one.read(countHeld)).toEqual({ messages: 1, replies: 0 });
-    expect(await identifyInstallation(two, null)).toMatchObject({ id: found[0]?.id, changed: false });
+    expect(await identifyInstallation(two, null, standardTiming.commands.copying)).toMatchObject({
+      id: found[0]?.id,
+      changed: false,
+    });
   });
 
   it("wakes the other nodes with the commit, and not without it", async () => {

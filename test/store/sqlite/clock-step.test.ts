@@ -35,7 +35,7 @@ async function aheadStore() {
   const time = offsetClock();
   const { log, lines } = listen();
   const config = { store: { kind: "sqlite", file: join(folder, "store.db") } } as const;
-  const opened = () => openStore(config, time.clock, log);
+  const opened = () => openStore(config, time.clock, log, standardTiming);
   time.set(far);
   const { db, unlock } = await opened();
   await db.tx(async (q) => {

@@ -3,7 +3,9 @@
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import Sqlite from "better-sqlite3";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { readSettings, writeSettings } from "../../../src/store/tables/agents.ts";
@@ -93,6 +95,21 @@ it("rejects every commit after the file was deleted or replaced", async () => {
   await expect(write()).rejects.toThrow(/deleted or replaced/);
   renameSync(`${file}.aside`, file);
   await write();
+});
+
+it("waits for another process that opens the new file for as long as for its locks", () => {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-wal-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "store.db");
+  const other = new Sqlite(file);
+  onTestFinished(() => void other.close());
+  // Readers pass, but the file cannot become a WAL file.
+  other.exec("CREATE TABLE t (n); BEGIN IMMEDIATE");
+  const timing = { ...standardTiming.sqlite, busy: 100, busyRetry: 10 };
+  const waits = vi.spyOn(Atomics, "wait");
+  onTestFinished(() => waits.mockRestore());
+  expect(() => openSqlite(file, Date.now, { timing })).toThrow("locked");
+  expect(waits.mock.calls.map(([, , , ms]) => ms)).toEqual(Array(10).fill(10));
 });
 
 it("orders its writes, checks references and can return free pages, and is reopened so", async () => {

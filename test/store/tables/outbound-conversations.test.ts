@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { firstTo, type Opening } from "../../../src/domain/turn.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { begin, begunBefore } from "../../../src/pipeline/outbound.ts";
 import { isJoinable } from "../../../src/pipeline/route/decide.ts";
 import { extendTurn, lastTurns } from "../../../src/pipeline/route/rows.ts";
@@ -366,7 +367,7 @@ onEachDatabase((newDatabase) => {
       const starts = (on: Database, opening: Partial<Opening> = {}, defaults = none) =>
         on.tx(async (q) => {
           const own = { ...wanted, opening: { ...wanted.opening, ...opening } };
-          const before = await begunBefore(q, own, defaults);
+          const before = await begunBefore(q, own, defaults, standardTiming.commands.sameText);
           return before ?? (await begin(q, systemClock, own));
         });
       const both = await Promise.all([starts(db), starts(other), starts(db), starts(other)]);

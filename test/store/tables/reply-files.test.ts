@@ -1,6 +1,7 @@
 // Files that go out with a person's answer: read by their reply alone, and kept for as long as a draft may need them.
 
 import { describe, expect, it } from "vitest";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { dropDraft, resendDraft } from "../../../src/store/operators/outbox.ts";
 import { forget } from "../../../src/store/retention.ts";
@@ -62,8 +63,10 @@ const ages = (db: Database, days: number) =>
     await q.run("UPDATE drafts SET updated_at = updated_at - $1", ms);
   });
 async function clean(db: Database): Promise<number> {
-  const { files } = await db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
-  await db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
+  const { files } = await db.tx((q) =>
+    forget(q, { rawMs: day, eventsMs: 9 * day }, standardTiming.upkeep.retentionRecheck),
+  );
+  await db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }, standardTiming.upkeep.retentionRecheck));
   return files;
 }
 const blobs = async (db: Database) =>

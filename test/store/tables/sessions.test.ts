@@ -15,6 +15,7 @@ import {
   resumeSession,
   speakingState,
 } from "../../../src/calls/rows.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { endLeases, forgetNodes, nodeLease, takeLease } from "../../../src/store/leases.ts";
 import { overview } from "../../../src/store/operators/overview.ts";
@@ -249,7 +250,7 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE replies SET state = 'composed', created_at = created_at - 61000");
       });
       expect(await db.read((q) => q.one("SELECT heard FROM drafts"))).toEqual({ heard: "tex" });
-      await db.tx((q) => forget(q, { rawMs: minute, eventsMs: minute }));
+      await db.tx((q) => forget(q, { rawMs: minute, eventsMs: minute }, standardTiming.upkeep.retentionRecheck));
       expect(await db.read((q) => q.one("SELECT heard FROM drafts"))).toEqual({ heard: null });
       expect(await db.read((q) => q.one("SELECT question FROM turns"))).toEqual({ question: "" });
     });
