@@ -20,7 +20,6 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import Sqlite from "better-sqlite3";
 import { failpoints } from "../ops/failpoints.ts";
-import { standardTiming } from "../ops/timing.ts";
 import { type CarriedOver, carryOver } from "./person/carry-over.ts";
 import { migrationCopy, migrationPrefix, partialCopy, partialRestore, restoreCopy } from "./sqlite/copies.ts";
 import { damaged } from "./sqlite/damaged.ts";
@@ -71,12 +70,13 @@ type ReportShare = (part: string, share: number) => void;
 
 /** Copies one consistent state of the store at `file` to `destination`, and then the database of the embedded platform at
  *  `platform`, which therefore has every conversation that the store refers to. A daemon may write to both at the same time.
- *  Throws when `destination` exists, when the disk is full, and when a file is damaged. Blocks the thread. */
+ *  `busyMs`: longest wait for a lock. Throws when `destination` exists, when the disk is full, and when a file is damaged.
+ *  Blocks the thread. */
 export function copyStore(
   file: string,
   destination: string,
-  platform: string | null = null,
-  busyMs: number = standardTiming.sqlite.busy,
+  platform: string | null,
+  busyMs: number,
   report: ReportShare = () => {},
 ): StoreSummary {
   const target = resolve(destination);

@@ -124,7 +124,7 @@ describe("backup and restore", () => {
     });
     truncateSync(copy, statSync(copy).size - 4096);
     expect((await run("restore", copy)).code).toBe(exitCodes.damagedStore);
-    copyStore(store, join(home, "newer.db"));
+    copyStore(store, join(home, "newer.db"), null, standardTiming.sqlite.busy);
     const newer = openSqlite(join(home, "newer.db"), Date.now);
     await newer.tx((q) => q.run("UPDATE meta SET value = 999 WHERE name = 'schema'"));
     await newer.close();

@@ -102,7 +102,7 @@ zebra-file
       );
     });
     mkdirSync(join(dirname(file), "backups"));
-    copyStore(storeOf(file), join(dirname(file), "backups/monday.db"));
+    copyStore(storeOf(file), join(dirname(file), "backups/monday.db"), null, standardTiming.sqlite.busy);
 
     const folder = join(dirname(file), "anna");
     const person = ["--person", "Anna.Canary@customer.example", "--config", file];
