@@ -3,18 +3,9 @@
 import { type MessageEvent, type Outbound, sessionId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import {
-  addNoted,
-  hasRoom,
-  isCallQuestion,
-  isUnderCap,
-  messageOf,
-  newRun,
-  noWrites,
-  personOf,
-  replyTo,
-} from "../../../src/pipeline/route/decide.ts";
+import { addNoted, hasRoom, isUnderCap, newRun, noWrites } from "../../../src/pipeline/route/decide.ts";
 import type { Context, EffectDecision, Facts, Run, Writes } from "../../../src/pipeline/route/facts.ts";
+import { isCallQuestion, messageOf, personOf, replyTo } from "../../../src/pipeline/route/facts.ts";
 import { addUnasked, waitsOf } from "../../../src/pipeline/route/unasked/decide.ts";
 import { eventRow, lineOf, mail } from "../../support/rows.ts";
 
