@@ -157,7 +157,7 @@ async function load(
     turn,
     conversation,
     skill,
-    isFirst: introduces && !(await hasEarlierReply(q, row.conversation, row.id)),
+    isFirst: introduces && !(await hasEarlierReply(q, row.conversation)),
     files: hasFiles ? await filesOf(q, row.id) : [],
   };
 }

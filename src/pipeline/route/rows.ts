@@ -108,6 +108,10 @@ const scopes = {
   conversation: ["turns.conversation = given.value AND CAST(turns.channel AS TEXT) = $1"],
 };
 
+/** When the newest turn of a conversation was made. Its index has no times, so a count reads each turn on a page of its
+ *  own: those of a returning customer are counted only when the newest one is in the window. */
+const newestTurn = "(SELECT made_at FROM turns WHERE turns.conversation = given.value ORDER BY turns.seq DESC LIMIT 1)";
+
 /** Adds the counts of turns for the rate caps. */
 function addCounts(parts: Parts, name: "sender" | "conversation", keys: readonly string[], caps: readonly Cap[]): void {
   if (keys.length === 0) return;
@@ -115,9 +119,9 @@ function addCounts(parts: Parts, name: "sender" | "conversation", keys: readonly
     const window = parts.param(per);
     const counted = (scope: string) => `(SELECT COUNT(*) FROM turns WHERE ${scope}
       AND ${isRecent("made_at", window)} AND turns.kind = 'question')`;
-    parts.add(name, keys, () => [
-      columns("given.value", noText, noText, scopes[name].map(counted).join(" + "), `${at}`),
-    ]);
+    const all = scopes[name].map(counted).join(" + ");
+    const sum = name === "sender" ? all : `CASE WHEN ${newestTurn} > now_ms() - ${window} THEN ${all} ELSE 0 END`;
+    parts.add(name, keys, () => [columns("given.value", noText, noText, sum, `${at}`)]);
   }
 }
 

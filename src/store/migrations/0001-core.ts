@@ -307,7 +307,8 @@ CREATE TABLE replies (
 CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
 CREATE INDEX replies_failed ON replies (channel) WHERE state = 'failed';
-CREATE INDEX replies_platform ON replies (conversation, platform_id);
+-- An answer is stored as composed, so its entry does not change.
+CREATE INDEX replies_conversation ON replies (conversation, kind, state, platform_id);
 CREATE INDEX replies_kept ON replies (channel, created_at) WHERE kept = 1;
 CREATE INDEX replies_internal ON replies (created_at) WHERE internal = 1 AND kept = 1;
 

@@ -138,14 +138,14 @@ export async function changeReply(
 }
 const replyMoves = movesToAny("replies", { set: "reason = $2, rendered = NULL", where: "id = $1" });
 
-/** Returns whether the agent has already replied in the conversation; then no introduction is needed. */
-export async function hasEarlierReply(q: Query, conversation: string, reply: string): Promise<boolean> {
+/** Returns whether the agent, or a human, has already replied in the conversation; then no introduction is needed. Only
+ *  composed replies count, so the reply that is being composed does not. Reads the index by conversation alone, whose page
+ *  the new reply changes, too: the earlier drafts and replies of a returning customer are on pages of their own. */
+export async function hasEarlierReply(q: Query, conversation: string): Promise<boolean> {
   return (
     (await q.one(
-      `SELECT 1 FROM drafts JOIN replies ON replies.id = drafts.reply
-       WHERE drafts.conversation = $1 AND drafts.reply <> $2 AND replies.kind <> 'notice' LIMIT 1`,
+      `SELECT 1 FROM replies WHERE conversation = $1 AND kind IN ('answer', 'human', 'opening') AND state = 'composed' LIMIT 1`,
       conversation,
-      reply,
     )) !== undefined
   );
 }

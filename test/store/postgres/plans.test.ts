@@ -1,10 +1,13 @@
 // The plans of the statements that handle messages. PostgreSQL keeps them, and makes the first ones while a store is new.
 
 import { expect, it } from "vitest";
+import type { Facts, Incoming } from "../../../src/pipeline/route/facts.ts";
+import { loadConversations } from "../../../src/pipeline/route/rows.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { openPipeline } from "../../support/pipeline/pipeline.ts";
+import { lineOf } from "../../support/pipeline/stage.ts";
 import { conversation, draft, migrated, postgresDatabase, turn } from "../../support/store/databases.ts";
 import { needPostgres, sharedPostgres } from "../../support/store/postgres.ts";
 
@@ -74,4 +77,36 @@ describeReal("the plans of a store that grows", await needPostgres(), () => {
     // Less than one scan.
     for (const { relname, rows } of read) expect(rows, relname).toBeLessThan(waiting);
   });
+
+  it("read one turn of a conversation whose turns are older than the window of its cap", async () => {
+    const at = await migrated(async () => postgresDatabase(await sharedPostgres()));
+    const db = await at.open();
+    const message = { row: { code: null } } as Incoming;
+    const line = lineOf({ rules: { caps: { sender: [], conversation: [{ max: 10, per: hour }], channel: [] } } });
+    /** Returns the count for the cap, and the number of turns that it has read. */
+    const counted = async (q: Query) => {
+      const facts = new Map([[message, { conversation: "k", counts: [] } as unknown as Facts]]);
+      const before = await turnsRead(q);
+      await loadConversations(q, line, facts, { known: [message], joining: [] });
+      return { count: facts.get(message)?.counts[0]?.count, read: (await turnsRead(q)) - before };
+    };
+    await db.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await conversation(q, "k");
+      for (let n = 0; n < 50; n += 1) await turn(q, `t${n}`, "k");
+      await q.run("UPDATE turns SET made_at = made_at - $1", 2 * hour);
+      expect(await counted(q)).toEqual({ count: 0, read: 1 });
+      await q.run("UPDATE turns SET made_at = now_ms() WHERE id IN ('t48', 't49')");
+      expect(await counted(q)).toEqual({ count: 2, read: 51 });
+    });
+    await db.close();
+  });
 });
+
+/** The turns that this transaction has read. */
+async function turnsRead(q: Query): Promise<number> {
+  const row = await q.one<{ rows: number }>(
+    "SELECT CAST(seq_tup_read + idx_tup_fetch AS BIGINT) AS rows FROM pg_stat_xact_user_tables WHERE relname = 'turns'",
+  );
+  return row?.rows ?? 0;
+}

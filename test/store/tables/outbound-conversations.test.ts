@@ -12,6 +12,7 @@ import { headDraft, isSuperseded } from "../../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { openingOutcome, readConversation } from "../../../src/store/tables/conversations.ts";
 import {
+  changeReply,
   countNotices,
   enqueueDraft,
   hasEarlierReply,
@@ -252,10 +253,14 @@ onEachDatabase((newDatabase) => {
           body: "{}",
           dueAt: 0,
         });
+        await changeReply(q, "rn", "composed", null);
       });
-      expect(await db.read((q) => hasEarlierReply(q, "k", "r1"))).toBe(false);
-      await db.tx((q) => draft(q, "d1", "k"));
-      expect(await db.read((q) => hasEarlierReply(q, "k", "r2"))).toBe(true);
+      expect(await db.read((q) => hasEarlierReply(q, "k"))).toBe(false);
+      await db.tx(async (q) => {
+        await draft(q, "d1", "k");
+        await changeReply(q, "rd1", "composed", null);
+      });
+      expect(await db.read((q) => hasEarlierReply(q, "k"))).toBe(true);
     });
 
     it("are not superseded, nor is the rest of what has begun to go out, nor by our own beginnings", async () => {

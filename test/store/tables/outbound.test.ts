@@ -9,6 +9,7 @@ import { refreshLane, releaseLane } from "../../../src/store/lanes.ts";
 import { cite } from "../../../src/store/tables/conversations.ts";
 import {
   changeDraft,
+  changeReply,
   enqueueDraft,
   hasEarlierReply,
   insertReply,
@@ -283,8 +284,11 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => isSuperseded(q, row))).toBe(false);
       await db.tx((q) => turn(q, "t2", "k"));
       expect(await db.read((q) => isSuperseded(q, row))).toBe(true);
-      expect(await db.read((q) => hasEarlierReply(q, "k", "r1"))).toBe(true);
-      expect(await db.read((q) => hasEarlierReply(q, "k", "rd0"))).toBe(false);
+      expect(await db.read((q) => hasEarlierReply(q, "k")), "those that wait to be composed do not count").toBe(false);
+      await db.tx((q) => changeReply(q, "r1", "failed", "no recipient"));
+      expect(await db.read((q) => hasEarlierReply(q, "k")), "the customer got nothing").toBe(false);
+      await db.tx((q) => changeReply(q, "rd0", "composed", null));
+      expect(await db.read((q) => hasEarlierReply(q, "k"))).toBe(true);
       expect(await db.read((q) => readDraft(q, "nope"))).toBeNull();
     });
 
