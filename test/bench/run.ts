@@ -120,7 +120,8 @@ const measures: Readonly<Record<string, Measure>> = {
     run: ({ quick }) => escalations(quick ? 2000 : 10_000, quick ? 1 : 3),
   },
   large: {
-    about: "SQLite store with many messages: time per message and stage. Baseline: an empty store",
+    about:
+      "SQLite store with many messages: time per message and stage, also of customers who return. Baseline: an empty store",
     run: ({ quick }) => largeStore(quick ? 100_000 : 1_000_000, quick ? 40 : 100),
   },
   postgres: {

@@ -40,6 +40,7 @@ const run = (figures: readonly Figure[], others: Partial<Run> = {}): Run => ({
       { baseline: noWaits, daemon: waits },
     ]),
   ),
+  pages: new Map(),
   processors: 2,
   syncMs: 0.2,
   conversations: 32,
@@ -99,6 +100,19 @@ describe("the limits of the benchmark's goals", () => {
     expect(row(figure)?.slice(2, 5)).toEqual(["x 4.00", "x 1.75", "yes"]);
     expect(row(figure)?.[5]).toContain("Baseline, 3 x 200 us of fdatasync, and SQLite");
     expect(row(figure, { syncMs: 0.4 })?.slice(3, 5)).toEqual(["x 2.05", "no"]);
+  });
+
+  test("add the pages that only a large store reads and writes to the time of the small one", () => {
+    const name = "store with 10 messages, returning customers: all steps";
+    const figure = ratio(name, 200, 400, "largeStore", "us");
+    const pages = new Map([[name, { read: 10, write: 5, readUs: 2, writeUs: 4 }]]);
+    expect(row(figure, { pages })?.slice(2)).toEqual([
+      "x 2.00",
+      "x 1.20",
+      "no",
+      "Baseline, and the system's time for pages of old rows, which the small store has in memory: 10.0 to read (2.0 us each), 5.0 more to write (4.0 us each)",
+    ]);
+    expect(row(figure)?.slice(3, 5), "mails that touch no old row").toEqual(["x 1.00", "yes"]);
   });
 
   test("compare a single email by its difference", () => {

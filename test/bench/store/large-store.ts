@@ -1,146 +1,221 @@
-// A store with many messages against an empty one: the same mails pass the real stages on both, one store after the other
-// in one run, so that what else the machine does meets both. Counts the time in SQLite only. The rows of the large store
-// are written by SQL; their times lie in the last year.
+// A store with many messages against an empty one: the same stages handle mails on both, one store after the other in one
+// run, so that what else the machine does meets both. Counts the time in SQLite only.
+//
+//   (no name)            half of the mails are from new customers, half follow those of the previous round
+//   returning customers  each mail is from another customer whose last message is old. In the large store the rows of these
+//                        customers are spread over all pages; in the small one they are of the first rounds.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import Sqlite from "better-sqlite3";
 import { externalId, type MessageEvent } from "bridgehead/contract";
 import { newId } from "../../../src/ops/clock.ts";
-import type { Database } from "../../../src/store/driver.ts";
-import { migrate } from "../../../src/store/migrate.ts";
-import { openSqlite } from "../../../src/store/sqlite.ts";
-import { ensureChannel } from "../../../src/store/tables/events.ts";
-import { clock } from "../clock.ts";
+import { measuredCosts } from "../costs/limits.ts";
 import { goalOf } from "../goals.ts";
-import { median, printFigure } from "../report.ts";
+import { median, percentile, printFigure, printTable } from "../report.ts";
 import { parallel } from "../subject.ts";
-import { replyTo, runStages, type StepTimes, steps } from "./stage-times.ts";
-
-/** Ten messages to a conversation; each question has a reply, a draft, two attempts and two citations. The raw messages of
- *  the last 30 days are kept. Ids of mails are in random order, those of the daemon in the order of time. */
-const fill = `
-CREATE TEMP TABLE said AS
-  WITH RECURSIVE each (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM each WHERE i + 1 < @questions)
-  SELECT i, printf('%010d', i * 7919 % 1000003) || printf('%08d', i) AS id, printf('k%010d', i / 5) AS k,
-    'person' || (i / 5) || '@example.org' AS person, i % 5 + 1 AS seq, @now - 31536000000 + i * (31536000000 / @questions) AS at FROM each;
-INSERT INTO conversations (id, channel, agent, person, token, platform_id, opened_at, seen_at)
-  SELECT k, 'c', 'agent', person, 'token' || k, 'conv' || k, at, at FROM said WHERE seq = 1;
-INSERT INTO participants SELECT k, person FROM said WHERE seq = 1;
-INSERT INTO lanes (id, conversation, channel, direction, next_seq) SELECT k || '/in', k, 'c', 'in', 6 FROM said WHERE seq = 1
-  UNION ALL SELECT k || '/out', k, 'c', 'out', 6 FROM said WHERE seq = 1;
-INSERT INTO events (channel, external_id, fingerprint, kind, state, sender, subject, body, conversation, turn, due_at, sent_at, received_at)
-  SELECT 'c', '<' || id || '@example.org>', 'f' || id, 'message', 'routed', person, 'hello', '{"kind":"message"}',
-    k, 't' || id, at, at, at FROM said;
-INSERT INTO raw_messages SELECT 'c', i + 1, 'b' || id, zeroblob(2000) FROM said WHERE at > @now - 2592000000;
-INSERT INTO citations SELECT 'c', '<' || id || '@example.org>', k, NULL FROM said UNION ALL SELECT 'c', '<re-' || id || '@example.org>', k, 'd' || id FROM said;
-INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, address, attempts, due_at, received_at, made_at, updated_at)
-  SELECT 't' || id, k, 'c', person, seq, i + 1, 'answered', 0, @text, '{"to":[]}', 1, at, at, at, at FROM said;
-INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, created_at)
-  SELECT 'r' || id, k, 'c', 't' || id, 'composed', @text, 'p' || id, at FROM said;
-INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, attempts, due_at, created_at, updated_at)
-  SELECT 'd' || id, k, 'c', 'r' || id, person, seq, 'sent', 0, @text, 1, at, at, at FROM said;
-INSERT INTO attempts (subject, number, kind, node, token, outcome, started_at, ended_at)
-  SELECT 't' || id, 1, 'ask', 'node', 1, 'sent', at, at FROM said UNION ALL SELECT 'd' || id, 1, 'send', 'node', 1, 'sent', at, at FROM said`;
-
-async function newStore(file: string, messages: number): Promise<Database> {
-  const created = openSqlite(file, Date.now);
-  await migrate(created);
-  await created.tx((q) => ensureChannel(q, "c"));
-  await created.close();
-  const began = clock();
-  if (messages > 0) fillStore(file, messages);
-  const filled = clock();
-  const db = openSqlite(file, Date.now);
-  while (await db.maintain());
-  if (messages > 0)
-    process.stdout.write(
-      `${messages} messages written in ${seconds(began, filled)} s; maintenance of the store: ${seconds(filled, clock())} s\n`,
-    );
-  return db;
-}
-
-const seconds = (from: number, to: number): string => ((to - from) / 1000).toFixed(0);
-
-/** Writes the rows without a journal; they are consistent, so foreign keys need no check. The indexes exist before the
- *  rows: indexes that are created afterwards have full pages, which are split by every later insertion. */
-function fillStore(file: string, messages: number): void {
-  const db = new Sqlite(file);
-  db.pragma("journal_mode = OFF");
-  db.pragma("foreign_keys = OFF");
-  db.pragma("synchronous = OFF");
-  db.pragma("cache_size = -500000");
-  const values = {
-    questions: messages / 2,
-    now: Date.now(),
-    text: "Your order left our warehouse yesterday. ".repeat(5),
-  };
-  db.transaction(() => {
-    for (const statement of fill.split(";\n")) {
-      const named = Object.entries(values).filter(([name]) => statement.includes(`@${name}`));
-      db.prepare(statement).run(...(named.length > 0 ? [Object.fromEntries(named)] : []));
-    }
-  })();
-  db.pragma("journal_mode = WAL");
-  db.close();
-}
+import { type Earlier, filledCustomers, newStore } from "./filled.ts";
+import {
+  type Meter,
+  microseconds,
+  pageMeter,
+  replyTo,
+  runStages,
+  type StageRun,
+  type Step,
+  type StepUse,
+  steps,
+} from "./stage-times.ts";
 
 const batch = 50;
+/** Rounds that are not measured: they compile the code and fill the page caches. Their new customers are those who return
+ *  to the empty store. */
+const warmUp = 15;
+/** The last of them have returning customers, too. */
+const warmReturns = 5;
+/** Rounds that count pages instead of time. */
+const counted = 5;
 
-/** Mails of a round: half of them from new customers, half of them follow-ups of the previous round's. */
-function mailsOf(round: number, earlier: readonly MessageEvent[]): MessageEvent[] {
-  const mail = (person: string, answers: readonly string[]): MessageEvent => {
-    const id = `${newId(Date.now()).slice(10)}@example.org`;
-    return {
-      kind: "message",
-      id: externalId(`<${id}>`),
-      fingerprint: `f${id}`,
-      from: { address: person },
-      to: [{ address: "us@example.org" }],
-      thread: { answers: answers.map(externalId) },
-      sentAt: new Date(),
-      subject: "hello",
-      text: "Where is my order? ".repeat(5),
-      raw: Buffer.from(id.padEnd(2000, "x")),
-    };
+/** A day passes between rounds, so that no customer reaches a cap. */
+let days = 0;
+const now = (): number => Date.now() + days * 86_400_000;
+
+function mail(person: string, answers: readonly string[]): MessageEvent {
+  const id = `${newId(Date.now()).slice(10)}@example.org`;
+  return {
+    kind: "message",
+    id: externalId(`<${id}>`),
+    fingerprint: `f${id}`,
+    from: { address: person },
+    to: [{ address: "us@example.org" }],
+    thread: { answers: answers.map(externalId) },
+    sentAt: new Date(now()),
+    subject: "hello",
+    text: "Where is my order? ".repeat(5),
+    raw: Buffer.from(id.padEnd(2000, "x")),
   };
-  const fresh = Array.from({ length: batch / 2 }, (_, n) => mail(`${newId(n)}${round}@example.org`, []));
-  return [...fresh, ...earlier.map(({ id, from }) => mail(from.address, [replyTo(id)]))];
 }
 
-/** Compares the time of each step, in batches of a burst's size. */
-export async function largeStore(messages: number, rounds: number): Promise<void> {
+const followUp = ({ person, reply }: Earlier): MessageEvent => mail(person, [reply]);
+
+function* inTurn(customers: readonly Earlier[]): Generator<Earlier> {
+  for (;;) yield* customers;
+}
+
+const names = ["small", "large"] as const;
+type Name = (typeof names)[number];
+type Uses = Readonly<Record<Name, StepUse[]>>;
+const noUses = (): Uses => ({ small: [], large: [] });
+
+/** Both stores, and the customers that return to them. */
+type Stores = Readonly<Record<Name, { readonly run: StageRun; readonly returning: Iterator<Earlier> }>>;
+
+/** `change` is called with the file of the large store before it is used; for tests of the benchmark. */
+export async function largeStore(
+  messages: number,
+  rounds: number,
+  change: (file: string) => void = () => undefined,
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-bench-large-"));
-  const stores = {
-    empty: runStages(await newStore(join(folder, "empty.db"), 0), parallel.conversations),
-    large: runStages(await newStore(join(folder, "large.db"), messages), parallel.conversations),
+  const file = (name: string) => join(folder, `${name}.db`);
+  const first: Earlier[] = [];
+  const open = async (name: string, count: number) =>
+    runStages(await newStore(file(name), count, now, change), parallel.conversations);
+  const stores: Stores = {
+    small: { run: await open("small", 0), returning: inTurn(first) },
+    large: { run: await open("large", messages), returning: filledCustomers(messages) },
   };
-  const times = { empty: [] as StepTimes[], large: [] as StepTimes[] };
-  let earlier: readonly MessageEvent[] = [];
+  const [times, returnTimes, returnPages] = [noUses(), noUses(), noUses()];
+  let cost = noCost;
   try {
-    for (let round = 0; round < rounds + warmUp; round += 1) {
-      const mails = mailsOf(round, earlier);
-      earlier = mails.slice(0, batch / 2);
-      for (const name of round % 2 === 0 ? (["empty", "large"] as const) : (["large", "empty"] as const)) {
-        const measured = await stores[name].pass(mails);
-        if (round >= warmUp) times[name].push(measured);
-      }
+    let earlier: readonly Earlier[] = [];
+    for (let round = -warmUp; round < rounds; round += 1) {
+      days += 1;
+      const fresh = Array.from({ length: batch / 2 }, (_, n) => mail(`${newId(n)}@example.org`, []));
+      const mails = [...fresh, ...earlier.map(followUp)];
+      earlier = fresh.map(({ id, from }) => ({ person: from.address, reply: replyTo(id) }));
+      await passBoth(stores, round, times, () => mails);
+      if (round < -warmReturns) first.push(...earlier);
+      else await passBoth(stores, round, returnTimes, returns);
     }
+    const meter = pageMeter();
+    for (let round = 0; round < counted; round += 1) await passBoth(stores, round, returnPages, returns, meter);
+    cost = pageCost(file("large"));
   } finally {
-    await stores.empty.close();
-    await stores.large.close();
+    for (const name of names) await stores[name].run.close();
     rmSync(folder, { recursive: true, force: true });
   }
   const name = `store with ${messages} messages`;
-  const compared = (what: string, us: (of: StepTimes) => number) => {
-    const [baseline, measured] = [median(times.empty.map(us)) / batch, median(times.large.map(us)) / batch];
-    const goal = goalOf("largeStore", measured / baseline);
-    printFigure({ name: `${name}: ${what}`, baseline, measured, unit: "us", compare: "ratio", goal });
-  };
-  for (const step of steps) compared(step, (of) => of[step].us);
-  compared("all steps", (of) => steps.reduce((all, step) => all + of[step].us, 0));
+  printUses(name, times);
+  printUses(`${name}, returning customers`, returnTimes, { pages: returnPages, cost });
+  printStatements(returnTimes, returnPages);
 }
 
-/** Rounds that are not measured: they compile the code and fill the page caches. */
-const warmUp = 10;
+const returns = ({ returning }: Stores[Name]): MessageEvent[] => {
+  days += 1;
+  return Array.from({ length: batch }, () => followUp(returning.next().value as Earlier));
+};
+
+/** Passes mails through both stores. Rounds below 0 are not kept in `uses`. */
+async function passBoth(
+  stores: Stores,
+  round: number,
+  uses: Uses,
+  mailsOf: (store: Stores[Name]) => readonly MessageEvent[],
+  meter: Meter = microseconds,
+): Promise<void> {
+  for (const name of round % 2 === 0 ? names : names.toReversed()) {
+    const use = await stores[name].run.pass(mailsOf(stores[name]), meter);
+    if (round >= 0) uses[name].push(use);
+  }
+}
+
+/** What the operating system takes for one page, in microseconds. */
+const noCost = { read: 0, write: 0 };
+
+/** Measures it with pages all over the file, which the system has in memory, and of a log that is written again: the
+ *  fastest tenth, without what else the machine does. */
+function pageCost(file: string): typeof noCost {
+  const page = Buffer.alloc(4096);
+  const pages = Math.floor(statSync(file).size / page.length);
+  const log = `${file}-probe`;
+  const logged = 1000;
+  writeFileSync(log, Buffer.alloc(page.length * logged));
+  const timed = (path: string, access: (descriptor: number, n: number) => void): number => {
+    const descriptor = openSync(path, "r+");
+    const times = Array.from({ length: 4000 }, (_, n) => {
+      const began = microseconds();
+      access(descriptor, n);
+      return microseconds() - began;
+    });
+    closeSync(descriptor);
+    return percentile(times, 0.1);
+  };
+  const place = (n: number) => Math.floor(((n * 0.618034) % 1) * pages) * page.length;
+  return {
+    read: timed(file, (descriptor, n) => readSync(descriptor, page, 0, page.length, place(n))),
+    write: timed(log, (descriptor, n) => writeSync(descriptor, page, 0, page.length, (n % logged) * page.length)),
+  };
+}
+
+const perMail = (uses: readonly StepUse[], value: (use: StepUse) => number): number => median(uses.map(value)) / batch;
+
+/** Prints a figure for each step and for all of them. With `limit` it notes what a missed one would cost at least: the
+ *  baseline, and the pages that only the large store reads or writes. */
+function printUses(name: string, { small, large }: Uses, limit?: { pages: Uses; cost: typeof noCost }): void {
+  for (const shown of [...steps, "all steps"] as const) {
+    const own: readonly Step[] = shown === "all steps" ? steps : [shown];
+    const total = (use: StepUse) => own.reduce((all, step) => all + use[step].total, 0);
+    const [baseline, measured] = [perMail(small, total), perMail(large, total)];
+    const goal = goalOf("largeStore", measured / baseline);
+    const full = `${name}: ${shown}`;
+    printFigure({ name: full, baseline, measured, unit: "us", compare: "ratio", goal });
+    if (limit === undefined) continue;
+    const { pages, cost } = limit;
+    const more = (step: Step) =>
+      Math.max(0, perMail(pages.large, (use) => use[step].total) - perMail(pages.small, (use) => use[step].total));
+    const read = own.filter((step) => step !== "commit").reduce((all, step) => all + more(step), 0);
+    const write = own.includes("commit") ? more("commit") : 0;
+    measuredCosts.pages.set(full, { read, write, readUs: cost.read, writeUs: cost.write });
+  }
+}
+
+/** Prints the statements that cost more in the large store: microseconds and pages in both stores. */
+function printStatements(times: Uses, pages: Uses): void {
+  const [small, large] = [statementsOf(times.small), statementsOf(times.large)];
+  const [smallPages, largePages] = [statementsOf(pages.small), statementsOf(pages.large)];
+  const all = [...large].map(([name, us]) => ({ name, us, more: us - (small.get(name) ?? 0) }));
+  const rows = all.toSorted((a, b) => b.more - a.more).slice(0, 12);
+  const pagesOf = (name: string) => [smallPages, largePages].map((of) => of.get(name) ?? 0);
+  const figures = ({ name, us, more }: (typeof all)[number]) => [us - more, us, more, ...pagesOf(name)];
+  printTable({
+    title: "returning customers: the statements that differ most, per mail",
+    columns: ["statement", "small, us", "large, us", "difference", "pages, small", "pages, large"],
+    rows: rows.map((row) => [row.name, ...figures(row).map((value) => value.toFixed(1))]),
+    notes: ["Pages: those that the page cache of SQLite does not have, and those that a commit writes."],
+  });
+}
+
+/** Returns the median of each statement over the rounds, per mail. */
+function statementsOf(uses: readonly StepUse[]): ReadonlyMap<string, number> {
+  const rounds = uses.map((use) => {
+    const all = new Map<string, number>();
+    for (const step of steps)
+      for (const [sql, used] of use[step].statements) {
+        const name = sql === "COMMIT" ? sql : `${step}: ${nameOf(sql)}`;
+        all.set(name, (all.get(name) ?? 0) + used / batch);
+      }
+    return all;
+  });
+  const every = new Set(rounds.flatMap((all) => [...all.keys()]));
+  return new Map([...every].map((name) => [name, median(rounds.map((all) => all.get(name) ?? 0))]));
+}
+
+/** Returns what a statement does, with the tables that it names: "SELECT suppressions, turns". */
+function nameOf(sql: string): string {
+  const [change, table] = /\b(?:INSERT INTO|UPDATE(?! SET)|DELETE FROM) (\w+)/.exec(sql) ?? [];
+  if (change !== undefined && table !== undefined) return change;
+  const tables = new Set([...sql.matchAll(/\b(?:FROM|JOIN) (\w+)/g)].map(([, name]) => name));
+  for (const list of ["json_each", "given"]) tables.delete(list);
+  return `SELECT ${[...tables].slice(0, 4).join(", ")}`;
+}

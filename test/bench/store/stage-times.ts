@@ -1,7 +1,8 @@
 // The stages of the pipeline on a store, run by the real scheduler. The platform and the provider answer in this process,
-// without delay. Measures the time that SQLite takes for each stage; everything else is not counted.
+// without delay. Measures the time that SQLite takes for each stage, or the pages; everything else is not counted.
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { openSync, readSync } from "node:fs";
 import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient, Answer, CallResult, EffectOptions, StartedConversation } from "../../../src/agent/calls.ts";
 import { CallSessions } from "../../../src/calls/sessions.ts";
@@ -22,31 +23,53 @@ import { observeStatements } from "../statement-hook.ts";
 export const steps = ["accept", "route", "ask", "send", "commit"] as const;
 export type Step = (typeof steps)[number];
 
-/** Microseconds in SQLite, and statements, of each step. */
-export type StepTimes = Readonly<Record<Step, { us: number; statements: number }>>;
+/** What each step and each of its statements, by its text, has used, in the unit of the meter. */
+export type StepUse = Readonly<Record<Step, { total: number; readonly statements: Map<string, number> }>>;
 
-const noTimes = (): StepTimes =>
-  Object.fromEntries(steps.map((step) => [step, { us: 0, statements: 0 }])) as unknown as StepTimes;
+const noUse = (): StepUse =>
+  Object.fromEntries(steps.map((step) => [step, { total: 0, statements: new Map() }])) as unknown as StepUse;
+
+/** Returns what has been used up to now. */
+export type Meter = () => number;
+
+export const microseconds: Meter = () => Number(process.hrtime.bigint()) / 1000;
+
+/** Returns a meter of the pages that this thread reads and writes: those that the page cache of SQLite does not have, and
+ *  those of a commit. The kernel counts the bytes, also those of the meter itself. */
+export function pageMeter(): Meter {
+  const file = openSync("/proc/thread-self/io", "r");
+  const text = Buffer.alloc(500);
+  let own = 0;
+  return () => {
+    const length = readSync(file, text, 0, text.length, 0);
+    const [, read, written] = /rchar: (\d+)\s+wchar: (\d+)/.exec(text.toString("latin1", 0, length)) ?? [];
+    const bytes = Number(read) + Number(written) - own;
+    own += length;
+    return bytes / 4096;
+  };
+}
 
 interface Measured {
   readonly step: Step;
-  readonly on: { times: StepTimes };
+  readonly on: { use: StepUse; meter: Meter };
 }
 
 const current = new AsyncLocalStorage<Measured>();
 
-/** Adds the time of every statement to the step in whose context it runs. Called once in a process. */
+/** Adds the use of every statement to the step in whose context it runs. Called once in a process. */
 function measureStatements(): void {
   observeStatements((sql, execute) => {
     const measured = current.getStore();
     if (measured === undefined) return execute();
-    const began = process.hrtime.bigint();
+    const { meter, use } = measured.on;
+    const began = meter();
     try {
       return execute();
     } finally {
-      const time = measured.on.times[sql === "COMMIT" ? "commit" : measured.step];
-      time.us += Number(process.hrtime.bigint() - began) / 1000;
-      time.statements += 1;
+      const used = meter() - began;
+      const step = use[sql === "COMMIT" ? "commit" : measured.step];
+      step.total += used;
+      step.statements.set(sql, (step.statements.get(sql) ?? 0) + used);
     }
   });
 }
@@ -92,8 +115,8 @@ function platform(): AgentClient {
 
 /** A store with its scheduler. */
 export interface StageRun {
-  /** Accepts the mails in one transaction. Resolves with the times when each reply was sent. */
-  pass(mails: readonly MessageEvent[]): Promise<StepTimes>;
+  /** Accepts the mails in one transaction. Resolves when each reply was sent. Default meter: `microseconds`. */
+  pass(mails: readonly MessageEvent[], meter?: Meter): Promise<StepUse>;
   close(): Promise<void>;
 }
 
@@ -101,7 +124,7 @@ export interface StageRun {
 export function runStages(db: Database, concurrency: number): StageRun {
   if (!isMeasuring) measureStatements();
   isMeasuring = true;
-  const on = { times: noTimes() };
+  const on = { use: noUse(), meter: microseconds };
   /** Runs `work` with its statements counted for `step`. */
   const within = <T>(step: Step, work: () => T): T => current.run({ step, on }, work);
   const during = (step: Step): Database => ({
@@ -173,15 +196,15 @@ export function runStages(db: Database, concurrency: number): StageRun {
     capacity: () => concurrency,
   });
   return {
-    async pass(mails) {
-      on.times = noTimes();
+    async pass(mails, meter = microseconds) {
+      Object.assign(on, { use: noUse(), meter });
       awaited = mails.length;
       const sent = Promise.withResolvers<void>();
       done = sent.resolve;
       failed = sent.reject;
       await within("accept", () => accept(scheduler, "c", mails, null, "n"));
       await sent.promise;
-      return on.times;
+      return on.use;
     },
     async close() {
       await scheduler.drain(1000);
