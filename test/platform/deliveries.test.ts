@@ -48,6 +48,26 @@ test("a receiver that does not answer, with hundreds behind it, holds no other u
   await expect.poll(() => quick.got.map(({ headers }) => headers["webhook-id"])).toEqual([id]);
 });
 
+test("at most sixteen deliveries run at once, and the others follow", async () => {
+  const platform = await startTestPlatform({ allowPrivateWebhooks: true });
+  const slow = await silent();
+  const conversationId = await platform.open();
+  const atOnce = 16;
+  for (let n = 0; n < atOnce + 4; n++) {
+    const id = await registered(platform, `${slow.url}/${n}`);
+    expect(await platform.call("POST", `agents/webhooks/${id}/fire`, { conversationId })).toMatchObject({
+      status: 202,
+    });
+  }
+  await expect.poll(() => slow.held.length).toBe(atOnce);
+  // One that ends makes room for exactly one.
+  slow.held[0]?.end();
+  await expect.poll(() => slow.held.length).toBe(atOnce + 1);
+  for (const response of slow.held.slice(1)) response.end();
+  await expect.poll(() => slow.held.length).toBe(atOnce + 4);
+  for (const response of slow.held.slice(atOnce + 1)) response.end();
+});
+
 test("after a dialog's end the next message begins another, and both are reported each time", async () => {
   let now = Date.parse("2026-11-21T10:00:00Z");
   // Hours pass when the test says so; looks are frequent. No model is asked: its time-outs would be as short.
