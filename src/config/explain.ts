@@ -1,6 +1,7 @@
 // Converts zod's issues to messages with a fix.
 
 import type * as z from "zod";
+import { wrongTypeText } from "../ops/type-text.ts";
 import type { Path } from "./document.ts";
 import { descriptionAt, knownKeys, type Shape, unitAt } from "./json-schema.ts";
 import { didYouMean, nearest } from "./nearest.ts";
@@ -104,7 +105,7 @@ function wrongType(expected: string, value: unknown, path: Path, describe?: stri
   const key = path.at(-1);
   if (value === undefined) return ["is missing", `add ${key}${describe === undefined ? "" : ` (${describe})`}`, "key"];
   if (value === null) return ["is empty", "give it a value, or remove the key", "key"];
-  const message = `must be ${words[expected] ?? expected}, not ${words[nameOfType(value)] ?? typeof value}`;
+  const message = wrongTypeText(expected, value);
   // An unquoted phone number has lost its plus sign in YAML.
   if (expected === "string" && typeof value === "number" && value > 999_999)
     return [message, `put it in quotes, as it was written: "${value}", or "+${value}"`, "value"];
@@ -116,18 +117,6 @@ function wrongType(expected: string, value: unknown, path: Path, describe?: stri
   if (expected === "array") return [message, "write it as a list: [ ... ]", "value"];
   return [message, describe ?? "correct the value", "value"];
 }
-
-const words: Record<string, string> = {
-  string: "a text",
-  number: "a number",
-  int: "a whole number",
-  boolean: "true or false",
-  array: "a list",
-  object: "a block of keys",
-  record: "a block of keys",
-};
-
-const nameOfType = (value: unknown): string => (Array.isArray(value) ? "array" : typeof value);
 
 /** Selects the alternative that matches best: same type first, then the deepest failure, then the fewest issues. */
 function closestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] {

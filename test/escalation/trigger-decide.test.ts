@@ -28,7 +28,7 @@ import type { ChannelHealth, EscalationTrigger } from "../../src/pipeline/escala
 import type { ConversationRow } from "../../src/store/tables/conversations.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import type { TurnRow } from "../../src/store/tables/turns.ts";
-import { activeSettings, notification, policyOf, runtimeOf, runtimesOf } from "../support/rows.ts";
+import { activeSettings, notification, policyOf, runtimeOf, runtimesOf, triggerOf } from "../support/rows.ts";
 
 const escalation = (over: Partial<EscalationRow> = {}): EscalationRow =>
   ({
@@ -40,17 +40,6 @@ const escalation = (over: Partial<EscalationRow> = {}): EscalationRow =>
     from_seq: 3,
     ...over,
   }) as EscalationRow;
-const trigger = (over: Partial<EscalationTrigger> = {}): EscalationTrigger => ({
-  key: "response:1",
-  source: "response",
-  cause: "topic",
-  channel: "c",
-  agent: "a",
-  conversation: "k",
-  topic: "refund",
-  reason: "r",
-  ...over,
-});
 const subject = (over: Partial<Subject> = {}): Subject => ({
   row: null,
   triggered: false,
@@ -110,14 +99,14 @@ describe("a trigger", () => {
     ],
     ["with a text waits for the first notification", { said: "Hello?" }, subject({ row: escalation() }), [], ["e"], 0],
   ] as const)("%s", (_what, over, about, opened, recorded, updates) => {
-    const plan = planned(trigger(over), about);
+    const plan = planned(triggerOf(over), about);
     expect(plan.opened.map((one) => one.about)).toEqual(opened);
     expect(plan.recorded.map((one) => one.escalation)).toEqual(recorded);
     expect(plan.updates).toHaveLength(updates);
   });
 
   it("opens one escalation for several triggers of one subject", () => {
-    const both = [trigger(), trigger({ key: "webhook:1", source: "webhook" })];
+    const both = [triggerOf(), triggerOf({ key: "webhook:1", source: "webhook" })];
     const plan = planTriggers(both, [subject(), subject()], () => "new");
     expect([plan.opened.length, plan.recorded.length]).toEqual([1, 2]);
   });
@@ -172,18 +161,25 @@ describe("a turn without an answer", () => {
 describe("an answer that is a trigger", () => {
   const conversation = { id: "k", person: "ann@x", person_name: "Ann" } as ConversationRow;
   const turn = (session: string | null) => ({ id: "t", person: "ann@x", question: "Hello?", session }) as TurnRow;
-  const silent = trigger({ source: "ours", cause: "silent" });
+  const silent = triggerOf({ source: "ours", cause: "silent" });
   const passed = escalation({ state: "acknowledged" });
   const causes = (...all: readonly Cause[]) => ({ causes: all });
   it.each([
-    ["opens an escalation", trigger(), null, causes("topic"), "open", false],
-    ["has no effect without its cause in the policy", trigger(), null, causes("held"), null, false],
-    ["is logged without a policy", trigger(), null, null, "log", false],
+    ["opens an escalation", triggerOf(), null, causes("topic"), "open", false],
+    ["has no effect without its cause in the policy", triggerOf(), null, causes("held"), null, false],
+    ["is logged without a policy", triggerOf(), null, null, "log", false],
     ["is not logged without a policy when the agent is silent", silent, null, null, null, false],
     ["opens one when the agent is silent", silent, escalation(), causes("silent"), "open", false],
     ["goes to the responder instead when the agent is silent", silent, passed, causes("silent"), null, true],
     ["goes to the responder whatever the policy says", silent, passed, null, null, true],
-    ["does not go to the responder when the agent escalates again", trigger(), passed, causes("topic"), "open", false],
+    [
+      "does not go to the responder when the agent escalates again",
+      triggerOf(),
+      passed,
+      causes("topic"),
+      "open",
+      false,
+    ],
   ] as const)("%s", (_what, one, row, policy, effect, isPassed) => {
     const plan = planAnswer(one, row, { conversation, turn: turn(null) }, policy);
     expect([plan.effect, plan.update !== null, plan.transfers]).toEqual([effect, isPassed, false]);
@@ -192,7 +188,7 @@ describe("an answer that is a trigger", () => {
   it("transfers the call, unless the agent is silent", () => {
     const transfers = (one: EscalationTrigger) =>
       planAnswer(one, null, { conversation, turn: turn("s") }, null).transfers;
-    expect([transfers(trigger()), transfers(silent)]).toEqual([true, false]);
+    expect([transfers(triggerOf()), transfers(silent)]).toEqual([true, false]);
   });
 });
 

@@ -85,6 +85,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/contract/signatures.ts#isTelnyxSigned",
     "src/domain/duration-text.ts#counted",
     "src/ops/systemd.ts#isJournal",
+    "src/ops/type-text.ts#wrongTypeText",
     "src/ops/failpoints.ts",
     "src/ops/hops.ts#joinTraces",
     "src/platform/files/message-files.ts#signedPath",

@@ -4,6 +4,8 @@ import { channelId, type DeliveryEvent, externalId, type MessageEvent, type Outb
 import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
 import { causes, type Person, type Policy } from "../../src/domain/policy.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
+import type { Facts } from "../../src/pipeline/route/facts.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
 import type { DueNotification, TargetRow } from "../../src/store/tables/responders.ts";
@@ -220,5 +222,32 @@ export const notification = (id: string, over: Partial<DueNotification> = {}): D
   text: null,
   reply: null,
   escalation: "e",
+  ...over,
+});
+
+/** What stage route knows about a message of a stranger. */
+export const noFacts: Facts = {
+  suppressed: null,
+  responder: false,
+  conversation: null,
+  session: null,
+  binds: null,
+  ownAddress: null,
+  restored: null,
+  attachments: [],
+  counts: [],
+  last: null,
+  keyword: null,
+};
+
+export const triggerOf = (over: Partial<EscalationTrigger> = {}): EscalationTrigger => ({
+  key: "response:1",
+  source: "response",
+  cause: "topic",
+  channel: "c",
+  agent: "a",
+  conversation: "k",
+  topic: "refund",
+  reason: "r",
   ...over,
 });

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from "yaml";
 import type * as z from "zod";
+import { wrongTypeText } from "../../ops/type-text.ts";
 import { keyHash, uuidOf } from "../ids.ts";
 import type { KnowledgePassage } from "../store/files.ts";
 import { type AgentDefinition, definitionOf, knowledgeOf, organizationOf } from "./definition.ts";
@@ -108,17 +109,6 @@ function problemsOf(issue: z.core.$ZodIssue): FileProblem[] {
   return issue.keys.map((key) => ({ path: [...issue.path, key], message: issue.message }));
 }
 
-const names: Record<string, string> = {
-  string: "a text",
-  number: "a number",
-  int: "a whole number",
-  boolean: "true or false",
-  array: "a list",
-  object: "a block of keys",
-  record: "a block of keys",
-  null: "empty",
-};
-
 /** Returns the message of an issue that a schema does not explain itself; null for the message of zod. */
 function explained(issue: z.core.$ZodRawIssue): string | null {
   if (issue.code === "unrecognized_keys") {
@@ -127,8 +117,7 @@ function explained(issue: z.core.$ZodRawIssue): string | null {
   }
   if (issue.input === undefined) return "is missing: add it";
   if (issue.code !== "invalid_type") return null;
-  const given = Array.isArray(issue.input) ? "array" : issue.input === null ? "null" : typeof issue.input;
-  return `must be ${names[issue.expected] ?? issue.expected}, not ${names[given] ?? given}`;
+  return wrongTypeText(issue.expected, issue.input);
 }
 
 // Finds the line of a problem in a YAML file: the line of the key, or of its nearest existing parent.

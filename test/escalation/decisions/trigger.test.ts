@@ -11,7 +11,7 @@ import {
   type Subject,
 } from "../../../src/escalation/trigger/decide.ts";
 import type { ChannelHealth, EscalationTrigger } from "../../../src/pipeline/escalation.ts";
-import { escalationRow } from "../../support/rows.ts";
+import { escalationRow, triggerOf } from "../../support/rows.ts";
 
 it("the subject is the conversation, or the channel and the cause, unless it is given", () => {
   const cause = "channel-down";
@@ -30,17 +30,6 @@ it("the subject of an outage is the channel, unless it is given", () => {
   expect(recoveredKey("e")).toBe("recovered:e");
 });
 
-const trigger = (over: Partial<EscalationTrigger>): EscalationTrigger => ({
-  key: "response:1",
-  source: "response",
-  cause: "topic",
-  channel: "c",
-  agent: "a",
-  conversation: "k",
-  topic: null,
-  reason: "r",
-  ...over,
-});
 const closed = escalationRow({ state: "closed", from_seq: 3 });
 
 it.each<[string, boolean, Partial<EscalationTrigger>, Partial<Subject>]>([
@@ -54,7 +43,7 @@ it.each<[string, boolean, Partial<EscalationTrigger>, Partial<Subject>]>([
   ["after a close, about a channel", true, { conversation: null }, { row: closed, asked: 2 }],
   ["after a close, of another cause", true, { cause: "held" }, { row: closed, asked: 2 }],
 ])("a trigger %s leaves an open escalation: %s", (_what, is, over, subject) => {
-  expect(isOpenAfter(trigger(over), { row: null, triggered: false, asked: null, ...subject })).toBe(is);
+  expect(isOpenAfter(triggerOf(over), { row: null, triggered: false, asked: null, ...subject })).toBe(is);
 });
 
 it.each([

@@ -7,25 +7,12 @@ import { addNoted, hasRoom, isUnderCap, newRun, noWrites } from "../../../src/pi
 import type { Context, EffectDecision, Facts, Run, Writes } from "../../../src/pipeline/route/facts.ts";
 import { isCallQuestion, messageOf, personOf, replyTo } from "../../../src/pipeline/route/facts.ts";
 import { addUnasked, waitsOf } from "../../../src/pipeline/route/unasked/decide.ts";
-import { eventRow, lineOf, mail } from "../../support/rows.ts";
+import { eventRow, lineOf, mail, noFacts } from "../../support/rows.ts";
 
 const now = 1_800_000_000_000;
 const message = (over: Partial<MessageEvent> = {}) =>
   messageOf(eventRow({ id: 7 }), mail({ text: "hello", sentAt: new Date(now), ...over }));
 const call = { session: sessionId("s") };
-const facts: Facts = {
-  suppressed: null,
-  responder: false,
-  conversation: null,
-  session: null,
-  binds: null,
-  ownAddress: null,
-  restored: null,
-  attachments: [],
-  counts: [],
-  last: null,
-  keyword: null,
-};
 
 it("the person is the sender, and the answer goes to another address where it is given, in lower case", () => {
   const from = { address: "Ada@Example.org", name: "Ada" };
@@ -92,10 +79,10 @@ describe("the caps of a channel", () => {
 
 it("an own address and the suppression of an erased person are noted with any decision", () => {
   const writes = noWrites();
-  addNoted(writes, facts);
+  addNoted(writes, noFacts);
   expect(writes).toEqual(noWrites());
   const restored = { address: "ada@example.org", hash: "h" };
-  addNoted(writes, { ...facts, ownAddress: "us@example.org", restored });
+  addNoted(writes, { ...noFacts, ownAddress: "us@example.org", restored });
   expect(writes).toEqual({ ...noWrites(), ownAddresses: ["us@example.org"], restored: [restored] });
 });
 
@@ -114,7 +101,7 @@ describe("a message that is not asked", () => {
       agentOf: () => undefined,
     };
     const place = () => `k${++places}`;
-    addUnasked(writes, context, run, message(), { ...facts, ...over }, decision, place);
+    addUnasked(writes, context, run, message(), { ...noFacts, ...over }, decision, place);
     return { writes: { ...writes, lines: [] }, run, places };
   }
   const wrote = (over: Partial<Writes>) => ({ ...noWrites(), ...over });
@@ -122,7 +109,7 @@ describe("a message that is not asked", () => {
 
   it("is passed to its call", () => {
     const { writes, run, places } = added({ kind: "words", session: "s" });
-    expect(writes).toEqual(wrote({ spoken: [{ message: expect.anything(), facts, session: "s" }] }));
+    expect(writes).toEqual(wrote({ spoken: [{ message: expect.anything(), facts: noFacts, session: "s" }] }));
     expect([run, places]).toEqual([newRun(), 0]);
   });
 

@@ -24,7 +24,7 @@ import type { CapUse, Context, Facts, Incoming, LastTurn, Writes } from "../../.
 import { messageOf, partiesOf } from "../../../src/pipeline/route/facts.ts";
 import { addWaits, contradiction, isLoop, lookUpsOf, pauseAt } from "../../../src/pipeline/route/unasked/decide.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
-import { eventRow, lineOf, mail } from "../../support/rows.ts";
+import { eventRow, lineOf, mail, noFacts } from "../../support/rows.ts";
 
 const now = Date.now();
 const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Incoming =>
@@ -33,19 +33,6 @@ const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {})
     mail({ text: "hello", sentAt: new Date(now), ...over }),
   );
 
-const unknown: Facts = {
-  suppressed: null,
-  responder: false,
-  conversation: null,
-  session: null,
-  binds: null,
-  ownAddress: null,
-  restored: null,
-  attachments: [],
-  counts: [],
-  last: null,
-  keyword: null,
-};
 const week = 7 * 86_400_000;
 const rules = { debounce: 1000 };
 const cap = { max: 10, per: 60_000 };
@@ -80,7 +67,7 @@ function decided(
   context = contextOf(),
   run = newRun(),
 ): Writes {
-  const facts = new Map(messages.map(([message, own]) => [message, { ...unknown, ...own }]));
+  const facts = new Map(messages.map(([message, own]) => [message, { ...noFacts, ...own }]));
   const guarded = new Map([...facts].map(([message, own]) => [message, guard(message, own, context.line)]));
   return decideAll(context, run, facts, guarded);
 }
@@ -90,26 +77,26 @@ describe("the first decision", () => {
 
   it("takes an ambiguous START as a keyword only for a suppressed address", () => {
     const message = received({ consent: { word: "start", ambiguous: true } });
-    expect(decideFirst(message, unknown, own)).toBeNull();
-    expect(decideFirst(message, { ...unknown, suppressed: "STOP" }, own)?.kind).toBe("consent");
+    expect(decideFirst(message, noFacts, own)).toBeNull();
+    expect(decideFirst(message, { ...noFacts, suppressed: "STOP" }, own)?.kind).toBe("consent");
   });
 
   it("holds what may have been answered before a restore, until it is released", () => {
     const handledBefore = { by: "self", reason: "marked" } as const;
     const held = { kind: "finish", state: "held", code: "answered-before-restore", reason: "marked" };
-    expect(decideFirst(received({ handledBefore }), unknown, own)).toEqual(held);
-    expect(decideFirst(received({ handledBefore }, { code: "released" }), unknown, own)).toBeNull();
+    expect(decideFirst(received({ handledBefore }), noFacts, own)).toEqual(held);
+    expect(decideFirst(received({ handledBefore }, { code: "released" }), noFacts, own)).toBeNull();
     const refusal = { code: "list", reason: "a list" };
     const ignored = { kind: "finish", state: "ignored", ...refusal };
-    expect(decideFirst(received({ handledBefore, refusal }), unknown, own)).toEqual(ignored);
+    expect(decideFirst(received({ handledBefore, refusal }), noFacts, own)).toEqual(ignored);
     const sealed = { ...refusal, hold: true } as const;
-    expect(decideFirst(received({ handledBefore, refusal: sealed }), unknown, own)).toEqual(held);
+    expect(decideFirst(received({ handledBefore, refusal: sealed }), noFacts, own)).toEqual(held);
   });
 });
 
 describe("the guards", () => {
   const line = lineOf();
-  const stop: Facts = { ...unknown, suppressed: "STOP" };
+  const stop: Facts = { ...noFacts, suppressed: "STOP" };
 
   it("refuse machine mail before suppression counts, unless the message is released", () => {
     const refusal = { code: "auto-reply", reason: "a machine" };
@@ -121,7 +108,7 @@ describe("the guards", () => {
 
   it("apply no age limit to messages of a call and to messages for humans", () => {
     const old = { sentAt: new Date(now - 86_400_000) };
-    expect(decideGuards(received(old), unknown, line)).toMatchObject({ code: "too-old" });
+    expect(decideGuards(received(old), noFacts, line)).toMatchObject({ code: "too-old" });
     const thread = { session: sessionId("s") };
     expect(decideGuards(received({ ...old, thread }), stop, line)).toEqual({ kind: "words", session: "s" });
     const forHumans = { subject: "voicemail" };
@@ -130,24 +117,24 @@ describe("the guards", () => {
 
   it("hold what only a human can read, and ask nothing on a channel of notices", () => {
     const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
-    expect(decideGuards(received({ refusal }), unknown, line)).toEqual({ kind: "hold", refusal });
+    expect(decideGuards(received({ refusal }), noFacts, line)).toEqual({ kind: "hold", refusal });
     const notices = { ...line, traits: { ...line.traits, platform: null } };
-    expect(decideGuards(received({ refusal }), unknown, notices)).toMatchObject({ code: "not-asked" });
+    expect(decideGuards(received({ refusal }), noFacts, notices)).toMatchObject({ code: "not-asked" });
   });
 });
 
 describe("the turn", () => {
   it("is due after the debounce time, and at once for a released message", () => {
-    expect(decideTurn(received(), unknown, rules, [])).toEqual({ kind: "ask", dueAt: now + 1000 });
+    expect(decideTurn(received(), noFacts, rules, [])).toEqual({ kind: "ask", dueAt: now + 1000 });
     const released = received({}, { code: "released" });
     const full = [use({ total: 10 })];
-    expect(decideTurn(released, unknown, rules, full)).toEqual({ kind: "ask", dueAt: now });
+    expect(decideTurn(released, noFacts, rules, full)).toEqual({ kind: "ask", dueAt: now });
   });
 
   it("joins a waiting turn before any cap counts, and never later than four times the debounce time", () => {
     const last = lastTurn({ first_at: now - 3500 });
     const counts = [{ name: "sender", cap, count: 10 }] as const;
-    const facts: Facts = { ...unknown, conversation: "k", last, counts };
+    const facts: Facts = { ...noFacts, conversation: "k", last, counts };
     expect(decideTurn(received(), facts, rules, [])).toMatchObject({
       kind: "join",
       extension: { turn: "t", question: "one\nhello", dueAt: now + 500 },
@@ -165,20 +152,20 @@ describe("the turn", () => {
     for (const [member, value] of Object.entries(ofOthers)) {
       const last = lastTurn({ [member]: value });
       expect(isJoinable(last, "ada@example.org"), member).toBe(false);
-      expect(decideTurn(received(), { ...unknown, conversation: "k", last }, rules, []).kind).toBe("ask");
+      expect(decideTurn(received(), { ...noFacts, conversation: "k", last }, rules, []).kind).toBe("ask");
     }
   });
 
   it("waits for every cap of the channel that has no room, and counts turns of the same run", () => {
     const uses = [use({ total: 8, others: 4 }), use({ cap: { max: 100, per: 1000 } })];
     const message = received();
-    expect(decideTurn(message, unknown, rules, uses).kind).toBe("ask");
+    expect(decideTurn(message, noFacts, rules, uses).kind).toBe("ask");
     countTurn(uses, message.row);
-    expect(decideTurn(message, unknown, rules, uses)).toEqual({ kind: "wait", waits: [{ cap, below: 9 }] });
+    expect(decideTurn(message, noFacts, rules, uses)).toEqual({ kind: "wait", waits: [{ cap, below: 9 }] });
     const preferred = received({}, { preferred: 1 });
-    expect(decideTurn(preferred, unknown, rules, uses).kind).toBe("ask");
+    expect(decideTurn(preferred, noFacts, rules, uses).kind).toBe("ask");
     countTurn(uses, preferred.row);
-    expect(decideTurn(preferred, unknown, rules, uses)).toEqual({
+    expect(decideTurn(preferred, noFacts, rules, uses)).toEqual({
       kind: "wait",
       waits: [{ cap, below: 10 }],
     });
@@ -367,13 +354,13 @@ describe("messages of one run", () => {
 
   it("are passed to the escalations when their sender may be a responder, before the guards", () => {
     const { rules } = lineOf();
-    const responder: Facts = { ...unknown, responder: true };
+    const responder: Facts = { ...noFacts, responder: true };
     const refusal = { code: "auto-reply", reason: "a machine" };
     const cases: readonly (readonly [Incoming, Facts, boolean])[] = [
-      [received(), unknown, false],
+      [received(), noFacts, false],
       [received(), responder, true],
       [received({ refusal }), responder, true],
-      [received({ thread: { answers: [externalId("a")] } }), unknown, true],
+      [received({ thread: { answers: [externalId("a")] } }), noFacts, true],
       [received({ consent: { word: "stop" } }), responder, false],
       [received({ handledBefore: { by: "self", reason: "marked" } }), responder, false],
     ];
@@ -385,9 +372,9 @@ describe("messages of one run", () => {
     const known = received({}, { id: 2 });
     const released = received({}, { id: 3, code: "released" });
     const refused = received({ refusal: { code: "auto-reply", reason: "a machine" } }, { id: 4 });
-    const conversation = { ...unknown, conversation: "k" };
+    const conversation = { ...noFacts, conversation: "k" };
     const facts = new Map(
-      [fresh, known, released, refused].map((one) => [one, one === fresh ? unknown : conversation]),
+      [fresh, known, released, refused].map((one) => [one, one === fresh ? noFacts : conversation]),
     );
     const plan = (messages: Incoming[], own: Partial<ChannelRuntime["rules"]> = {}, run = newRun()) =>
       planOf(contextOf(lineWith(own)), run, messages, facts);
@@ -411,7 +398,7 @@ describe("messages of one run", () => {
   it("of a responder end what is planned, or are planned alone", () => {
     const [one, two] = [received({}, { id: 1 }), received({}, { id: 2 })];
     const plan = (...messages: Incoming[]) => {
-      const facts = new Map(messages.map((message) => [message, { ...unknown, responder: message === two }]));
+      const facts = new Map(messages.map((message) => [message, { ...noFacts, responder: message === two }]));
       const { mayBeResponders, guarded } = planOf(contextOf(), newRun(), messages, facts);
       return [mayBeResponders, [...guarded.keys()].map(({ row }) => row.id)];
     };
@@ -424,7 +411,7 @@ describe("messages of one run", () => {
     const without = (...responders: number[]) =>
       strangers(
         messages,
-        new Map(messages.map((one) => [one, { ...unknown, responder: responders.includes(one.row.id) }])),
+        new Map(messages.map((one) => [one, { ...noFacts, responder: responders.includes(one.row.id) }])),
       ).map(({ row }) => row.id);
     expect(without()).toEqual([1, 2, 3]);
     expect(without(3)).toEqual([1, 2]);
@@ -447,7 +434,7 @@ describe("keywords", () => {
   });
 
   const found = (messages: readonly (readonly [Incoming, Partial<Facts>])[], line = lineWith()) => {
-    const facts = new Map(messages.map(([message, own]) => [message, { ...unknown, ...own }]));
+    const facts = new Map(messages.map(([message, own]) => [message, { ...noFacts, ...own }]));
     const guarded = new Map([...facts].map(([message, own]) => [message, guard(message, own, line)]));
     return lookUpsOf(contextOf(line), facts, guarded);
   };
