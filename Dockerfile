@@ -16,7 +16,7 @@ RUN ln -s /opt/bridgehead/node_modules/.bin/bridgehead /usr/local/bin/bridgehead
 RUN install -d -o node -g node -m 700 /var/lib/bridgehead
 # As in systemd/bridgehead.service, which explains them.
 ENV NODE_ENV=production
-ENV NODE_OPTIONS=--max-semi-space-size=16
+ENV NODE_OPTIONS="--max-semi-space-size=16 --v8-pool-size=1"
 ENV MALLOC_ARENA_MAX=2
 USER node
 WORKDIR /var/lib/bridgehead

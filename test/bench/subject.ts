@@ -62,7 +62,7 @@ export const parallel = {
 export const serviceEnvironment: Variables = Object.fromEntries(
   [
     ...readFileSync(new URL("../../systemd/bridgehead.service", import.meta.url), "utf8").matchAll(
-      /^Environment=(\w+)=(.*)$/gm,
+      /^Environment="?(\w+)=(.*?)"?$/gm,
     ),
   ].map(([, name = "", value = ""]) => [name, value]),
 );
