@@ -1,6 +1,7 @@
 // The connections to one origin, with the queue of the requests that wait for one.
 
 import PQueue from "p-queue";
+import symbols from "undici/lib/core/symbols.js";
 import Pool from "undici/lib/dispatcher/pool.js";
 
 // Imports only the pool: all of undici would take a third of an idle daemon's own memory.
@@ -67,7 +68,7 @@ export class OriginConnections {
   /** True when no idle connection, or no place in the queue, is left besides the reserved ones. */
   #isTaken(): boolean {
     const { size, pending, concurrency } = this.queue;
-    return size > 0 || pending + this.reserved >= concurrency || this.pool.stats.free <= this.reserved;
+    return size > 0 || pending + this.reserved >= concurrency || this.pool[symbols.kFree] <= this.reserved;
   }
 
   async close(): Promise<void> {

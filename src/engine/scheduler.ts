@@ -338,15 +338,17 @@ class Claims {
   /** Claims what can start now, and occupies its capacity. Checks the stages whose work became due or exceeded the
    *  capacity before. Fills `pieces`. */
   async claim(q: Query, due: Query["touched"], pieces: ClaimedWork[]): Promise<void> {
-    for (const stage of this.#options.stages)
-      await this.#claimFairly(q, stage, due.get(stage.takes) ?? new Set(), pieces);
+    for (const stage of this.#options.stages) {
+      const channels = due.get(stage.takes);
+      if (channels || this.#backlog.has(stage)) await this.#claimFairly(q, stage, channels ?? new Set(), pieces);
+    }
   }
 
   /** Returns the channels that may have work for the stage. */
   #candidates(due: ReadonlySet<string>, stage: Stage): string[] {
     const backlog = this.#backlog.get(stage);
     this.#backlog.delete(stage);
-    return [...new Set([...due, ...(backlog ?? [])])];
+    return [...(backlog ? new Set([...due, ...backlog]) : due)];
   }
 
   /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.

@@ -78,15 +78,17 @@ export function newId(now: number, random = 16): string {
 
 /** Random characters for tokens, five bits each. */
 export function newToken(length = 20): string {
-  if (fresh.length < length) fresh = randomBytes(Math.max(4096, length));
-  let out = "";
-  for (const byte of fresh.subarray(0, length)) out += alphabet[byte & 31];
-  fresh = fresh.subarray(length);
-  return out;
+  if (used + length > fresh.length) {
+    fresh = Buffer.from(randomBytes(Math.max(4096, length)).map((byte) => alphabet.charCodeAt(byte & 31)));
+    used = 0;
+  }
+  return fresh.toString("latin1", used, (used += length));
 }
 
-/** Buffer of unused random bytes. Many small system requests would cost more than the rest of an id. */
+/** Random characters, of which the first `used` were given out. Many small system requests would cost more than the rest
+ *  of an id. */
 let fresh = Buffer.alloc(0);
+let used = 0;
 
 /** Changes `ms` by at most `share` of its value in either direction, so that many clients do not retry at once. */
 export function jitter(ms: number, share = 0.2): number {

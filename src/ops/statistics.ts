@@ -129,7 +129,8 @@ export class Statistics {
   }
 
   #of(name: MeasureName, labels: Readonly<Record<string, string>>): Series {
-    const key = Object.values(labels).join("\0");
+    let key = "";
+    for (const label in labels) key += `${labels[label]}\0`;
     let all = this.#series.get(name);
     if (!all) this.#series.set(name, (all = new Map()));
     let series = all.get(key);
@@ -145,13 +146,11 @@ export const prefix = "bridgehead_";
 export function reportCommit({ hops, commitMs, syncMs }: CommitReport, log: Log, statistics: Statistics): void {
   statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
   if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
-  const lines: [level: "info" | "warn", fields: LogFields, message: string][] = [];
+  for (const hop of hops) counts[hop.name]?.(hop, statistics);
   for (const hop of hops) {
-    counts[hop.name]?.(hop, statistics);
     const line = hopLines[hop.name];
-    if (line !== null) lines.push([line[0], fieldsOf(hop), line[1]]);
+    if (line !== null) log[line[0]](fieldsOf(hop), line[1]);
   }
-  for (const [level, fields, message] of lines) log[level](fields, message);
 }
 
 type Count = (hop: Hop, statistics: Statistics) => void;
@@ -209,8 +208,10 @@ const named = new Set(["name", "trace", "channel", "dueAt", "tookMs", "ageMs", "
 function fieldsOf(hop: Hop): LogFields {
   const { trace, channel, dueAt, tookMs, ageMs } = hop;
   const fields: Record<string, unknown> = trace === "" ? { channel } : { trace, channel };
-  for (const [name, value] of Object.entries(hop))
+  for (const name of Object.keys(hop) as (keyof Hop)[]) {
+    const value = hop[name];
     if (value !== undefined && value !== null && !named.has(name)) fields[name] = value;
+  }
   if (dueAt !== undefined) fields["due"] = new Date(dueAt).toISOString();
   if (typeof tookMs === "number") fields["duration_ms"] = Math.round(tookMs);
   if (typeof ageMs === "number") fields["age_ms"] = Math.round(ageMs);

@@ -268,9 +268,9 @@ export class ManyRows<T extends object> {
   *#statements(rows: readonly T[]): Generator<readonly [sql: string, values: readonly Value[]]> {
     for (let at = 0; at < rows.length; ) {
       const count = Math.min(mostRows, 2 ** Math.floor(Math.log2(rows.length - at)));
-      const values = rows
-        .slice(at, at + count)
-        .flatMap((row) => this.#names.map((name) => (row as Readonly<Record<string, Value>>)[name] ?? null));
+      const values: Value[] = [];
+      for (const row of rows.slice(at, at + count))
+        for (const name of this.#names) values.push((row as Readonly<Record<string, Value>>)[name] ?? null);
       yield [this.#textFor(count), values];
       at += count;
     }

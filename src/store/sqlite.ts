@@ -55,8 +55,9 @@ function cachedStatements(db: Sqlite.Database, now: () => number, clockStep: num
       });
       const statement = db.prepare(text);
       const writes = statement.readonly ? "never" : changesRows.test(text) ? "rows" : "always";
+      const isTimed = places.includes(null);
       const inOrder = (values: readonly Value[]): Value[] => {
-        const time = Math.floor(now());
+        const time = isTimed ? Math.floor(now()) : null;
         return places.map((place) => (place === null ? time : integral(values[place] ?? null)));
       };
       prepared = { statement, writes, inOrder };

@@ -70,11 +70,10 @@ function septetsOf(sign: string): 1 | 2 | null {
   return extension.has(sign) ? 2 : null;
 }
 
+const foreign = new RegExp(`[^${[...codes.keys(), ...extension.keys()].join("").replace(/[\\\]^-]/g, "\\$&")}]`, "u");
+
 /** Returns true when every character is in the alphabet or its extension. */
-export function isGsm(text: string): boolean {
-  for (const sign of text) if (septetsOf(sign) === null) return false;
-  return true;
-}
+export const isGsm = (text: string): boolean => !foreign.test(text);
 
 /** Encodes one septet in each octet, unpacked, as SMPP carries them. Characters outside the alphabet
  *  become question marks. */
