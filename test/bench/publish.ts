@@ -45,9 +45,9 @@ function markdown(machine: Machine, command: string, chart: string): string {
 
 Absolute figures depend on the machine; ratios are comparable. The daemon and its baseline run in turns on the same
 machine. The daemon has the environment of the shipped unit (\`systemd/bridgehead.service\`), which limits V8's young
-generation and the arenas of malloc. Baselines have the defaults of Node.js, except that of the start. The store is SQLite
-on that disk, and every message is durable before it is acknowledged. Agent platform, SMTP server and SMS provider are
-stubs in another process that answer at once. A lost message or a second reply fails the run.
+generation, V8's threads and the arenas of malloc. Baselines have the defaults of Node.js, except that of the start. The
+store is SQLite on that disk, and every message is durable before it is acknowledged. Agent platform, SMTP server and SMS
+provider are stubs in another process that answer at once. A lost message or a second reply fails the run.
 
 ## Baselines
 
