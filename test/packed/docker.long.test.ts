@@ -91,7 +91,9 @@ describeReal("the image", noChroot, () => {
     }
   }, 600_000);
 
-  const variables = final.filter(({ name }) => name === "ENV").map(({ value }) => value.split(/=(.*)/));
+  const variables = final
+    .filter(({ name }) => name === "ENV")
+    .map(({ value }) => value.replaceAll('"', "").split(/=(.*)/));
   const env = { PATH: "/usr/local/bin:/usr/bin:/bin", ...Object.fromEntries(variables), ...phoneSecrets };
   const chroot = (command: readonly string[], user = `${uid}:${gid}`) => [`--userspec=${user}`, machine, ...command];
   const inMachine = (command: readonly string[], user?: string) =>

@@ -214,6 +214,8 @@ describeReal("on PostgreSQL", missing, () => {
     await eventually(() => expect(proxy.accepted() - lost).toBeGreaterThan(60), 150_000);
     proxy.resume();
     await daemon.settled(letters, 150_000);
+    // Messages may be answered before the first sweep.
+    await eventually(() => expect(daemon.log.some(({ message }) => message === "store available again")).toBe(true));
     const lines = daemon.log.slice(began);
     const about = lines.filter(({ message }) => message.startsWith("store "));
     expect(about.map(({ message }) => message)).toEqual([
