@@ -146,11 +146,13 @@ export const prefix = "bridgehead_";
 export function reportCommit({ hops, commitMs, syncMs }: CommitReport, log: Log, statistics: Statistics): void {
   statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
   if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
-  for (const hop of hops) counts[hop.name]?.(hop, statistics);
+  const lines: [level: "info" | "warn", fields: LogFields, message: string][] = [];
   for (const hop of hops) {
+    counts[hop.name]?.(hop, statistics);
     const line = hopLines[hop.name];
-    if (line !== null) log[line[0]](fieldsOf(hop), line[1]);
+    if (line !== null) lines.push([line[0], fieldsOf(hop), line[1]]);
   }
+  for (const [level, fields, message] of lines) log[level](fields, message);
 }
 
 type Count = (hop: Hop, statistics: Statistics) => void;
