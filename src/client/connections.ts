@@ -4,7 +4,7 @@ import PQueue from "p-queue";
 import symbols from "undici/lib/core/symbols.js";
 import Pool from "undici/lib/dispatcher/pool.js";
 
-// Imports only the pool: all of undici would take a third of an idle daemon's own memory.
+// Imports only the pool, with its symbols: all of undici would take a third of an idle daemon's own memory.
 
 /** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large
  *  as the queue. Its own queue only covers the moment in which a connection becomes reusable, because a

@@ -348,7 +348,7 @@ class Claims {
   #candidates(due: ReadonlySet<string>, stage: Stage): string[] {
     const backlog = this.#backlog.get(stage);
     this.#backlog.delete(stage);
-    return [...(backlog ? new Set([...due, ...backlog]) : due)];
+    return [...new Set([...due, ...(backlog ?? [])])];
   }
 
   /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.

@@ -82,7 +82,8 @@ export function newToken(length = 20): string {
     fresh = Buffer.from(randomBytes(Math.max(4096, length)).map((byte) => alphabet.charCodeAt(byte & 31)));
     used = 0;
   }
-  return fresh.toString("latin1", used, (used += length));
+  used += length;
+  return fresh.toString("latin1", used - length, used);
 }
 
 /** Random characters, of which the first `used` were given out. Many small system requests would cost more than the rest

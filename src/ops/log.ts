@@ -35,18 +35,13 @@ export interface RunningLog extends Log {
 
 const priorities: Readonly<Record<string, string>> = { debug: "<7>", info: "<6>", warn: "<4>", error: "<3>" };
 
-/** Place of the level in each line of pino. */
-const levelAt = '{"level":"'.length;
-
 export function createLog(options: LogOptions): RunningLog {
   let secrets: readonly string[] = [];
-  /** Of the last line: several often have the same. */
-  let time = { ms: Number.NaN, text: "" };
   const text = options.format === "text" || (options.format === "auto" && options.out.isTTY === true);
   const write = (json: string): void => {
     const lines = options.out.dropped?.() ?? 0;
     if (lines > 0) root.warn({ lines }, "log lines dropped: their reader had stalled");
-    const level = json.slice(levelAt, json.indexOf('"', levelAt));
+    const level = /^\{"level":"(\w+)"/.exec(json)?.[1] ?? "info";
     const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
     const shown = level !== "debug" && mayNameAddress.test(line) ? maskAddresses(line) : line;
     const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), shown);
@@ -58,11 +53,7 @@ export function createLog(options: LogOptions): RunningLog {
       level: options.level,
       base: null,
       messageKey: "message",
-      timestamp: () => {
-        const ms = options.clock.now();
-        if (ms !== time.ms) time = { ms, text: `,"time":"${new Date(ms).toISOString()}"` };
-        return time.text;
-      },
+      timestamp: () => `,"time":"${new Date(options.clock.now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: serializeError, error: serializeError },
     },

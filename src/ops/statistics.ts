@@ -129,8 +129,7 @@ export class Statistics {
   }
 
   #of(name: MeasureName, labels: Readonly<Record<string, string>>): Series {
-    let key = "";
-    for (const label in labels) key += `${labels[label]}\0`;
+    const key = Object.values(labels).join("\0");
     let all = this.#series.get(name);
     if (!all) this.#series.set(name, (all = new Map()));
     let series = all.get(key);
@@ -210,10 +209,8 @@ const named = new Set(["name", "trace", "channel", "dueAt", "tookMs", "ageMs", "
 function fieldsOf(hop: Hop): LogFields {
   const { trace, channel, dueAt, tookMs, ageMs } = hop;
   const fields: Record<string, unknown> = trace === "" ? { channel } : { trace, channel };
-  for (const name of Object.keys(hop) as (keyof Hop)[]) {
-    const value = hop[name];
+  for (const [name, value] of Object.entries(hop))
     if (value !== undefined && value !== null && !named.has(name)) fields[name] = value;
-  }
   if (dueAt !== undefined) fields["due"] = new Date(dueAt).toISOString();
   if (typeof tookMs === "number") fields["duration_ms"] = Math.round(tookMs);
   if (typeof ageMs === "number") fields["age_ms"] = Math.round(ageMs);

@@ -70,6 +70,7 @@ function septetsOf(sign: string): 1 | 2 | null {
   return extension.has(sign) ? 2 : null;
 }
 
+/** Any character outside of the alphabet and its extension. */
 const foreign = new RegExp(`[^${[...codes.keys(), ...extension.keys()].join("").replace(/[\\\]^-]/g, "\\$&")}]`, "u");
 
 /** Returns true when every character is in the alphabet or its extension. */
