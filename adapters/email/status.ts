@@ -199,7 +199,7 @@ function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefi
 const address = "<address>";
 
 /** Returns the text of the server's response, truncated and without the address it may repeat. */
-function replyText(failure: SmtpFailure): string {
+export function replyText(failure: SmtpFailure): string {
   return (failure.response ?? String(failure.responseCode))
     .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, address)
     .replace(/[\p{Cc}]+/gu, " ")

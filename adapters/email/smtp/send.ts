@@ -10,7 +10,7 @@ import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemail
 import type { SMTPConnectionEnvelope, SMTPEnvelope } from "nodemailer/lib/smtp-connection";
 import * as z from "zod";
 import { isTokenFailure } from "../oauth.ts";
-import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
+import { isLogin, outcomeOf, replyText, type SmtpFailure, statusOf } from "../status.ts";
 import type { PooledConnection, SmtpPool } from "./connection.ts";
 
 export interface SenderOptions {
@@ -167,7 +167,7 @@ function envelopeOf(draft: EmailDraft, size: number): DraftEnvelope {
   };
 }
 
-/** Characters of the server's response that are stored with the attempt. It contains the server's queue id. */
+/** Characters of a server's responses that are stored with the attempt: that to the message contains the server's queue id. */
 const longestResponse = 500;
 
 /** With several recipients the server may refuse some and accept the message for the others. */
@@ -176,6 +176,7 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
   const refusal = refusalOf(draft, rejectedErrors);
   const outcome = refusal === null ? null : outcomeOf(refusal, true);
   if (outcome?.kind === "refused") return { ...outcome, reason: `${outcome.reason}; only the copies were accepted` };
+  const responses = [...new Set(rejectedErrors.map(replyText))].join(", ").slice(0, longestResponse);
   const replaced = info.serverMessageId === undefined ? draft.messageId : bracketed(info.serverMessageId);
   return {
     kind: "sent",
@@ -183,7 +184,7 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
     ...(replaced === draft.messageId ? {} : { also: [externalId(replaced)] }),
     detail: [
       info.response.trim().slice(0, longestResponse),
-      ...(rejectedErrors.length > 0 ? [`${rejectedErrors.length} of the recipients were refused`] : []),
+      ...(rejectedErrors.length > 0 ? [`${rejectedErrors.length} of the recipients were refused: ${responses}`] : []),
     ].join("; "),
   };
 }
