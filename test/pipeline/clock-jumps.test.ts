@@ -196,6 +196,18 @@ it("asks and answers at once what arrived by a clock that was ahead", async () =
   await expect.poll(() => pipeline.sent).toEqual(["answer to hello"]);
 });
 
+it("asks at once in a conversation that was found after the clock was set back", async () => {
+  const clock = testClock();
+  const pipeline = await openPipeline({ clock, db: await watched(() => sqliteDatabase(() => clock.now())) });
+  pipeline.platform.faults.start = cutting("after");
+  await pipeline.arrives({ text: "hello", sentAt: new Date(clock.now()) });
+  delete pipeline.platform.faults.start;
+  clock.set(-60 * minutes);
+  await pipeline.db.tx((q) => hastenDue(q, 60 * minutes));
+  await pipeline.passes(20_000, 1000);
+  expect([pipeline.platform.count("start"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
+});
+
 it("decides nothing again when the clock goes back to a time before the channels began", async () => {
   const days = 24 * 60 * minutes;
   const clock = testClock();

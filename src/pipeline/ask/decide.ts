@@ -256,7 +256,7 @@ export interface AskPlan {
   readonly outcome: AskOutcome;
   /** Nothing was sent and no attempt is recorded. One is added, because backoff and lifetime depend on the count. */
   readonly isUnsent: boolean;
-  /** The claim has recorded an attempt that was not made. It is deleted and does not count. */
+  /** The claim has recorded an attempt that was not made. It is deleted and does not count; the turn keeps its reason. */
   readonly isWithdrawn?: true;
   readonly isRetried: boolean;
   readonly change: TurnChange;
@@ -280,7 +280,6 @@ export interface AskPlan {
   readonly answer?: { readonly text: string; readonly platformId: string | null; readonly rendered: string | null };
 }
 
-const noRoom = "the rate limit of the platform has no room";
 const noAnswer = "the platform took the message and gives no answer now (manual mode?)";
 const lostMark = "the platform had lost the conversation";
 
@@ -298,7 +297,7 @@ export function planWrites(
   switch (decision.kind) {
     case "hand-back":
       if (!attempt.recorded) return null;
-      return { ...end(asking, "deferred", { state: "waiting", open: 1, reason: noRoom }), isWithdrawn: true };
+      return { ...end(asking, "deferred", { state: "waiting", open: 1, reason: turn.reason }), isWithdrawn: true };
     case "bound": {
       if (now === null)
         return planWrites(asking, unknown("the conversation found is another's", timing.ask.adoptedRetry));
@@ -306,8 +305,9 @@ export function planWrites(
       if (now.opening !== null) return { ...planOpened(asking, now.opening), binds };
       // Keeps the turn's mark. The turn fails when the platform loses the conversation a second time.
       const reason = turn.reason === lostMark ? lostMark : null;
-      // The turn keeps its former place in the queue: questions of earlier turns run before openings of later ones.
-      return { ...end(asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -now.age }), binds };
+      // The turn keeps its former place in the queue: questions of earlier turns run before openings of later ones. One that
+      // was received in the future, by a clock that went back, is due at once.
+      return { ...end(asking, "sent", { state: "waiting", open: 1, reason, dueInMs: Math.min(0, -now.age) }), binds };
     }
     case "opened":
       return planOpened(asking, decision.opening);

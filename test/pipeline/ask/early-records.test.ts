@@ -8,6 +8,7 @@ import { steadyNow } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
+import { pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
 import {
   callOf,
   mail,
@@ -146,6 +147,27 @@ it("hands the turn back without a wait when the rate limit has no room after the
   expect(pipeline.sent).toEqual(["answer to hello", "answer to hello from ben"]);
   expect(await attempts(pipeline)).toEqual(["1 sent", "1 sent"]);
   expect(pipeline.platform.count("look")).toBe(0);
+});
+
+it("still holds a turn for its age after an attempt was withdrawn", async () => {
+  const pipeline = await openPipeline({ clock: testClock(true), rules: { max_age: 3_600_000 } });
+  await pipeline.arrives(hello);
+  await pipeline.passes(1000);
+  const take = pipeline.rate.take.bind(pipeline.rate);
+  pipeline.rate.take = async () => {
+    pipeline.rate.take = take;
+    return { taken: false, waitMs: 1000 };
+  };
+  await pipeline.accepts("c", mail(other("ben")));
+  await expect.poll(() => pipeline.scheduler.running(), { interval: 1 }).toBe(0);
+  await pipeline.db.tx((q) =>
+    pauseChannel(q, { channel: "c", code: "operator", reason: "x", event: null, forMs: null }),
+  );
+  await pipeline.passes(2 * 3_600_000, 1_800_000);
+  await pipeline.db.tx((q) => resumeChannel(q, "c"));
+  await pipeline.settles();
+  expect(pipeline.sent).toEqual(["answer to hello"]);
+  expect(await pipeline.listed("held")).toEqual(["too-old"]);
 });
 
 it("records at the crossing when the rate limit has no room", async () => {

@@ -61,14 +61,14 @@ describe("the plan of an attempt's end", () => {
 
   it.each<[string, AskDecision, Given, object]>([
     [
-      "withdraws a recorded attempt that was not made",
+      "withdraws a recorded attempt that was not made, and keeps the turn's reason",
       handBack,
-      {},
+      { turn: { reason: "released by an operator" } },
       {
         ...repeated,
         isWithdrawn: true,
         outcome: "deferred",
-        change: { state: "waiting", open: 1, reason: "the rate limit of the platform has no room" },
+        change: { state: "waiting", open: 1, reason: "released by an operator" },
       },
     ],
     [
