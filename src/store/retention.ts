@@ -115,13 +115,18 @@ const deleteActions = `DELETE FROM actions WHERE id IN (
   SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 AND action <> '${erasureAction}'
   ORDER BY made_at LIMIT $3)`;
 
+/** SQL: true for an event that waits for its decision, for an operator, or with its turn: for example while its channel is
+ *  paused, after which the message may be held for its age. */
+const isUnfinished = `(events.state IN ('stored', 'held')
+     OR EXISTS (SELECT 1 FROM turns WHERE turns.id = events.turn AND turns.open = 1))`;
+
 /** Erases events with the names of their attachments. Only events in state `stored` are ordered by `queue`. Reasons may
  *  quote the sender. */
 async function forgetEvents(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: number }>(
     `UPDATE events SET body = '{}', subject = NULL, sender = NULL, queue = NULL, reason = NULL WHERE id IN (
        SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
-         AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3) RETURNING id`,
+         AND NOT ${isUnfinished} ORDER BY received_at LIMIT $3) RETURNING id`,
     channel,
     ageMs,
     limit,
@@ -153,7 +158,7 @@ async function forgetRaw(q: Query, channel: string, ageMs: number, limit: number
     `DELETE FROM raw_messages WHERE channel = $1 AND event IN (
        SELECT raw_messages.event FROM raw_messages JOIN events ON events.id = raw_messages.event
        WHERE raw_messages.channel = $1 AND raw_messages.event < $2 AND events.received_at < now_ms() - $3
-         AND events.state NOT IN ('stored', 'held') ORDER BY raw_messages.event LIMIT $4)`,
+         AND NOT ${isUnfinished} ORDER BY raw_messages.event LIMIT $4)`,
     channel,
     await firstYoung(q, channel, ageMs),
     ageMs,
@@ -167,7 +172,7 @@ async function forgetAttachments(q: Query, channel: string, ageMs: number, limit
     `SELECT attachments.event, attachments.position FROM attachments JOIN events ON events.id = attachments.event
      WHERE attachments.channel = $1 AND (attachments.blob IS NOT NULL OR attachments.ref IS NOT NULL) AND attachments.event < $2
        AND events.received_at < now_ms() - $3
-       AND events.state NOT IN ('stored', 'held') ORDER BY attachments.event LIMIT $4`,
+       AND NOT ${isUnfinished} ORDER BY attachments.event LIMIT $4`,
     channel,
     await firstYoung(q, channel, ageMs),
     ageMs,

@@ -1,0 +1,41 @@
+// Retention keeps what is not finished.
+
+import { expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
+import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
+import { forget } from "../../src/store/retention.ts";
+import { recordOutcome, recordOutcomesOf } from "../../src/store/tables/events.ts";
+import { concludeTurn, conversation, fresh, onEachDatabase, storeEvent, turn } from "../support/store/databases.ts";
+
+const day = 86_400_000;
+
+onEachDatabase((newDatabase) => {
+  it("keeps a message while its question waits, so that an operator can release it", async () => {
+    const db = await fresh(newDatabase);
+    const blob = { id: "b", bytes: Buffer.from("b") };
+    const attachment = { name: "a.txt", mediaType: "text/plain", size: 1, blob, ref: null, named: true };
+    const id = await db.tx(async (q) => {
+      await conversation(q, "k");
+      await turn(q, "t", "k");
+      const stored = await storeEvent(q, "1", { raw: blob, attachments: [attachment] });
+      await recordOutcome(q, stored, { state: "routed", conversation: "k", turn: "t" });
+      await q.run("UPDATE events SET received_at = received_at - $1", 3 * day);
+      await q.run("UPDATE turns SET received_at = received_at - $1", 3 * day);
+      return stored;
+    });
+    const forgotten = () =>
+      db.tx((q) => forget(q, { rawMs: day, eventsMs: day }, standardTiming.upkeep.retentionRecheck));
+    expect(await forgotten()).toMatchObject({ raw: 0, attachments: 0, events: 0, turns: 0 });
+    // The end of a long pause: it is too old to be asked.
+    await db.tx(async (q) => {
+      await concludeTurn(q, "t", { state: "failed", open: 0 });
+      await recordOutcomesOf(q, "t", { state: "held", code: "too-old", reason: "old" });
+    });
+    expect(await forgotten()).toMatchObject({ raw: 0, attachments: 0, events: 0, turns: 0 });
+    await db.tx((q) => releaseEvent(q, id));
+    const { events } = await db.read((q) => listEvents(q, { state: "waiting", limit: 10 }));
+    expect(events).toMatchObject([{ id, sender: "a@example.org" }]);
+    await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
+    expect(await forgotten()).toMatchObject({ raw: 1, attachments: 1, events: 1, turns: 1 });
+  });
+});
