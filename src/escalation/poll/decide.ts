@@ -70,15 +70,19 @@ export function externalMessages(
 }
 
 /** Returns the platform ids of questions whose answers the customer must not get: those that a call has
- *  cancelled, and copies of answered questions that were asked again. */
+ *  cancelled, also before the response with the id, and copies of answered questions that were asked again. */
 function unwantedQuestions(
   messages: readonly PlatformMessage[],
   known: ReadonlySet<string>,
   turns: readonly KnownTurn[],
 ): ReadonlySet<string> {
-  const repeated = textsOf(turns, ({ kind, state }) => kind === "question" && state === "answered");
+  const asked = textsOf(
+    turns,
+    ({ kind, state, questionId }) =>
+      kind === "question" && (state === "answered" || (state === "dropped" && questionId === null)),
+  );
   const copies = messages.filter(
-    ({ id, role, text }) => role === "person" && !known.has(id) && repeated.has(normalizeWhitespace(text)),
+    ({ id, role, text }) => role === "person" && !known.has(id) && asked.has(normalizeWhitespace(text)),
   );
   const cancelled = turns.flatMap(({ state, questionId }) =>
     state === "dropped" && questionId !== null ? [questionId] : [],

@@ -96,6 +96,10 @@ export async function endPoll(
   touch(q, "polls");
 }
 
+/** SQL: true for a turn with an attempt that ended with one of these outcomes. */
+const wasTried = (outcomes: string): string =>
+  `EXISTS (SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN (${outcomes}))`;
+
 /** Returns the known ids, the turns that explain messages without a recorded id, and the state of the conversation.
  *  Call with the inbound lane leased and idle: every answer to our questions then has a known id. */
 export async function loadPollFacts(q: Query, conversation: string, platformId: string): Promise<PollFacts> {
@@ -107,9 +111,8 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
        WHERE platform_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $2)
      UNION ALL
      SELECT NULL, kind, state, question, question_id FROM turns WHERE conversation = $1
-       AND ((state = 'dropped' AND question_id IS NOT NULL)
-         OR (((kind = 'relayed' AND open = 0) OR (kind = 'question' AND state = 'answered'))
-           AND EXISTS (SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN ('unknown', 'refused'))))`,
+       AND ((state = 'dropped' AND (question_id IS NOT NULL OR ${wasTried("'unknown', 'sent'")}))
+         OR (((kind = 'relayed' AND open = 0) OR (kind = 'question' AND state = 'answered')) AND ${wasTried("'unknown', 'refused'")}))`,
     conversation,
     platformId,
   );

@@ -230,6 +230,21 @@ describe("a poll", () => {
     expect(ids(found({}, ["q", "a"], [relayed]).deliver)).toEqual(["b"]);
   });
 
+  it("does not deliver the answer to a cancelled question, whose id is known or not", () => {
+    const cancelled = (questionId: string | null) =>
+      ({ kind: "question", state: "dropped", text: "text of p", questionId }) as never;
+    const answer = { id: "b", role: "agent", text: "late", answers: "p" } as const;
+    const asked = { id: "p", role: "person", text: "text of p", answers: null } as const;
+    const late = (questionId: string | null) =>
+      externalMessages(
+        { mark: "a", position: 2 },
+        { messages: [...messages.slice(0, 2), asked, answer], start: 0 },
+        new Set(["q", "a"]),
+        [cancelled(questionId)],
+      ).deliver;
+    expect([late("p"), late(null), ids(late("other"))]).toEqual([[], [], ["b"]]);
+  });
+
   it("pauses for longer the longer nothing happens", () => {
     const hour = 3_600_000;
     expect(pauseAfter({ quiet: 0, escalated: false }, "ai", null, standardTiming.escalation)).toBe(300_000);

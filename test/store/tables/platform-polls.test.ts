@@ -12,7 +12,7 @@ import { schedulePoll } from "../../../src/store/tables/conversations.ts";
 import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../../src/store/tables/takeover.ts";
 import { transcriptsOf } from "../../../src/store/tables/transcript.ts";
-import { enqueueTurn } from "../../../src/store/tables/turns.ts";
+import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
 import {
   concludeDraft,
   concludeTurn,
@@ -87,6 +87,22 @@ onEachDatabase((newDatabase) => {
         await concludeTurn(q, "u", { state: "answered", open: 0, questionId: "q2" });
       });
       expect((await activity()).turns).toMatchObject([{ state: "dropped", questionId: "q1" }]);
+      // The response with its id has not arrived; that of the other one says that it was not accepted.
+      await db.tx(async (q) => {
+        for (const [id, outcome] of [
+          ["v", "unknown"],
+          ["w", "deferred"],
+        ] as const) {
+          await turn(q, id, "k");
+          await recordAsking(q, await readTurn(q, id), "n", 1);
+          await endAttempt(q, id, outcome, null);
+          await concludeTurn(q, id, { state: "dropped", open: 0 });
+        }
+      });
+      expect((await activity()).turns).toMatchObject([
+        { state: "dropped", questionId: "q1" },
+        { state: "dropped", questionId: null, text: "question v" },
+      ]);
     });
   });
 
