@@ -106,7 +106,8 @@ const citationRows = new ManyRows<Citation>(
 export const citeAll = (q: Query, rows: readonly Citation[]): Promise<void> => citationRows.write(q, rows);
 
 /** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. A message centre uses its ids
- *  again after some time: one that belongs to an earlier draft belongs to this one from now on. */
+ *  again after some time: one that belongs to an earlier draft belongs to this one from now on. So does one that an answer
+ *  has cited before the outcome of the draft was stored. */
 export const cite = (
   q: Query,
   channel: string,
@@ -117,7 +118,7 @@ export const cite = (
   q.write(
     `INSERT INTO citations (channel, external_id, conversation, draft) VALUES ($1, $2, $3, $4)
      ON CONFLICT (channel, external_id, conversation) DO UPDATE SET draft = excluded.draft
-     WHERE citations.draft <> excluded.draft`,
+     WHERE COALESCE(citations.draft, '') <> excluded.draft`,
     channel,
     externalId,
     conversation,

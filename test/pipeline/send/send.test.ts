@@ -19,6 +19,7 @@ import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { refreshLane } from "../../../src/store/lanes.ts";
 import { attemptsOn, resendDraft } from "../../../src/store/operators/outbox.ts";
+import { citeAll } from "../../../src/store/tables/conversations.ts";
 import { insertReply, readDraft } from "../../../src/store/tables/drafts.ts";
 import { pausesOf, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { strike, suppression } from "../../../src/store/tables/suppressions.ts";
@@ -106,8 +107,10 @@ describe("send", () => {
     expect(await db.read((q) => attemptsOn(q, "d1"))).toMatchObject([{ number: 1, outcome: noted, node: "n" }]);
   });
 
-  it("remembers every id it was sent under", async () => {
+  it("remembers every id it was sent under, also one that an answer has cited before", async () => {
     const db = await withDrafts(0);
+    const { conversation } = await row(db, "d1");
+    await db.tx((q) => citeAll(q, [{ channel: "c", externalId: "x2", conversation, draft: null }]));
     await round(
       db,
       outboundOf(() => sent),

@@ -193,7 +193,8 @@ onEachDatabase((newDatabase) => {
       await db.tx(async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
-        await cite(q, "c", "sent-1", "k", "d1");
+        await cite(q, "c", "sent-1", "k", null); // an answer came first
+        for (const draft of ["d1", null]) await cite(q, "c", "sent-1", "k", draft);
         await cite(q, "c", "theirs", "k", null);
       });
       const by = async (channel: string, ...sent: string[]) => {
