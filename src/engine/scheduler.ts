@@ -7,6 +7,7 @@ import type { CommitPace, Core, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
+import { TransitionRefused } from "../store/transitions.ts";
 import { Running, SweepTimer } from "./running.ts";
 import {
   type Claimed,
@@ -263,8 +264,8 @@ export class Scheduler {
   }
 
   /** Commits the transition. When that fails it retries with backoff while the lease lasts, and while the store is
-   *  unreachable, busy or full: the outcome is known here only, and the lease's token protects a later holder. A commit whose
-   *  response was lost is not written twice, because it has released the lane. */
+   *  unreachable, busy or full: the outcome is known here only, and the lease's token protects a later holder. It ends when the
+   *  row was ended meanwhile (an erasure), and after a commit whose response was lost: that one has released the lane. */
   async #apply(
     stage: Stage,
     claimed: Claimed,
@@ -283,7 +284,8 @@ export class Scheduler {
         return;
       } catch (error) {
         const isOut = isUnreachable(error) || fullOrBusy.has((error as { code?: string }).code ?? "");
-        if (error instanceof LeaseLost || this.#isShutDown || (claimed.left() <= pause && !isOut)) throw error;
+        const isObsolete = error instanceof LeaseLost || error instanceof TransitionRefused;
+        if (isObsolete || this.#isShutDown || (claimed.left() <= pause && !isOut)) throw error;
         const fields = { stage: stage.name, channel: claimed.channel, err: error };
         if (isOut && claimed.left() <= pause)
           this.#options.log.debug(fields, "writing an outcome failed after the end of the lease, retrying");
@@ -296,8 +298,8 @@ export class Scheduler {
   }
 }
 
-/** A write error of SQLite is a quota that is used up. */
-const fullOrBusy: ReadonlySet<string> = new Set(["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"]);
+/** A write error of SQLite is a quota that is used up. PostgreSQL: no disk space, no memory, read-only since a failover. */
+const fullOrBusy = new Set(["SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY", "53100", "53200", "25006"]);
 
 /** Returns whether work became due on channels that are not known. */
 const hasUnknown = ({ touched }: Query): boolean => [...touched.values()].includes(null);

@@ -100,6 +100,8 @@ it("does not write an outcome twice when only the answer of its commit was lost"
 
 it.each([
   ["that is busy", busy, ["sent"], 1],
+  ["whose server has no disk space", () => Object.assign(new Error("No space left"), { code: "53100" }), ["sent"], 1],
+  ["that is read-only", () => Object.assign(new Error("read-only transaction"), { code: "25006" }), ["sent"], 1],
   ["that is unreachable", () => Object.assign(new Error("connect"), { code: "ECONNREFUSED" }), ["sent"], 1],
   ["that fails otherwise", broken, ["sent"], 2],
 ])("writes an outcome after the end of the lease to a store %s", async (_, error, drafts, sends) => {
