@@ -25,7 +25,7 @@ import {
 } from "../../src/escalation/trigger/decide.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelHealth, EscalationTrigger } from "../../src/pipeline/escalation.ts";
-import type { ConversationRow } from "../../src/store/tables/conversations.ts";
+import { allKnown, type ConversationRow } from "../../src/store/tables/conversations.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import type { TurnRow } from "../../src/store/tables/turns.ts";
 import { activeSettings, notification, policyOf, runtimeOf, runtimesOf, triggerOf } from "../support/rows.ts";
@@ -375,6 +375,11 @@ describe("a poll", () => {
   ])("%s", (_what, over, found, count, acknowledges) => {
     const { deliver, acknowledge } = plan("ai", over, found);
     expect([deliver.length, acknowledge]).toEqual([count, acknowledges]);
+  });
+
+  it("records nothing of an erased customer after a restore", () => {
+    const restored = (found: Partial<PollFacts>) => plan("ai", both, found, { mark: null, position: allKnown }).record;
+    expect([restored({}).length, restored({ customer: null }).length]).toEqual([1, 0]);
   });
 
   it.each([

@@ -98,7 +98,7 @@ export interface PollFacts {
   /** Platform ids of our own questions and answers. */
   readonly known: ReadonlySet<string>;
   readonly turns: readonly KnownTurn[];
-  /** Null when retention has deleted the conversation. */
+  /** Null when the customer was erased, by an operator or by retention, since the poll began. */
   readonly customer: Customer | null;
   /** Milliseconds since the newest turn; null if none exists. */
   readonly quiet: number | null;
@@ -201,7 +201,7 @@ export function planPoll(
   const escalated = isOpened || (escalation !== null && !close);
   const failed = read.failure !== null || astray;
   return {
-    record: found.record,
+    record: customer === null ? [] : found.record,
     deliver,
     address: customer === null ? "" : addressFor(customer, isCall),
     acknowledge,

@@ -129,7 +129,7 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
   return {
     known: new Set(rows.flatMap(({ id }) => id ?? [])),
     turns: rows.filter(({ id }) => id === null),
-    customer: found ? (customer as Customer) : null,
+    customer: found && found.person !== "" ? (customer as Customer) : null,
     quiet,
     // Another node may have closed it before it was locked.
     escalation: locked && locked.state !== "closed" ? locked : null,

@@ -4,10 +4,12 @@ import { describe, expect, it } from "vitest";
 import { insertSession } from "../../../src/calls/rows.ts";
 import { duePolls, loadPollFacts, postponePoll, readPoll } from "../../../src/escalation/poll/rows.ts";
 import { loadSubjects } from "../../../src/escalation/trigger/rows.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import type { EscalationTrigger } from "../../../src/pipeline/escalation.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { type Lease, releaseLane } from "../../../src/store/lanes.ts";
 import { leaseIdleLane } from "../../../src/store/leases.ts";
+import { erasePerson } from "../../../src/store/person/erase.ts";
 import { schedulePoll } from "../../../src/store/tables/conversations.ts";
 import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../../src/store/tables/takeover.ts";
@@ -67,6 +69,15 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => readPoll(q, "other"))).toBeNull();
       await db.tx((q) => postponePoll(q, "k", minute));
       expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
+    });
+
+    it("knows no customer of a conversation that was erased while it was read", async () => {
+      const db = await withConversation(newDatabase);
+      const customer = async () => (await db.tx((q) => loadPollFacts(q, "k", "p"))).customer;
+      expect(await customer()).toMatchObject({ person: "a@example.org" });
+      const records = { addresses: ["a@example.org"], conversations: ["k"], events: [], platform: [], probable: [] };
+      await erasePerson(db, records, () => undefined, standardTiming);
+      expect(await customer()).toBeNull();
     });
 
     it("reports how long a conversation has been quiet, and its open escalation", async () => {
