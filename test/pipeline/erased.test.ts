@@ -46,7 +46,7 @@ onEachDatabase((newDatabase) => {
     ]);
     // The person writes again.
     await pipeline.arrives({ text: "again" });
-    expect(pipeline.sent).toEqual(["answer to again"]);
+    await expect.poll(() => pipeline.sent, { interval: 1 }).toEqual(["answer to again"]);
   });
 
   it("while the reply is sent", async () => {

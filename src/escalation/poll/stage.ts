@@ -200,15 +200,16 @@ function warnOf(
     { ...fields, result: failure.kind, reason: failure.reason },
     "reading the platform's messages failed; its mode was read",
   );
-  if (failure.kind === "unauthorized") line.report(failure.reason);
+  if (failure.kind === "unauthorized" && conversation.agent === line.agent) line.report(failure.reason);
 }
 
 /** Handles a conversation that is gone, or cannot be read now. */
 function failed(work: PollWork, result: Exclude<CallResult<unknown>, { kind: "ok" }>, deps: PollDeps): Transition {
-  const { line, poll } = work;
-  const fields = { channel: line.channel, conversation: work.conversation.id, result: result.kind };
+  const { line, poll, conversation } = work;
+  const fields = { channel: line.channel, conversation: conversation.id, result: result.kind };
   deps.log.warn({ ...fields, reason: result.reason }, "polling the platform failed");
-  if (result.kind === "unauthorized") line.report(result.reason);
+  // The platform may refuse the conversation of another agent: that of the channel was changed.
+  if (result.kind === "unauthorized" && conversation.agent === line.agent) line.report(result.reason);
   return async (q) => {
     await guardLease(q, work.lease);
     await failPoll(q, poll.conversation, retryIn(poll, deps.timing.escalation));

@@ -10,10 +10,9 @@ import {
   stopped,
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
-import { TooLate } from "../../engine/running.ts";
+import { checkLease } from "../../engine/running.ts";
 import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
 import { guardLease } from "../../store/lanes.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
@@ -56,21 +55,17 @@ const absent = (asking: Asking, deps: AskDeps, early: string, final: string): As
  *  turn that was certainly not asked and is asked immediately. The client limits the call's duration. */
 function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortSignal, deps: AskDeps) {
   const fields = { channel: asking.line.channel, turn: asking.turn.id };
-  const check = () => {
-    const left = asking.leaseDeadline.left();
-    if (left < deps.timeout) throw new TooLate(left);
-  };
   return {
     signal,
     reserved: asking.attempt.early !== null,
     crossing: async () => {
-      check();
+      checkLease(asking.leaseDeadline, deps.timeout);
       const { early, recorded: isRecorded } = asking.attempt;
       early?.release();
       // A turn of unknown outcome stays unknown until this call has an outcome.
       if (early !== null) await early.durable();
       else if (asking.turn.state === "waiting" && !isRecorded) await record(asking, deps);
-      check();
+      checkLease(asking.leaseDeadline, deps.timeout);
       if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
       failpoints[name].publish({ phase: "before", ...fields });
     },
@@ -116,14 +111,22 @@ async function stored<T>(attempt: Asking["attempt"], writing: Promise<T>): Promi
   });
 }
 
+/** Returns the result of a call about the platform's conversation. That of another agent counts as one that is gone when the
+ *  platform refuses the key: the agent of the channel was changed. */
+const accessible = <Result extends CallResult<unknown>>({ line, conversation }: Asking, result: Result) =>
+  result.kind === "unauthorized" && conversation.platform_id !== null && conversation.agent !== line.agent
+    ? ({ kind: "missing", reason: result.reason } as const)
+    : result;
+
 /** Reports a call's result to the channel runtime and the log; `done` decides after the result `ok`. */
 function concluded<T>(
   asking: Asking,
-  result: CallResult<T>,
+  given: CallResult<T>,
   deps: AskDeps,
   done: (value: T) => AskDecision,
 ): AskDecision {
   const { turn, line, attempt } = asking;
+  const result = accessible(asking, given);
   if (result.kind === "ok") {
     if (line.problem() !== null) line.report(null);
     return done(result.value);
@@ -161,7 +164,7 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   const { platformId } = decision;
   const next: Asking = {
     ...asking,
-    conversation: { ...conversation, platform_id: platformId },
+    conversation: { ...conversation, platform_id: platformId, agent: line.agent },
     attempt: { recorded: false, obsolete: false, unbound: platformId, askedAt: null, early: null },
   };
   const asked = await ask(next, platformId, signal, deps);
@@ -236,10 +239,9 @@ export async function post(
   deps: AskDeps,
 ): Promise<AskDecision> {
   const { client } = asking.line;
-  const before = readSignal(signal, deps);
-  const guard = (q: Query) => guardLease(q, asking.lease);
-  const crossing = () => stored(asking.attempt, deps.db.tx(guard)); // it has no record
-  const manual = await client.setMode(platformId, "manual", { signal: before, crossing });
+  const guarded = () => deps.db.tx((q) => guardLease(q, asking.lease));
+  const crossing = () => stored(asking.attempt, guarded()); // it has no record
+  const manual = await client.setMode(platformId, "manual", { signal: readSignal(signal, deps), crossing });
   if (manual.kind !== "ok") return concluded(asking, repeatable(manual), deps, () => handBack);
   const call = effect("ask.cross", asking, signal, deps);
   const result = await client.say(platformId, asking.turn.question, call);
@@ -316,7 +318,8 @@ export async function findPosted(
 }
 
 /** HTTP 404 or 410 for the whole conversation: after the settle time, the question was deleted with it. */
-function missingOr(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
+function missingOr(asking: Asking, given: FailedCall, deps: AskDeps): AskDecision {
+  const result = accessible(asking, given);
   const isFinal = (asking.turn.over_ago ?? 0) >= absentAfterOf(asking, deps);
   if (result.kind === "missing" && isFinal) return { kind: "gone", reason: result.reason };
   return unreadable(asking, result, deps);

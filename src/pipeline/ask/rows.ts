@@ -182,7 +182,7 @@ export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> 
   const written =
     attempt.unbound === null
       ? await recordAsking(q, turn, node, lease.token)
-      : await bindAsking(q, turn, attempt.unbound);
+      : await bindAsking(q, turn, attempt.unbound, line.agent);
   if (!written) return false;
   if (conversation.platform_id !== null && turn.kind === "question")
     q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
@@ -215,7 +215,7 @@ export async function write(q: Query, asking: Asking, plan: AskPlan): Promise<vo
   if (binds === null) {
     await unbindPlatform(q, conversation.id);
     await resetPoll(q, conversation.id);
-  } else if (binds !== undefined) await bindPlatform(q, conversation.id, binds);
+  } else if (binds !== undefined) await bindPlatform(q, conversation.id, binds, line.agent);
   if (plan.endsOpening) await endAttempt(q, turn.id, "sent", null);
   const isWanted = await leave(q, asking, plan);
   if (plan.penalty) await rate.penalise(q, plan.penalty);

@@ -7,7 +7,7 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { strikeLimit } from "../../domain/retry.ts";
-import { TooLate } from "../../engine/running.ts";
+import { checkLease } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
@@ -207,12 +207,13 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   };
   /** Rejects, and nothing may be sent, when the effect would not be covered by the lease and the record. */
   const crossing = async () => {
-    checkLease(sending, deps.timing.send.crossing);
+    // The provider's response is awaited no longer than the lease lasts.
+    checkLease(sending.leaseDeadline, deps.timing.send.crossing);
     recording ??= record();
     await recording;
     if (state.recorded === "obsolete") throw new Error("crossing: the draft changed after it was claimed");
     if (state.ended || limit.aborted) throw new Error("crossing: the attempt has ended");
-    checkLease(sending, deps.timing.send.crossing);
+    checkLease(sending.leaseDeadline, deps.timing.send.crossing);
     state.crossed = true;
     failpoints["send.cross"].publish({ phase: "before", ...fields });
   };
@@ -256,12 +257,6 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   }
   const tookMs = deps.clock.monotonic() - began;
   return (q) => conclude(q, sending, { outcome, recorded: state.recorded, tookMs }, deps);
-}
-
-/** The provider's response is awaited no longer than the lease lasts, so `leastMs` of it must be left. */
-function checkLease({ leaseDeadline: deadline }: DraftWork, leastMs: number): void {
-  const left = deadline.left();
-  if (left < leastMs) throw new TooLate(left);
 }
 
 async function recordSpeech(q: Query, draft: HeadRow, node: string, token: number): Promise<boolean> {

@@ -166,9 +166,19 @@ export async function ownAddresses(q: Query, channel: string): Promise<string[]>
 }
 
 /** Binds the conversation to the platform's; replaces an existing binding, because the platform lost the
- *  old conversation. */
-export async function bindPlatform(q: Query, conversation: string, platformId: string): Promise<void> {
-  await q.write("UPDATE conversations SET platform_id = $2 WHERE id = $1", conversation, platformId);
+ *  old conversation. `agent`: the one that has opened it, by whose key it is deleted at an erasure. Default: unchanged. */
+export async function bindPlatform(
+  q: Query,
+  conversation: string,
+  platformId: string,
+  agent: string | null = null,
+): Promise<void> {
+  await q.write(
+    "UPDATE conversations SET platform_id = $2, agent = COALESCE($3, agent) WHERE id = $1",
+    conversation,
+    platformId,
+    agent,
+  );
 }
 
 export async function unbindPlatform(q: Query, conversation: string): Promise<void> {

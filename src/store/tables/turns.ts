@@ -135,12 +135,12 @@ export async function recordAsking(q: Query, turn: TurnRow, node: string, token:
   return changed === 1;
 }
 
-/** Binds the platform's conversation that the recorded attempt of `turn` has opened, before the same attempt asks
- *  the question. Call with the lane's row locked (`guardLease`). Returns false, with nothing written, when
+/** Binds the platform's conversation that the recorded attempt of `turn` has opened with that agent, before the same attempt
+ *  asks the question. Call with the lane's row locked (`guardLease`). Returns false, with nothing written, when
  *  the turn has changed since the attempt was recorded. */
-export async function bindAsking(q: Query, turn: TurnRow, platformId: string): Promise<boolean> {
+export async function bindAsking(q: Query, turn: TurnRow, platformId: string, agent: string): Promise<boolean> {
   const changed = await q.run(
-    `UPDATE conversations SET platform_id = $5 WHERE id = $6 AND EXISTS (
+    `UPDATE conversations SET platform_id = $5, agent = $7 WHERE id = $6 AND EXISTS (
        SELECT 1 FROM turns WHERE ${asked.where} AND state = 'asking')`,
     turn.id,
     turn.question,
@@ -148,6 +148,7 @@ export async function bindAsking(q: Query, turn: TurnRow, platformId: string): P
     turn.attempts + 1,
     platformId,
     turn.conversation,
+    agent,
   );
   return changed === 1;
 }

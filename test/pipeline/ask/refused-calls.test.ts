@@ -3,8 +3,9 @@
 import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { RunningAgent } from "../../../src/pipeline/settings.ts";
-import { openPipeline, type TestPipeline } from "../../support/pipeline/pipeline.ts";
-import { listen, refusing, type ScriptedPlatform, startPlatform } from "../../support/pipeline/stage.ts";
+import { mail, openPipeline, type TestPipeline } from "../../support/pipeline/pipeline.ts";
+import { cutting, listen, refusing, type ScriptedPlatform, startPlatform } from "../../support/pipeline/stage.ts";
+import { fresh, onEachDatabase } from "../../support/store/databases.ts";
 
 /** A pipeline whose agent reads its settings from the platform, as rarely as the daemon's. */
 async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgent; platform: ScriptedPlatform }> {
@@ -97,4 +98,36 @@ it("asks nothing while the key is refused, reads the settings once a refusal and
   await pipeline.passes(600_000, 10_000);
   expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
   expect(agent.state.problem).toContain("403");
+});
+
+onEachDatabase((newDatabase) => {
+  it.each([403, 404])("opens another conversation when the former agent's one answers %i", async (status) => {
+    const reports: (string | null)[] = [];
+    const pipeline = await openPipeline({
+      db: await fresh(newDatabase),
+      line: (line) => ({ ...line, report: (problem) => void reports.push(problem) }),
+    });
+    const first = mail({ text: "hello" });
+    await pipeline.arrives(first);
+    // The agent of the channel is another one since a restart.
+    const agents = () => pipeline.db.read((q) => q.all("SELECT agent FROM conversations"));
+    await pipeline.db.tx((q) => q.run("UPDATE conversations SET agent = 'former'"));
+    const [former] = [...pipeline.platform.messages.keys()];
+    pipeline.platform.faults.ask = (asked) =>
+      asked.conversation === former ? refusing(status)(asked) : asked.answer(200, asked.perform());
+    await pipeline.arrives({ text: "again", thread: { answers: [first.id] } });
+    await expect.poll(() => pipeline.sent, { interval: 1 }).toEqual(["answer to hello", "answer to again"]);
+    expect([pipeline.platform.count("start"), await agents(), reports]).toEqual([2, [{ agent: "agent" }], []]);
+  });
+});
+
+it("opens another conversation when it cannot look up a question in the former agent's one", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = cutting("before");
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.db.tx((q) => q.run("UPDATE conversations SET agent = 'former'"));
+  delete pipeline.platform.faults.ask;
+  pipeline.platform.faults.look = refusing(403);
+  await pipeline.passes(30_000, 1000);
+  expect([pipeline.platform.count("start"), pipeline.sent]).toEqual([2, ["answer to hello"]]);
 });
