@@ -313,7 +313,7 @@ export async function findDue(q: Query, node: string, everything: boolean): Prom
 }
 
 // A clock that was ahead and went back. What is due was scheduled by the wrong clock and would wait until the clock is there
-// again, which may take days. SQLite only: PostgreSQL has a clock of its own. The times at which something happened stay as
+// again, which may take days. SQLite only: PostgreSQL has a clock of its own. Other times at which something happened stay as
 // they are, since the clock may also be behind at a start, and data that looks old would be deleted.
 
 /** Returns the milliseconds by which the last writes of the store are ahead of the clock; zero or less when they are not. */
@@ -337,6 +337,13 @@ const doubtful = moves("events", "stored", {
     AND now_ms() >= (SELECT MIN(since) FROM channels)`,
 });
 
+/** Times from which the waits of open work count: for a question that never arrived, and for the lifetime of what is deferred. */
+const counted = [
+  "UPDATE attempts SET ended_at = ended_at - $1 WHERE ended_at > now_ms() AND subject IN (SELECT id FROM turns WHERE open = 1)",
+  "UPDATE turns SET tried_at = tried_at - $1 WHERE tried_at > now_ms() AND open = 1",
+  "UPDATE drafts SET tried_at = tried_at - $1 WHERE tried_at > now_ms() AND open = 1",
+];
+
 /** Moves what is due in the future by `ms` milliseconds towards now: waiting work, pauses and rate limits. */
 export async function hastenDue(q: Query, ms: number): Promise<void> {
   const columns = await q.all<{ owner: string; name: string }>(
@@ -347,6 +354,7 @@ export async function hastenDue(q: Query, ms: number): Promise<void> {
   );
   for (const { owner, name } of columns)
     await q.run(`UPDATE ${owner} SET ${name} = ${name} - $1 WHERE ${name} > now_ms()`, ms);
+  for (const update of counted) await q.run(update, ms);
   await q.run(doubtful);
   await q.run("UPDATE rates SET arrival = arrival - $1 * 1000 WHERE arrival > now_ms() * 1000", ms);
   q.leases?.hasten(q, ms);

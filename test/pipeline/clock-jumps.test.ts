@@ -208,6 +208,19 @@ it("asks at once in a conversation that was found after the clock was set back",
   expect([pipeline.platform.count("start"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
 });
 
+it("asks again what never arrived before the clock was set back", async () => {
+  const clock = testClock();
+  const pipeline = await openPipeline({ clock, db: await watched(() => sqliteDatabase(() => clock.now())) });
+  pipeline.platform.faults.ask = cutting("before");
+  clock.set(40 * days);
+  await pipeline.arrives({ text: "hello", sentAt: new Date(clock.now()) });
+  delete pipeline.platform.faults.ask;
+  clock.set(-40 * days);
+  await pipeline.db.tx((q) => hastenDue(q, 40 * days));
+  await pipeline.passes(60_000, 1000);
+  expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([2, ["answer to hello"]]);
+});
+
 it("decides nothing again when the clock goes back to a time before the channels began", async () => {
   const days = 24 * 60 * minutes;
   const clock = testClock();
