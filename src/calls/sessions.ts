@@ -1,6 +1,9 @@
 // Live sessions (calls): part of the stages route and send. A session is one row that outlives its sockets. While it is
 // open, the lanes of its conversation belong to the node that holds the socket. The caller's latest message has priority
 // over older questions (`decide.ts`). A draft is spoken immediately or dropped.
+// Input: events and messages of a session; the due draft of a call. Effect: none outside the store. Output: the session, the
+// turn that asks the message, older turns `dropped`; whether the draft may be spoken. Failure: fails with the transaction of
+// its stage, which retries. Crash: likewise; the session is `lost` when the process that held its socket has ended.
 
 import type { MessageEvent, SendOutcome } from "bridgehead/contract";
 import { answerTo, questionContext, questionText } from "../domain/turn.ts";

@@ -1,5 +1,7 @@
-// Acknowledges, closes and resumes escalations. An acknowledgement ends the policy's steps and notifies the
-// other targets.
+// Acknowledges, closes and resumes escalations, and relays texts to the customer. Input: a locked escalation and the actor,
+// from a reply, a link, a command or a poll. Effect: none outside the store; an acknowledgement ends the policy's steps. Output:
+// the escalation in its new state, notifications of the other targets, a turn and a reply with the text. Failure: fails with the
+// transaction of the caller. Crash: likewise.
 
 import type { Clock, Traits } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";

@@ -3,6 +3,7 @@
 import type { Adapter, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
+import type { Lease, LeaseDeadline } from "../store/lanes.ts";
 import { allOwn } from "../store/tables/suppressions.ts";
 import type { EscalationHooks } from "./escalation.ts";
 
@@ -84,6 +85,13 @@ export const skillNamed = (settings: AgentSettings | null, platform: string | nu
   startable(platform)
     ? (settings?.[platform] ?? null)
     : (Object.entries(settings?.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
+
+/** Work on a leased lane of a channel. */
+export interface LaneWork {
+  readonly line: ChannelRuntime;
+  readonly lease: Lease;
+  readonly leaseDeadline: LeaseDeadline;
+}
 
 /** The running channel runtimes by channel. A configuration reload replaces entries. */
 export type ChannelRuntimes = ReadonlyMap<string, ChannelRuntime>;

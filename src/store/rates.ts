@@ -4,7 +4,7 @@
 // request. Its unit is microseconds, so that 15 requests per second divide precisely enough.
 
 import type { Clock, Log } from "bridgehead/contract";
-import { standardTiming, type Timing } from "../ops/timing.ts";
+import type { Timing } from "../ops/timing.ts";
 import { atCommit, type Core, type Database, type Query } from "./driver.ts";
 import { isUnreachable } from "./postgres/unreachable.ts";
 
@@ -25,7 +25,7 @@ const smallestBurst = 4;
 /** Returns the GCRA parameters for at most `requests` in any window of `perMs`: burst + window * rate
  *  stays just below the limit, with a tenth of the limit as burst, even when requests are made `validMs`
  *  after their time. 1000 per 60 s gives burst 90 and 14.9 per second: at most 990. */
-export function rateOf(requests: number, perMs: number, timing = standardTiming.rate): Rate {
+export function rateOf(requests: number, perMs: number, timing: Timing["rate"]): Rate {
   const burst = Math.max(1, Math.min(smallestBurst, requests - 1), Math.floor(requests * 0.09));
   const steady = Math.max(1, Math.min(Math.floor(requests * 0.9), requests - burst));
   const validMs = Math.min(timing.drawValid, perMs / 10);

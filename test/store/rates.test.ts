@@ -9,6 +9,8 @@ import { penalise, type Rate, RateReserve, rateOf, takeRate } from "../../src/st
 import { listen } from "../support/pipeline/stage.ts";
 import { fresh, onEachDatabase } from "../support/store/databases.ts";
 
+const limitOf = (requests: number, perMs: number): Rate => rateOf(requests, perMs, standardTiming.rate);
+
 /** The same rate under a clock of our own: now_ms() in the SQL becomes a number. */
 function at(q: Query, now: () => number): Query {
   const clock = (sql: string) => sql.replaceAll("now_ms()", `CAST(${now()} AS BIGINT)`);
@@ -118,7 +120,7 @@ onEachDatabase((newDatabase) => {
             ),
           ),
           async ([requests, per, steps]) => {
-            const made = await play(db, `r${runs++}`, rateOf(requests, per), steps, 1_800_000_000_000);
+            const made = await play(db, `r${runs++}`, limitOf(requests, per), steps, 1_800_000_000_000);
             expect(most(made, per)).toBeLessThanOrEqual(requests);
           },
         ),
@@ -133,7 +135,7 @@ onEachDatabase((newDatabase) => {
       const steps = fc.array(nodeStep, { minLength: 20, maxLength: 80 });
       await fc.assert(
         fc.asyncProperty(limits, steps, async ([requests = 1, per = 1], customers) => {
-          const made = await playNodes(db, `n${runs++}`, rateOf(requests, per), customers);
+          const made = await playNodes(db, `n${runs++}`, limitOf(requests, per), customers);
           expect(most(made, per)).toBeLessThanOrEqual(requests);
         }),
         { numRuns: db.kind === "sqlite" ? 120 : 15 },
@@ -144,7 +146,7 @@ onEachDatabase((newDatabase) => {
       const db = await fresh(newDatabase);
       const each = (n: number) => ({ pause: 40, count: 1, wait: 2000, penalty: 0, node: n % 2 });
       const steps = Array.from({ length: 2000 }, (_, n) => each(n));
-      const made = await playNodes(db, "n", rateOf(1000, 60_000), steps);
+      const made = await playNodes(db, "n", limitOf(1000, 60_000), steps);
       expect(most(made, 60_000)).toBeGreaterThan(930);
       expect(most(made, 60_000)).toBeLessThanOrEqual(1000);
     });
@@ -154,7 +156,7 @@ onEachDatabase((newDatabase) => {
       let draws = 0;
       const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const step = { pause: 5, count: 1, wait: 2000, penalty: 0, node: 0 };
-      const rate = rateOf(100_000, 60_000);
+      const rate = limitOf(100_000, 60_000);
       expect(
         await playNodes(
           counting,
@@ -171,7 +173,7 @@ onEachDatabase((newDatabase) => {
       let draws = 0;
       const counting: Database = { ...db, tx: (work) => (draws++, db.tx(work)) };
       const { log } = listen();
-      const rate = rateOf(1000, 60_000);
+      const rate = limitOf(1000, 60_000);
       const reserve = new RateReserve({
         db: counting,
         clock: systemClock,
@@ -190,7 +192,7 @@ onEachDatabase((newDatabase) => {
     it("counts drawn requests as room only from the time at which they may be made", async () => {
       const db = await fresh(newDatabase);
       const { log } = listen();
-      const rate = { ...rateOf(1000, 60_000), interval: 10_000_000, tolerance: 0, validMs: 60_000 };
+      const rate = { ...limitOf(1000, 60_000), interval: 10_000_000, tolerance: 0, validMs: 60_000 };
       const reserve = new RateReserve({ db, clock: systemClock, log, name: "platform", rate, timing: standardTiming });
       const start = await db.tx((q) => reserve.prepare(q, 3));
       start();
@@ -201,7 +203,7 @@ onEachDatabase((newDatabase) => {
     it("hands out no request whose draw was rolled back", async () => {
       const db = await fresh(newDatabase);
       const { log } = listen();
-      const rate = rateOf(5, 60_000); // a burst of four
+      const rate = limitOf(5, 60_000); // a burst of four
       const reserve = new RateReserve({
         db,
         clock: systemClock,
@@ -222,14 +224,14 @@ onEachDatabase((newDatabase) => {
     it("discards what was drawn after a penalty, on the node that was refused at once", async () => {
       const db = await fresh(newDatabase);
       const step = { pause: 1, count: 1, wait: 0, penalty: 0, node: 0 };
-      const made = await playNodes(db, "n", rateOf(100_000, 60_000), [step, { ...step, wait: 60_000, penalty: 5000 }]);
+      const made = await playNodes(db, "n", limitOf(100_000, 60_000), [step, { ...step, wait: 60_000, penalty: 5000 }]);
       expect((made[1] ?? 0) - (made[0] ?? 0)).toBeGreaterThanOrEqual(5000);
     });
 
     it("has no room for more than a running draw leaves, and none during a penalty", async () => {
       const db = await fresh(newDatabase);
       const { log } = listen();
-      const rate = { ...rateOf(1000, 60_000), interval: 10_000_000, tolerance: 30_000_000 }; // a burst of four
+      const rate = { ...limitOf(1000, 60_000), interval: 10_000_000, tolerance: 30_000_000 }; // a burst of four
       const reserve = new RateReserve({ db, clock: systemClock, log, name: "platform", rate, timing: standardTiming });
       expect(reserve.room(0)).toBe(4);
       const taking = reserve.take(3, 0);
@@ -245,7 +247,7 @@ onEachDatabase((newDatabase) => {
       const steps = Array.from({ length: 2600 }, () => ({ pause: 25, count: 1, wait: 0, penalty: 0 }));
       const made = await db.tx(async (q) => {
         const inside = { ...db, tx: <T>(work: (inner: Query) => Promise<T>) => work(q) };
-        return play(inside, "r", rateOf(1000, 60_000), steps, 1_800_000_000_000);
+        return play(inside, "r", limitOf(1000, 60_000), steps, 1_800_000_000_000);
       });
       expect(most(made, 60_000)).toBeGreaterThan(950);
       expect(most(made, 60_000)).toBeLessThanOrEqual(990);
@@ -253,19 +255,19 @@ onEachDatabase((newDatabase) => {
 
     it("lets the largest piece of work begin under a small limit", async () => {
       for (const requests of [5, 10, 20, 44]) {
-        const { interval, tolerance } = rateOf(requests, 60_000);
+        const { interval, tolerance } = limitOf(requests, 60_000);
         expect(Math.floor(tolerance / interval) + 1, String(requests)).toBeGreaterThanOrEqual(4);
       }
       const db = await fresh(newDatabase);
       for (const requests of [1, 2, 3]) {
-        const turn = await db.tx((q) => takeRate(q, `r${requests}`, rateOf(requests, 1000), 4, 2000));
+        const turn = await db.tx((q) => takeRate(q, `r${requests}`, limitOf(requests, 1000), 4, 2000));
         expect(turn.taken, String(requests)).toBe(true);
       }
     });
 
     it("reserves nothing when the wait would be too long", async () => {
       const db = await fresh(newDatabase);
-      const slow = rateOf(1, 60_000);
+      const slow = limitOf(1, 60_000);
       const take = (wait: number) => db.tx((q) => takeRate(q, "r", slow, 1, wait));
       expect(await take(0)).toEqual({ taken: true, waitMs: 0 });
       const refused = await take(1000);
@@ -279,15 +281,15 @@ onEachDatabase((newDatabase) => {
       const db = await fresh(newDatabase);
       await db.tx((q) => penalise(q, "r", 30_000.4));
       await db.tx((q) => penalise(q, "r", 10));
-      const turn = await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 60_000));
+      const turn = await db.tx((q) => takeRate(q, "r", limitOf(1000, 60_000), 1, 60_000));
       expect(turn.taken).toBe(true);
       expect(turn.waitMs).toBeGreaterThan(25_000);
-      expect((await db.tx((q) => takeRate(q, "other", rateOf(1000, 60_000), 1, 0))).taken).toBe(true);
+      expect((await db.tx((q) => takeRate(q, "other", limitOf(1000, 60_000), 1, 0))).taken).toBe(true);
     });
 
     it("ignores future times that a clock set back has left", async () => {
       const db = await fresh(newDatabase);
-      const rate = rateOf(1000, 60_000);
+      const rate = limitOf(1000, 60_000);
       const hour = 3_600_000;
       const take = () => db.tx((q) => takeRate(q, "r", rate, 1, hour));
       await take();
@@ -300,11 +302,11 @@ onEachDatabase((newDatabase) => {
     it("ends the wait of callers that do not wait as long as such a time lasts", async () => {
       const db = await fresh(newDatabase);
       const day = 86_400_000;
-      await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 0));
+      await db.tx((q) => takeRate(q, "r", limitOf(1000, 60_000), 1, 0));
       await db.tx((q) =>
         q.run("UPDATE rates SET arrival = (now_ms() + $1) * 1000, penalty_until = now_ms() + $1", day),
       );
-      expect((await db.tx((q) => takeRate(q, "r", rateOf(1000, 60_000), 1, 1000))).taken).toBe(false);
+      expect((await db.tx((q) => takeRate(q, "r", limitOf(1000, 60_000), 1, 1000))).taken).toBe(false);
       const left = await db.read((q) =>
         q.one<{ arrival: number; penalty: number }>(
           "SELECT arrival / 1000 - now_ms() AS arrival, penalty_until - now_ms() AS penalty FROM rates WHERE name = 'r'",
@@ -316,7 +318,7 @@ onEachDatabase((newDatabase) => {
 
     it("is one rate for many that ask at once", async () => {
       const db = await fresh(newDatabase);
-      const rate = rateOf(20, 600_000);
+      const rate = limitOf(20, 600_000);
       const turns = await Promise.all(Array.from({ length: 30 }, () => db.tx((q) => takeRate(q, "r", rate, 1, 0))));
       expect(turns.filter((turn) => turn.taken)).toHaveLength(4);
     });

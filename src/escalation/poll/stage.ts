@@ -7,18 +7,10 @@ import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import type { ChannelRuntime, LaneWork } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import {
-  abandonLane,
-  guardLease,
-  type Lease,
-  type LeaseDeadline,
-  leaseDeadline,
-  releaseLane,
-  tryLane,
-} from "../../store/lanes.ts";
+import { abandonLane, guardLease, leaseDeadline, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
@@ -37,10 +29,7 @@ const calls = 2;
 /** The lease covers two reads. */
 const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number => 2 * pollCall + pollLeaseMargin;
 
-interface PollWork {
-  readonly line: ChannelRuntime;
-  readonly lease: Lease;
-  readonly leaseDeadline: LeaseDeadline;
+interface PollWork extends LaneWork {
   readonly poll: PollRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;

@@ -12,19 +12,11 @@
 
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
-import {
-  abandonLane,
-  guardLease,
-  type Lease,
-  type LeaseDeadline,
-  refreshLane,
-  releaseLane,
-  returnLane,
-} from "../../store/lanes.ts";
+import { abandonLane, guardLease, refreshLane, releaseLane, returnLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import type { ChannelRuntime, ChannelRuntimes, LaneWork } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
 import {
   type AskDecision,
@@ -51,10 +43,7 @@ export interface AskDeps extends Core {
 }
 
 /** One claimed turn with its lease, conversation and attempt. */
-export interface Asking extends Pick<Core, "clock" | "log" | "node" | "timing"> {
-  readonly line: ChannelRuntime;
-  readonly lease: Lease;
-  readonly leaseDeadline: LeaseDeadline;
+export interface Asking extends LaneWork, Pick<Core, "clock" | "log" | "node" | "timing"> {
   readonly turn: TurnRow;
   readonly conversation: ConversationRow;
   /** The platform's conversation is opened as user plus conversation. */

@@ -1,5 +1,7 @@
-// Delivery receipts: applies a delivery event (a status callback, a DSN) or a reply to the draft it is
-// about. Part of stage route: runs in the event's own transaction.
+// Delivery receipts: applies a delivery event (a status callback, a DSN) or a reply to the draft it is about. Part of stage
+// route. Input: the stored event, or the keys of our messages that a reply cites. Effect: none outside the store. Output: the
+// draft `sent`, `delivered` or `failed`; a suppression of its address; the event settled. Failure: fails with the event's
+// transaction, which stage route retries. Crash: the event is still stored.
 
 import type { DeliveryEvent, ExternalId, Log, SendKey } from "bridgehead/contract";
 import { strikeLimit } from "../../domain/retry.ts";

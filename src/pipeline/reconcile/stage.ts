@@ -9,20 +9,17 @@ import { paceOf } from "../../domain/retry.ts";
 import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Core, Query } from "../../store/driver.ts";
-import { guardLease, type Lease, type LeaseDeadline, releaseLane } from "../../store/lanes.ts";
+import { guardLease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, type DraftChange, type DraftRow, endRest, reportEnd } from "../../store/tables/drafts.ts";
 import { notificationsOf } from "../../store/tables/responders.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
+import type { LaneWork } from "../channel-runtime.ts";
 import { changeAfter, notificationRules } from "./decide.ts";
 import { type LastAttempt, lastAttempt } from "./rows.ts";
 
 /** One claimed draft. */
-export interface DraftWork {
-  readonly line: ChannelRuntime;
-  readonly lease: Lease;
-  readonly leaseDeadline: LeaseDeadline;
+export interface DraftWork extends LaneWork {
   readonly draft: DraftRow;
 }
 

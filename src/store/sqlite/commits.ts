@@ -127,7 +127,8 @@ export class Commits {
    *  kernel may have dropped pages of it. */
   async close(): Promise<void> {
     await this.wal?.durable().catch(() => undefined);
-    while (this.#reports[0]?.isDue) this.#reports.shift()?.act();
+    this.#isReporting = false;
+    this.#report(Infinity);
     try {
       await this.wal?.close();
     } catch (error) {
@@ -266,10 +267,10 @@ export class Commits {
     }
   }
 
-  /** Reports the commits that are due. Many of calls wait for one sync, so other work of the thread runs after each slice. */
-  readonly #report = (): void => {
+  /** Reports the commits that are due, until `end` (monotonic milliseconds). Many of calls wait for one sync, so other work of
+   *  the thread runs after each slice. */
+  readonly #report = (end = systemClock.monotonic() + this.#limits.reportSlice): void => {
     if (this.#isReporting) return;
-    const end = systemClock.monotonic() + this.#limits.reportSlice;
     while (this.#reports[0]?.isDue && systemClock.monotonic() < end) this.#reports.shift()?.act();
     this.#isReporting = this.#reports[0]?.isDue === true;
     if (!this.#isReporting) return;

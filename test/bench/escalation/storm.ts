@@ -70,7 +70,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   const escalation = new EscalationHandler(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineTo(channel), escalation: () => escalation });
-  const rate = new RateReserve({ ...core, name: "platform", rate: rateOf(1_000_000, 1000) });
+  const rate = new RateReserve({ ...core, name: "platform", rate: rateOf(1_000_000, 1000, standardTiming.rate) });
   const scheduler: Scheduler = new Scheduler({
     ...core,
     transactional: [

@@ -157,7 +157,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
     timing: standardTiming,
   };
   const timeout = 5000;
-  const rate = reserveOf(db, clock, rateOf(1_000_000, 1000));
+  const rate = reserveOf(db, clock, rateOf(1_000_000, 1000, standardTiming.rate));
   const transactional = (step: Step, stage: TransactionalStage): TransactionalStage => ({
     ...stage,
     run: (q, channels) => within(step, () => stage.run(q, channels)),

@@ -58,14 +58,14 @@ export const clock: Clock = systemClock;
 export const reserveOf = (
   db: Database,
   time: Clock,
-  rate: Pick<Rate, "interval" | "tolerance"> = rateOf(100_000, 60_000),
+  rate: Partial<Pick<Rate, "interval" | "tolerance">> = {},
 ): RateReserve =>
   new RateReserve({
     db,
     clock: time,
     log: listen().log,
     name: "platform",
-    rate: { ...rateOf(100_000, 60_000), ...rate },
+    rate: { ...rateOf(100_000, 60_000, standardTiming.rate), ...rate },
     timing: standardTiming,
   });
 
