@@ -1,12 +1,12 @@
 // A poll during a call: the answer to a question that the caller has superseded is not said later.
 
 import { expect, it } from "vitest";
-import { pollStage } from "../../src/escalation/poll/stage.ts";
-import { standardTiming } from "../../src/ops/timing.ts";
-import { schedulePoll } from "../../src/store/tables/conversations.ts";
-import { policyOf } from "../support/escalation/policy.ts";
-import { callOf, openCallPipeline } from "../support/pipeline/pipeline.ts";
-import { type Asked, lineOf, listen } from "../support/pipeline/stage.ts";
+import { pollStage } from "../../../src/escalation/poll/stage.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import { schedulePoll } from "../../../src/store/tables/conversations.ts";
+import { policyOf } from "../../support/escalation/policy.ts";
+import { callOf, openCallPipeline } from "../../support/pipeline/pipeline.ts";
+import { type Asked, lineOf, listen } from "../../support/pipeline/stage.ts";
 
 it("does not say the answer to a question that was cancelled before its response", async () => {
   const pipeline = await openCallPipeline({ timeout: 30_000 });
