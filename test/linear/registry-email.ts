@@ -216,6 +216,7 @@ export const emailCases: Cases = {
       };
       return f(self, arrival, mailWith(text), bounce, Buffer.from(text));
     },
+    isMailServer: (f, text) => [f(mailWith(text)), f({ from: [], headers: [{ name: "from", value: text }] })],
     reportedBounce: ofMail,
     guessedBounce: (f, text) => f(mailWith(text), true, () => true),
     incompleteBounce: (f, text) => {
@@ -260,7 +261,6 @@ export const emailCases: Cases = {
   },
   "adapters/email/parse/headers.ts": {
     isDaemon: one,
-    isMailServer: (f, text) => f({ address: text, name: text }),
     lettersOf: one,
     localOf: one,
     decodeText: (f, text) => [f(Buffer.from(text), null), f(Buffer.from(text), text), f(Buffer.from(text), "utf-7")],

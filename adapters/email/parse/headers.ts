@@ -353,10 +353,6 @@ export function isDaemon(address: string): boolean {
   return daemons.has(lettersOf(localOf(address).split("+", 1)[0] ?? ""));
 }
 
-/** True for the author of delivery reports, by its address or its name. */
-export const isMailServer = ({ address, name }: Mailbox): boolean =>
-  isDaemon(address) || /mail delivery (?:sub)?system|mailer-daemon/i.test(name);
-
 /** The channel's own addresses, and the Message-IDs and tokens by which responses to its messages are recognized. */
 export interface Identity {
   /** Lower case, its domain as A-labels; the From address of responses. */

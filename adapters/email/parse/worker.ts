@@ -17,7 +17,6 @@ import {
   isBroken,
   isDaemon,
   isForwardSubject,
-  isMailServer,
   isReplySubject,
   keyIn,
   mailboxesOf,
@@ -28,6 +27,7 @@ import {
   withoutPlus,
 } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
+import { isMailServer } from "./machine/bounce.ts";
 import type { Mail, ParseJob, ParseResponse, ParseResult, ReadResult, SenderAuth } from "./mail.ts";
 import { bodyOf, type HeaderField, isOnlyText, type MimePart, readTree, walk } from "./mime.ts";
 import { isForwardLine } from "./quotes/lines.ts";
@@ -102,7 +102,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const subject = textOf(headerOf(headers, "subject"));
   const ids = idsOf(headers);
   const people = peopleOf(headers);
-  const report = onlyText ? null : reportOf(root, isFromServer(people));
+  const report = onlyText ? null : reportOf(root, isFromServer({ ...people, headers }));
   const byPrefix = report === null && isForwardSubject(subject);
   const options = trimOptions({ root, subject, ...ids, ...people }, own, byPrefix);
   const read = bodyOf(root, options);
@@ -145,8 +145,8 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
 }
 
 /** True for the null sender and for mail servers. Some servers deliver the null sender as `mailer-daemon@...`. */
-const isFromServer = ({ from, returnPath }: Pick<Mail, "from" | "returnPath">): boolean =>
-  returnPath === "" || isDaemon(returnPath ?? "") || from.some(isMailServer);
+const isFromServer = (head: Pick<Mail, "from" | "headers" | "returnPath">): boolean =>
+  head.returnPath === "" || isDaemon(head.returnPath ?? "") || isMailServer(head);
 
 /** True for a forward by its body: a line of the bounded text announces the forwarded message, before
  *  any response to another message could. */

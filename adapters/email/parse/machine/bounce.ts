@@ -40,13 +40,32 @@ export function reportedBounce(mail: Mail): Bounce | null {
   };
 }
 
-/** True when the address itself is invalid. A full mailbox (5.2.2) and 4.x.x are temporary. 5.3, 5.6 and 5.7 are about
- *  the message, the system or a policy (a spam filter, a size limit), and the next message may be accepted. */
+/** True when the address itself is invalid, by the status and by the codes in the diagnostic. Servers write 5.0.0 or 5.1.x
+ *  for every failure and the reason into the diagnostic, so one code about something else suffices. A bare 552 is a full
+ *  mailbox (RFC 5321, 4.2.3). */
 function isPermanent(status: string, diagnostic: string): boolean {
-  if (/^5\.(?:2\.[23]|[367]\.)/.test(status)) return false;
-  if (status !== "") return status.startsWith("5");
-  return !/\b4(?:\d\d|\.\d{1,3}\.\d{1,3})\b/.test(diagnostic);
+  const codes = [status, ...(diagnostic.match(enhancedCodes) ?? [])].filter((code) => code !== "");
+  if (codes.some((code) => passing.test(code))) return false;
+  if (codes.some((code) => !code.endsWith(".0.0"))) return true;
+  return !/^(?:4|552)/.test(replyCode.exec(diagnostic)?.[0] ?? "");
 }
+
+/** Codes of RFC 3463 that do not say that the address is invalid. A full mailbox (5.2.2), a loop (5.4.6, 5.4.14) and an expired
+ *  message (5.4.7, of Exchange 5.4.3xx) pass. 5.3, 5.6 and 5.7 are about the message, the system or a policy (a spam filter,
+ *  a size limit), and the next message may be accepted. Exchange's 5.4.310 is a domain that does not exist. */
+const passing = /^(?:4|5\.(?:2\.[23]|4\.(?:[67]|14|3(?!10)\d\d)|[367]\.\d+)$)/;
+/** IP addresses like 5.9.12.33 are no codes. */
+const enhancedCodes = /(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.]*\.?\d)/g;
+const replyCode = /(?<![\d.])[45][0-5]\d(?=[\s:-]|$)/;
+
+const serverName = /mail delivery (?:sub)?system|mailer-daemon/i;
+/** What small servers write into From instead of an address: `MAILER-DAEMON <>`, `postmaster`, `<>`. */
+const bareServer = new RegExp(`${serverName.source}|^\\s{0,5}<?\\s{0,5}(?:postmaster)?\\s{0,5}>?\\s{0,5}$`, "i");
+
+/** True for the author of delivery reports, by the address or the name in From. */
+export const isMailServer = ({ from, headers }: Pick<Mail, "from" | "headers">): boolean =>
+  from.some(({ address, name }) => isDaemon(address) || serverName.test(name)) ||
+  (from.length === 0 && headers.some(({ name, value }) => name === "from" && bareServer.test(value.slice(0, 500))));
 
 /** Detects bounces without a machine-readable part: the text of a failure, and a trace of the message that bounced. The
  *  answered Message-ID counts as a trace only when we created it. `daemon`: the sender is a mail server; otherwise the
@@ -87,12 +106,9 @@ function bounceInText(
   // A daemon sender alone, or an id alone, may be any automatic message. With the text of a failure
   // (checked above), an id, or a recipient in a daemon's message, is sufficient.
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
-  const passing =
-    (code !== "" && !isPermanent(code.includes(".") ? code : `${code[0]}.0.0`, "")) ||
-    delayedSubject.test(mail.subject);
   return {
     kind: "bounce",
-    permanent: !passing,
+    permanent: isPermanent("", code) && !delayedSubject.test(mail.subject),
     recipients,
     guessed: true,
     about,
@@ -107,15 +123,13 @@ const delayedSubject = /delayed|warning|still being retried|will (?:re)?try|not 
 const noFailure =
   /\bdelay|still being retried|be retried|will (?:re)?try|will (?:keep|continue)|not yet|delivered yet|warning message|\(success\)|(?<!not )(?:been|was) successfully|noch nicht|verzögert|erfolgreich zugestellt|retardé|différé|pas encore|retrasad|todavía no|ritardo|vertraagd|opóźni/i;
 
-/** Returns the first enhanced status code of the text, else the first response code; "" without one. IP
- *  addresses like 5.9.12.33 are skipped. */
+/** Returns the first enhanced status code of the text, else the first response code; "" without one. */
 function statusIn(text: string): string {
-  const enhanced = /(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.]*\.?\d)/.exec(text)?.[0];
-  return enhanced ?? /(?<![\d.])[45][0-5]\d(?=[\s:-])/.exec(text)?.[0] ?? "";
+  return text.match(enhancedCodes)?.[0] ?? replyCode.exec(text)?.[0] ?? "";
 }
 
 const failures =
-  /undeliver|not (?:be )?delivered|n['’]t (?:be )?delivered|unable to deliver|address not found|(?:wasn|couldn)['’]t (?:be )?found|delivery (?:failure|failed|has failed|problem|error)|failure notice|returned (?:mail|to sender)|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
+  /undeliver|not (?:be )?delivered|did not reach|n['’]t (?:be )?delivered|unable to deliver|address not found|(?:wasn|couldn)['’]t (?:be )?found|delivery (?:failure|failed|has failed|problem|error)|failure notice|returned (?:mail|to sender)|failed delivery|message (?:failed|rejected|blocked|bounced)|could ?n[o']t be delivered|nondeliverable|unzustellbar|nicht zugestellt|konnte nicht|zustellung (?:fehlgeschlagen|nicht)|remise (?:impossible|différée)|non remis|échec de (?:la )?remise|non distribu|no se pudo entregar|no (?:se )?entregad|error de entrega|mancata consegna|non recapit|impossibile recapitare|onbestelbaar|niet (?:worden )?(?:bezorgd|afgeleverd)|não (?:foi )?entreg|falha na entrega|niedostarcz|nie dostarczono|kunde inte levereras|olevererbart|kan ikke leveres|kunne ikke leveres|toimitus epäonnistui|nedoručiteln|не доставлен|недоставлен|ошибка доставки|teslim edilemedi|kézbesíthetetlen|配信不能|配信できません|未配信|配送不能|退信|无法投递|無法傳遞|배달 실패|반송/i;
 
 /** Matches every report of a mail server, also that of a delivery. */
 const reports = /delivery (?:status|report|notification)|mail delivery/i;
@@ -218,5 +232,6 @@ function fateOf(mail: Mail, bounce: Bounce, recipient: string | null): Pick<Deli
   const row = rows.find((one) => one.address === recipient) ?? rows[0];
   if (row?.action === "delayed") return { state: "accepted" };
   if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action)) return { state: "delivered" };
-  return { state: "failed", permanent: bounce.permanent };
+  const permanent = row === undefined || bounce.guessed ? bounce.permanent : isPermanent(row.status, row.diagnostic);
+  return { state: "failed", permanent };
 }

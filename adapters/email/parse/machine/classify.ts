@@ -2,9 +2,9 @@
 // other programs). Pure. The order matters: the first match is returned, and the kinds most likely to cause a mail
 // loop come first.
 
-import { isDaemon, isListed, isMailServer, lettersOf, localOf } from "../headers.ts";
+import { isDaemon, isListed, lettersOf, localOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { type Bounce, guessedBounce, incompleteBounce, reportedBounce } from "./bounce.ts";
+import { type Bounce, guessedBounce, incompleteBounce, isMailServer, reportedBounce } from "./bounce.ts";
 import {
   absenceNounsByLetter,
   absenceStarts,
@@ -55,7 +55,7 @@ export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
   const absence = isExpected ? null : absenceBySubject(mail, (id) => own.isOurs(id));
   return (
     ownMail(mail, own) ??
-    (mail.report && (reportedBounce(mail) ?? incompleteBounce(mail, isByServer(mail), (id) => own.isOurs(id)))) ??
+    (mail.report && (reportedBounce(mail) ?? incompleteBounce(mail, isMailServer(mail), (id) => own.isOurs(id)))) ??
     report(mail) ??
     unreportedBounce(mail, own) ??
     forged(mail) ??
@@ -119,12 +119,10 @@ function isComplaint(mail: Mail): boolean {
 
 /** A bounce without a machine-readable part has the null sender or is from a mail server. */
 function unreportedBounce(mail: Mail, own: OwnIdentity): Bounce | null {
-  const daemon = isByServer(mail);
+  const daemon = isMailServer(mail);
   if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
   return guessedBounce(mail, daemon, (id) => own.isOurs(id));
 }
-
-const isByServer = ({ from: [first] }: Mail): boolean => first !== undefined && isMailServer(first);
 
 function forged(mail: Mail): Refused | null {
   if (mail.fromFields === 1 && mail.from.length === 1) return null;
@@ -361,7 +359,10 @@ function firstValue(mail: Headers, name: string): string {
 const allValues = (mail: Headers, name: string): string[] =>
   mail.headers.filter((header) => header.name === name).map(({ value }) => normalized(value));
 
-const normalized = (value: string): string => (value.slice(0, 500).split(/[;(]/, 1)[0] ?? "").trim().toLowerCase();
+function normalized(value: string): string {
+  const [, text = ""] = /^(?:\s*\([^()]*\))?([^;(]*)/.exec(value.slice(0, 500)) ?? [];
+  return text.trim().toLowerCase();
+}
 
 /** True when the message has a header of that name. */
 function has(mail: Headers, name: string): boolean {

@@ -34,6 +34,35 @@ describe("bounces", () => {
     expect(await finding(bounce({ status: "5.2.2" }))).toMatchObject({ kind: "bounce", permanent: false });
     expect(await finding(bounce({ status: "4.4.7" }))).toMatchObject({ kind: "bounce", permanent: false });
   });
+  it.each([
+    ["5.1.1", "smtp; 550 5.1.1 no such user", true],
+    ["5.0.0", "smtp; 550 user unknown", true],
+    ["5.0.0", "smtp; 550-5.1.1 The account does not exist", true],
+    ["5.0.0", "smtp; 554 delivery error: dd This user does not exist [192.0.2.7] 5.9.12.33", true],
+    ["5.4.4", "X-Postfix; Host or domain name not found", true],
+    ["5.4.310", "smtp; 550 5.4.310 DNS domain gone.example does not exist", true],
+    ["5.0.0", "smtp; 550 5.7.1 rejected by a spam filter", false],
+    ["5.0.0", "smtp; 552 5.2.2 over quota", false],
+    ["5.0.0", "smtp; 552 disk quota exceeded", false],
+    ["5.0.0", "smtp; 452 try again", false],
+    ["5.1.1", "smtp; 550 5.7.1 IP address blacklisted", false],
+    ["5.1.0", "smtp; 5.1.0 - Unknown address error 550-'5.2.2 mailbox full'", false],
+    ["5.4.6", "smtp; 554 5.4.6 Too many hops", false],
+    ["5.4.7", "smtp; 550 5.4.7 expired", false],
+    ["5.4.316", "smtp; 550 5.4.316 Message expired, connection refused", false],
+  ])("says by %s and %s whether the address is bad", async (status, diagnostic, permanent) => {
+    expect(await finding(bounce({ status, diagnostic }))).toMatchObject({ kind: "bounce", permanent });
+  });
+
+  it("says it of each recipient", async () => {
+    const two = "Final-Recipient: rfc822; full@example.net\r\nAction: failed\r\nStatus: 5.2.2\r\n\r\nFinal-Recipient:";
+    const raw = Buffer.from(Buffer.from(bounce()).toString().replace("Final-Recipient:", two));
+    expect((await delivered(raw)).map(({ about, permanent }) => [about.recipient, permanent])).toEqual([
+      ["full@example.net", false],
+      ["gone@example.net", true],
+    ]);
+  });
+
   it("prefers the original recipient to the alias behind it", async () => {
     const raw = Buffer.from(
       Buffer.from(bounce())
@@ -147,6 +176,8 @@ describe("the parts of a report", () => {
     ["the null sender", { From: "robot@example.net", "Return-Path": "<>" }],
     ["an envelope sender that is a daemon", { From: "robot@example.net", "Return-Path": "<MAILER-DAEMON@x.example>" }],
     ["a daemon", { From: "MAILER-DAEMON@mx.example.net", "Return-Path": null }],
+    ["a daemon without an address", { From: "MAILER-DAEMON <>", "Return-Path": null }],
+    ["the null sender in From", { From: "<>", "Return-Path": null }],
     ["a daemon by its name", { From: "Mail Delivery System <mail@mx.example.net>", "Return-Path": null }],
   ])("count when a gateway has repacked the report of %s", async (_, sender) => {
     expect(await delivered(repacked(sender))).toMatchObject([
@@ -335,6 +366,27 @@ const texts: readonly [string, Uint8Array][] = [
       `This is the mail system at host mx.example.net.\n\nI'm sorry to have to inform you that your message could not\nbe delivered to one or more recipients. It's attached below.\n\nFor further assistance, please send mail to postmaster.\n\n                   The mail system\n\n<gone@example.net>: host mx2.example.net[192.0.2.7] said: 550 5.1.1\n    <gone@example.net>: Recipient address rejected: User unknown in virtual\n    mailbox table (in reply to RCPT TO command)\n\nMessage-ID: ${ours}\n`,
     ),
   ],
+  [
+    "DragonFly's agent",
+    mail(
+      { From: "MAILER-DAEMON <>", "Return-Path": null, Subject: "Mail delivery failed" },
+      `This is the DragonFly Mail Agent v0.13 at mx.example.net.\n\nThere was an error delivering your mail to <gone@example.net>.\n\nmx2.example.net [192.0.2.7] did not like our RCPT TO:\n550 5.1.1 <gone@example.net> user unknown\n\nOriginal message follows.\n\nFrom: <support@example.com>\nMessage-Id: ${ours}\n`,
+    ),
+  ],
+  [
+    "Exchange",
+    mail(
+      { From: "System Administrator <postmaster@example.net>", "Return-Path": "<>", Subject: "Re: hi" },
+      `Your message did not reach the following recipient(s):\n\ngone@example.net\n    The recipient name is not recognized\n\nMessage-ID: ${ours}\n`,
+    ),
+  ],
+  [
+    "InterScan",
+    mail(
+      { From: '"InterScan MSS" <postmaster@example.net>', Subject: "メッセージを配信できません。" },
+      `Sent <<< RCPT TO:<gone@example.net>\nReceived >>> 550 5.1.1 <gone@example.net>... user unknown\n\nMessage-ID: ${ours}\n`,
+    ),
+  ],
 ];
 
 describe("bounces without a machine-readable part", () => {
@@ -358,6 +410,7 @@ describe("bounces without a machine-readable part", () => {
     ["a spam filter", "550 5.7.1 Message rejected as spam by content filtering"],
     ["a size limit", "552 5.3.4 Message size exceeds limit"],
     ["a full mailbox", "552 5.2.2 mailbox full"],
+    ["a full mailbox without a code of its own", "552 disk quota exceeded"],
     ["a bare 452", "452 try again"],
   ])("of %s do not say that the address is bad", async (_, text) => {
     const fields = { From: "MAILER-DAEMON@mx.example.net", "Return-Path": "<>", Subject: "failure notice" };

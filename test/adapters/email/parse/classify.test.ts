@@ -23,6 +23,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["own address with a token", "own", mail({ From: "support+abcdefghij@example.com" })],
   ["another bridge's answer", "auto-reply", mail({ "Auto-Submitted": "auto-replied", "X-Bridgehead-Hops": "1" })],
   ["vacation (RFC 3834)", "auto-reply", mail({ "Auto-Submitted": "auto-replied (vacation)" })],
+  ["vacation after a comment", "auto-reply", mail({ "Auto-Submitted": "(by a rule) auto-replied" })],
   [
     "sieve vacation with a parameter",
     "auto-reply",
@@ -244,6 +245,7 @@ const people: readonly [string, Uint8Array | Fields][] = [
   ["a name that ends like no-answer begins", { From: "Milano-Answer@example.org" }],
   ["a plain mail", {}],
   ["Auto-Submitted: no", { "Auto-Submitted": "no" }],
+  ["Auto-Submitted: no, after a comment", { "Auto-Submitted": "(a person) no" }],
   ["X-Auto-Response-Suppress alone", xars],
   [
     "X-Auto-Response-Suppress: None with an absence subject",
