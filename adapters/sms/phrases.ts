@@ -53,15 +53,18 @@ const leaveOther = new RegExp(
   "g",
 );
 
-/** Whole messages that ask for no more texts in languages without keywords of their own (consent.ts), or that often do. */
+/** Whole messages that ask for no more texts in languages without keywords of their own (consent.ts), or in spellings of their
+ *  own, or that often do. */
 const doubtfulMessages = new Set(
-  "stop it|stop this|remove me|td|hör auf|hören sie auf|退订|退訂|取消订阅|停止|配信停止|配信解除|수신거부|סטופ|הסר|توقف|إيقاف|стоп|отписаться|отписка|στοπ|iptal|avregistrera|avsluta|afmeld|frameld|avmeld|lopeta|odhlásit|dezabonare|leiratkozás"
+  "stop it|stop this|stop text|stop message|stop msg|unsub|unsuscribe|remove me|remove my number|delete my number|td|hör auf|hören sie auf|退订|退訂|取消订阅|停止|配信停止|配信解除|수신거부|סטופ|הסר|توقف|إيقاف|стоп|отписаться|отписка|στοπ|iptal|avregistrera|avsluta|afmeld|frameld|avmeld|lopeta|odhlásit|dezabonare|leiratkozás"
     .split("|")
     .map(simple),
 );
 
 /** No request is longer than this number of characters. */
 const longest = 320;
+/** No list of keywords is longer than this number of words. */
+const mostWords = 6;
 /** Longer messages may mention an opt-out in passing. Characters. */
 const longestShort = 100;
 
@@ -100,7 +103,10 @@ function wholeRequest(said: string, listed: KeywordLookup): StopRequest | null |
     const meaning = listed(words);
     if (meaning !== undefined) return meaning;
   }
-  if (requests.test(request)) return "stop";
+  // "STOP/END", as a notice lists them
+  const words = request.split(" ", mostWords + 1);
+  const isList = words.length > 1 && words.length <= mostWords && words.every((word) => listed(word) === "stop");
+  if (isList || requests.test(request)) return "stop";
   return doubtfulMessages.has(said) || doubtfulMessages.has(request) ? "doubtful" : undefined;
 }
 
