@@ -41,10 +41,16 @@ export async function list(client: ImapFlow, from: number): Promise<Listed[]> {
 
 /** Returns the listing of these UIDs; deleted messages are left out. */
 export async function listOnly(client: ImapFlow, uids: readonly number[]): Promise<Listed[]> {
-  if (uids.length === 0 || openMailbox(client).exists === 0) return [];
+  if (uids.length === 0) return [];
   const wanted = new Set(uids);
-  const rows = await rowsOf(client, uidSet(uids), meta);
-  return ordered(rows.filter((row) => wanted.has(row.uid)).map(listed));
+  return listSet(client, uidSet(uids), (uid) => wanted.has(uid));
+}
+
+/** Returns the listing of a set of UIDs; `isIn` tells whether a UID is in it. */
+async function listSet(client: ImapFlow, set: string, isIn: (uid: number) => boolean): Promise<Listed[]> {
+  if (openMailbox(client).exists === 0) return [];
+  const rows = await rowsOf(client, set, meta);
+  return ordered(rows.filter((row) => isIn(row.uid)).map(listed));
 }
 
 /** Returns listing and bytes in one round trip, for the few messages that were just announced. A message
@@ -142,8 +148,9 @@ export async function markRest(
   own: string,
 ): Promise<void> {
   if (how === "none" || marked >= uid) return;
-  const uids = Array.from({ length: uid - marked }, (_, at) => marked + 1 + at);
-  await mark(client, unmarked(await listOnly(client, uids), keyword, own), own);
+  // UIDs may have gaps of any length (RFC 3501, 2.3.1.1), so they are not enumerated.
+  const found = await listSet(client, `${marked + 1}:${uid}`, (one) => one > marked && one <= uid);
+  await mark(client, unmarked(found, keyword, own), own);
 }
 
 /** Returns the UIDs of the messages without the channel's own keyword: a person may have made the others unread. */
@@ -319,7 +326,8 @@ export class ReadProgress {
       passed += 1;
     }
     this.#listing = this.#listing.slice(passed);
-    const marked = Math.min(reached, ...Array.from(this.#unmarked, (uid) => uid - 1));
+    let marked = reached;
+    for (const uid of this.#unmarked) marked = Math.min(marked, uid - 1);
     this.#position = { ...this.#position, uid: reached, marked, at };
     return writePosition(this.#position);
   }

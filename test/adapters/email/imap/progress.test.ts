@@ -2,9 +2,11 @@
 
 import { cursor } from "bridgehead/contract";
 import * as fc from "fast-check";
+import type { ImapFlow } from "imapflow";
 import { describe, expect, it } from "vitest";
 import { batchesOf } from "../../../../adapters/email/imap/fetch.ts";
 import {
+  markRest,
   type Position,
   ReadProgress,
   readPosition,
@@ -44,6 +46,30 @@ describe("progress", () => {
     expect(readPosition(steps.finish([14]))).toMatchObject({ uid: 14, marked: 13 });
     steps.confirmMarks([14]);
     expect(readPosition(steps.finish([]))).toMatchObject({ uid: 14, marked: 14 });
+  });
+
+  it("passes any number of mails that are stored already", () => {
+    const steps = new ReadProgress(start);
+    const uids = Array.from({ length: 300_000 }, (_, at) => 11 + at);
+    steps.open(uids.map((uid) => ({ uid, size: 1, arrived: 0, keywords: [] })));
+    expect(readPosition(steps.finish(uids))).toMatchObject({ uid: 300_010, marked: 10 });
+  });
+
+  it("marks the rest of a mailbox with gaps between its UIDs", async () => {
+    const asked: string[] = [];
+    const client = {
+      mailbox: { path: "INBOX", uidValidity: 7n, exists: 3 },
+      usable: true,
+      fetchAll: (range: string) => {
+        asked.push(range);
+        return Promise.resolve([11, 4_000_000_000, 4_000_000_001].map((uid) => ({ uid })));
+      },
+    } as unknown as ImapFlow;
+    const marked: number[][] = [];
+    const mark = async (_: ImapFlow, uids: readonly number[]) => void marked.push([...uids]);
+    const position = { ...start, uid: 4_000_000_000, marked: 10 };
+    await markRest(client, mark, position, { mark: { with: "flag", keyword: "$B", folder: "" } }, "m");
+    expect([asked, marked]).toEqual([["11:4000000000"], [[11, 4_000_000_000]]]);
   });
 
   it("never passes an open mail, and misses none", () => {
