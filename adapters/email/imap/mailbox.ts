@@ -40,17 +40,20 @@ export async function list(client: ImapFlow, from: number): Promise<Listed[]> {
 }
 
 /** Returns the listing of these UIDs; deleted messages are left out. */
-export async function listOnly(client: ImapFlow, uids: readonly number[]): Promise<Listed[]> {
-  if (uids.length === 0) return [];
+export function listOnly(client: ImapFlow, uids: readonly number[]): Promise<Listed[]> {
   const wanted = new Set(uids);
-  return listSet(client, uidSet(uids), (uid) => wanted.has(uid));
+  return listSets(client, uidSets(uids), (uid) => wanted.has(uid));
 }
 
-/** Returns the listing of a set of UIDs; `isIn` tells whether a UID is in it. */
-async function listSet(client: ImapFlow, set: string, isIn: (uid: number) => boolean): Promise<Listed[]> {
-  if (openMailbox(client).exists === 0) return [];
-  const rows = await rowsOf(client, set, meta);
-  return ordered(rows.filter((row) => isIn(row.uid)).map(listed));
+/** Returns the listing of sets of UIDs; `isIn` tells whether a UID is in one of them. */
+async function listSets(client: ImapFlow, sets: readonly string[], isIn: (uid: number) => boolean): Promise<Listed[]> {
+  const found: Listed[] = [];
+  for (const set of sets) {
+    if (openMailbox(client).exists === 0) break;
+    const rows = await rowsOf(client, set, meta);
+    for (const row of rows) if (isIn(row.uid)) found.push(listed(row));
+  }
+  return ordered(found);
 }
 
 /** Returns listing and bytes in one round trip, for the few messages that were just announced. A message
@@ -97,7 +100,7 @@ const points = point("bridgehead:email.mark");
 /** `own`: the channel's mark (`ChannelIdentity.mark`). */
 export type Mark = (client: ImapFlow, uids: readonly number[], own: string) => Promise<void>;
 
-/** Marks a whole batch with one command. The commit in the core decides what is handled, so a failed mark is logged once
+/** Marks a whole batch at once. The commit in the core decides what is handled, so a failed mark is logged once
  *  and not retried. The returned promise never rejects. */
 export function marker(settings: EmailConfig["mark"], log: Log): Mark {
   let complained = false;
@@ -109,8 +112,10 @@ export function marker(settings: EmailConfig["mark"], log: Log): Mark {
     if (settings.with === "none" || uids.length === 0) return;
     if (points.hasSubscribers) points.publish({ phase: "before", uids });
     try {
-      const done = settings.with === "move" ? move(client, uids, settings) : flag(client, uids, settings, own);
-      if (!(await done)) complain("the server did not do it");
+      for (const set of uidSets(uids)) {
+        const done = settings.with === "move" ? move(client, set, settings) : flag(client, set, settings, own);
+        if (!(await done)) complain("the server did not do it");
+      }
     } catch (error) {
       complain(brief(error));
     }
@@ -124,18 +129,13 @@ export const keywordOf = (keyword: string, mark: string): string => `${keyword}-
 
 /** Only adds flags. The channel's own keyword is set together with the visible flag, where the server
  *  stores keywords. */
-async function flag(
-  client: ImapFlow,
-  uids: readonly number[],
-  settings: EmailConfig["mark"],
-  own: string,
-): Promise<boolean> {
+async function flag(client: ImapFlow, set: string, settings: EmailConfig["mark"], own: string): Promise<boolean> {
   const wanted = settings.with === "keyword" ? settings.keyword : "\\Seen";
   const permitted = openMailbox(client).permanentFlags;
   const keeps = (name: string) => !permitted || permitted.has(name) || (!name.startsWith("\\") && permitted.has("\\*"));
   const flags = [wanted, keywordOf(settings.keyword, own)].filter(keeps);
   if (!flags.includes(wanted)) return false;
-  return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
+  return client.messageFlagsAdd(set, flags, { uid: true, silent: true });
 }
 
 /** Marks the messages that were committed before a connection or the process ended, and whose marks are unknown. Without
@@ -149,7 +149,7 @@ export async function markRest(
 ): Promise<void> {
   if (how === "none" || marked >= uid) return;
   // UIDs may have gaps of any length (RFC 3501, 2.3.1.1), so they are not enumerated.
-  const found = await listSet(client, `${marked + 1}:${uid}`, (one) => one > marked && one <= uid);
+  const found = await listSets(client, [`${marked + 1}:${uid}`], (one) => one > marked && one <= uid);
   await mark(client, unmarked(found, keyword, own), own);
 }
 
@@ -160,9 +160,9 @@ export function unmarked(mails: readonly Listed[], keyword: string, own: string)
 }
 
 /** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is not moved. */
-async function move(client: ImapFlow, uids: readonly number[], settings: EmailConfig["mark"]): Promise<boolean> {
+async function move(client: ImapFlow, set: string, settings: EmailConfig["mark"]): Promise<boolean> {
   if (!client.capabilities.has("MOVE") && !client.capabilities.has("UIDPLUS")) return false;
-  return Boolean(await client.messageMove(uidSet(uids), settings.folder, { uid: true }));
+  return Boolean(await client.messageMove(set, settings.folder, { uid: true }));
 }
 
 /** Returns the selected mailbox; throws without one. imapflow returns an empty result for a fetch
@@ -181,6 +181,20 @@ export function uidSet(uids: readonly number[]): string {
     else ranges.push([uid, uid]);
   }
   return ranges.map(([from, to]) => (from === to ? String(from) : `${from}:${to}`)).join(",");
+}
+
+/** Characters of one set of UIDs. Servers need not accept a line of more than 8,192 octets (RFC 7162, 4). */
+const longestSet = 7000;
+
+/** Returns sets of all these UIDs, each for a command of its own. */
+function uidSets(uids: readonly number[]): string[] {
+  const sets: string[] = [];
+  for (const range of uids.length === 0 ? [] : uidSet(uids).split(",")) {
+    const last = sets.at(-1);
+    if (last === undefined || last.length + 1 + range.length > longestSet) sets.push(range);
+    else sets[sets.length - 1] = `${last},${range}`;
+  }
+  return sets;
 }
 
 /** Returns every row of the response. Rejects when another mailbox was selected before the end. */

@@ -6,6 +6,8 @@ import type { ImapFlow } from "imapflow";
 import { describe, expect, it } from "vitest";
 import { batchesOf } from "../../../../adapters/email/imap/fetch.ts";
 import {
+  listOnly,
+  marker,
   markRest,
   type Position,
   ReadProgress,
@@ -55,23 +57,6 @@ describe("progress", () => {
     expect(readPosition(steps.finish(uids))).toMatchObject({ uid: 300_010, marked: 10 });
   });
 
-  it("marks the rest of a mailbox with gaps between its UIDs", async () => {
-    const asked: string[] = [];
-    const client = {
-      mailbox: { path: "INBOX", uidValidity: 7n, exists: 3 },
-      usable: true,
-      fetchAll: (range: string) => {
-        asked.push(range);
-        return Promise.resolve([11, 4_000_000_000, 4_000_000_001].map((uid) => ({ uid })));
-      },
-    } as unknown as ImapFlow;
-    const marked: number[][] = [];
-    const mark = async (_: ImapFlow, uids: readonly number[]) => void marked.push([...uids]);
-    const position = { ...start, uid: 4_000_000_000, marked: 10 };
-    await markRest(client, mark, position, { mark: { with: "flag", keyword: "$B", folder: "" } }, "m");
-    expect([asked, marked]).toEqual([["11:4000000000"], [[11, 4_000_000_000]]]);
-  });
-
   it("never passes an open mail, and misses none", () => {
     const plan = fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 1, maxLength: 60 });
     fc.assert(
@@ -94,6 +79,52 @@ describe("progress", () => {
         expect(steps.position.uid).toBe(10 + fates.length);
       }),
     );
+  });
+});
+
+/** A mailbox of these UIDs that records the sets in its commands. */
+function mailboxOf(uids: readonly number[]) {
+  const sets: string[] = [];
+  const answered = (set: string) => {
+    sets.push(set);
+    const ranges = set.split(",").map((range) => range.split(":").map(Number));
+    return uids.filter((uid) => ranges.some(([from = 0, to = from]) => uid >= from && uid <= to));
+  };
+  const client = {
+    mailbox: { path: "INBOX", uidValidity: 7n, exists: uids.length },
+    usable: true,
+    capabilities: new Map([["MOVE", true]]),
+    fetchAll: (set: string) => Promise.resolve(answered(set).map((uid) => ({ uid }))),
+    messageFlagsAdd: (set: string) => Promise.resolve(answered(set).length > 0),
+    messageMove: (set: string) => Promise.resolve(answered(set).length > 0),
+  };
+  return { client: client as unknown as ImapFlow, sets };
+}
+
+describe("UIDs with gaps", () => {
+  const settings = { with: "flag", keyword: "$B", folder: "Handled" } as const;
+
+  it("are not enumerated to mark the rest", async () => {
+    const { client, sets } = mailboxOf([11, 4_000_000_000, 4_000_000_001]);
+    const marked: number[][] = [];
+    const mark = async (_: ImapFlow, uids: readonly number[]) => void marked.push([...uids]);
+    await markRest(client, mark, { ...start, uid: 4_000_000_000, marked: 10 }, { mark: settings }, "m");
+    expect([sets, marked]).toEqual([["11:4000000000"], [[11, 4_000_000_000]]]);
+  });
+
+  // Dovecot refuses an argument of more than 64 kB.
+  const uids = Array.from({ length: 3000 }, (_, at) => 1_000_000_001 + 2 * at);
+  it.each(["list", "flag", "move"] as const)("fit into the lines of several commands: %s", async (command) => {
+    const { client, sets } = mailboxOf(uids);
+    const warned: string[] = [];
+    const quiet = () => undefined;
+    const log = { debug: quiet, info: quiet, warn: (_: object, text: string) => void warned.push(text), error: quiet };
+    if (command === "list") expect((await listOnly(client, uids)).map(({ uid }) => uid)).toEqual(uids);
+    else await marker({ ...settings, with: command }, log)(client, uids, "m");
+    expect(sets.length).toBeGreaterThan(1);
+    expect(sets.filter((set) => set.length > 8000)).toEqual([]);
+    expect(sets.join(",")).toBe(uids.join(","));
+    expect(warned).toEqual([]);
   });
 });
 
