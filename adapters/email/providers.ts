@@ -135,9 +135,12 @@ function organizationOf(address: string): string {
   return domain ?? (isIcann === true || isPrivate === true ? "" : host);
 }
 
-/** Providers with a domain in many countries: yahoo.com.au, hotmail.se, outlook.com.br. */
+/** Providers with a domain in many countries (yahoo.com.au, hotmail.se, outlook.com.br), and marketplaces that give an address
+ *  to each customer (marketplace.amazon.de, members.ebay.com, guest.booking.com). */
 const publicBrands: ReadonlySet<string> = new Set(
-  "yahoo hotmail outlook live msn gmx yandex aol ymail googlemail proton protonmail tutanota zoho".split(" "),
+  "yahoo hotmail outlook live msn gmx yandex aol ymail googlemail proton protonmail tutanota zoho amazon ebay booking airbnb".split(
+    " ",
+  ),
 );
 
 /** Mailbox providers at which anyone can open an address, and shared tenant domains. */
@@ -168,5 +171,7 @@ const publicProviders: ReadonlySet<string> = new Set(
     "netcabo.pt otenet.gr tlen.pl vp.pl poczta.fm volny.cz post.cz zoznam.sk centrum.sk t-online.hu mweb.co.za telkomsa.net",
     "biglobe.ne.jp nifty.com ocn.ne.jp so-net.ne.jp singnet.com.sg netvigator.com hinet.net indiatimes.com sify.com",
     "telus.net bigpond.com bigpond.net.au optusnet.com.au xtra.co.nz walla.co.il walla.com inbox.lv inbox.lt",
+    "eircom.net anonaddy.me addy.io slmail.me slmails.com aleeas.com 8alias.com dralias.com passmail.net passmail.com",
+    "passinbox.com passfwd.com guerrillamail.com guerrillamail.net sharklasers.com",
   ].flatMap((line) => line.split(" ")),
 );

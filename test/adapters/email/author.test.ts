@@ -300,4 +300,7 @@ it("compares organizational domains by the Public Suffix List", () => {
   expect(isSameOrganization("a@gmail.com", "a@gmail.com")).toBe(true);
   expect(isSameOrganization("a@co.uk", "b@co.uk")).toBe(false);
   expect(isSameOrganization("a@com", "b@org")).toBe(false);
+  // Relays give an address to everyone.
+  for (const domain of ["marketplace.amazon.de", "guest.booking.com", "members.ebay.com", "passmail.net", "slmail.me"])
+    expect(isSameOrganization(`a@${domain}`, `b@${domain}`), domain).toBe(false);
 });
