@@ -3,6 +3,7 @@
 
 import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
 import { isTokenFailure } from "./oauth.ts";
+import { otherReasons } from "./parse/machine/phrases.ts";
 
 /** The fields that nodemailer sets on its errors. */
 export interface SmtpFailure {
@@ -187,12 +188,12 @@ const accountLimit = /\b(?:daily|sending) .{0,30}(?:limit|quota) exceeded|\b5\.7
 /** The user is the sender or, with a full mailbox, the recipient. */
 const userLimit = /\buser (?!.{0,30}\b(?:mailbox|storage|size)\b).{0,30}(?:limit|quota) exceeded/i;
 
-/** True when the recipient's address is invalid: 5.1.x, or a bare 550/551/553 response to RCPT that is
- *  not about policy. */
+/** True when the recipient's address is invalid: 5.1.x, or a bare 550/551/553 response to RCPT that gives no other reason.
+ *  A relay that has lost our permission to send refuses every recipient, and none of them may be suppressed for it. */
 function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefined): boolean {
   if (failure.command !== "RCPT TO") return false;
   if (enhanced !== undefined) return /^5\.1\.[0-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
-  return code === 550 || code === 551 || code === 553;
+  return (code === 550 || code === 551 || code === 553) && !otherReasons.test(replyText(failure));
 }
 
 /** Replaces the addresses in a response. */

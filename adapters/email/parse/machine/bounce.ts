@@ -6,6 +6,7 @@ import type { Arrival } from "../../events.ts";
 import { cleanAddress, type Identity, isDaemon, messageIdsOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
 import { idsOfReturned } from "../special-parts.ts";
+import { otherReasons } from "./phrases.ts";
 
 export interface Bounce {
   readonly kind: "bounce";
@@ -42,12 +43,12 @@ export function reportedBounce(mail: Mail): Bounce | null {
 
 /** True when the address itself is invalid, by the status and by the codes in the diagnostic. Servers write 5.0.0 or 5.1.x
  *  for every failure and the reason into the diagnostic, so one code about something else suffices. A bare 552 is a full
- *  mailbox (RFC 5321, 4.2.3). */
+ *  mailbox (RFC 5321, 4.2.3), and without any code the words decide. */
 function isPermanent(status: string, diagnostic: string): boolean {
   const codes = [status, ...(diagnostic.match(enhancedCodes) ?? [])].filter((code) => code !== "");
   if (codes.some((code) => passing.test(code))) return false;
   if (codes.some((code) => !code.endsWith(".0.0"))) return true;
-  return !/^(?:4|552)/.test(replyCode.exec(diagnostic)?.[0] ?? "");
+  return !/^(?:4|552)/.test(replyCode.exec(diagnostic)?.[0] ?? "") && !otherReasons.test(diagnostic);
 }
 
 /** Codes of RFC 3463 that do not say that the address is invalid. A full mailbox (5.2.2), a loop (5.4.6, 5.4.14) and an expired
@@ -83,12 +84,12 @@ export function incompleteBounce(mail: Mail, daemon: boolean, isOurs: (messageId
   if (report.recipients.some((one) => one.action !== "" || one.status !== "")) return null;
   const texts = beginningOf(mail);
   if (delayedSubject.test(mail.subject) || texts.some((text) => noFailure.test(text))) return null;
-  const code = statusOf(mail);
-  const isFailure = code.startsWith("5") || texts.some((text) => failures.test(text));
-  return isFailure ? bounceInText(mail, code, daemon, isOurs) : null;
+  const status = statusOf(mail);
+  const isFailure = status.startsWith("5") || texts.some((text) => failures.test(text));
+  return isFailure ? bounceInText(mail, status, daemon, isOurs) : null;
 }
 
-/** Returns the first status code of the text, or of the diagnostics of recipients without a status; "" without one. */
+/** Returns the first status code of the text, or of the diagnostics of recipients without a status, as `statusIn`. */
 function statusOf({ fullText, report }: Mail): string {
   const diagnostics = report?.recipients.map((one) => one.diagnostic) ?? [];
   return statusIn([fullText.slice(0, 20_000), ...diagnostics].join("\n"));
@@ -96,7 +97,7 @@ function statusOf({ fullText, report }: Mail): string {
 
 function bounceInText(
   mail: Mail,
-  code: string,
+  status: string,
   daemon: boolean,
   isOurs: (messageId: string) => boolean,
 ): Bounce | null {
@@ -108,12 +109,12 @@ function bounceInText(
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
   return {
     kind: "bounce",
-    permanent: isPermanent("", code) && !delayedSubject.test(mail.subject),
+    permanent: isPermanent("", status) && !delayedSubject.test(mail.subject),
     recipients,
     guessed: true,
     about,
     envelopeId: null,
-    detail: `${code} ${mail.subject}`.trim().slice(0, 500),
+    detail: `${/^\d[\d.]*\d/.exec(status)?.[0] ?? ""} ${mail.subject}`.trim().slice(0, 500),
   };
 }
 
@@ -123,9 +124,12 @@ const delayedSubject = /delayed|warning|still being retried|will (?:re)?try|not 
 const noFailure =
   /\bdelay|still being retried|be retried|will (?:re)?try|will (?:keep|continue)|not yet|delivered yet|warning message|\(success\)|(?<!not )(?:been|was) successfully|noch nicht|verzögert|erfolgreich zugestellt|retardé|différé|pas encore|retrasad|todavía no|ritardo|vertraagd|opóźni/i;
 
-/** Returns the first enhanced status code of the text, else the first response code; "" without one. */
+/** Returns the first enhanced status code of the text, else the first response code, with the rest of its paragraph; "" without
+ *  one. */
 function statusIn(text: string): string {
-  return text.match(enhancedCodes)?.[0] ?? replyCode.exec(text)?.[0] ?? "";
+  const enhanced = text.search(enhancedCodes);
+  const at = enhanced < 0 ? text.search(replyCode) : enhanced;
+  return at < 0 ? "" : (text.slice(at, at + 300).split(/\n\s{0,5}\n/, 1)[0] ?? "");
 }
 
 const failures =

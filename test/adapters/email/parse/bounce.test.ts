@@ -44,6 +44,9 @@ describe("bounces", () => {
     ["5.0.0", "smtp; 550 5.7.1 rejected by a spam filter", false],
     ["5.0.0", "smtp; 552 5.2.2 over quota", false],
     ["5.0.0", "smtp; 552 disk quota exceeded", false],
+    ["5.0.0", "smtp; 550 DMARC check failed.", false],
+    ["5.0.0", "smtp; 550 relay not permitted", false],
+    ["5.0.0", "smtp; 554 email rejected due to security policies", false],
     ["5.0.0", "smtp; 452 try again", false],
     ["5.1.1", "smtp; 550 5.7.1 IP address blacklisted", false],
     ["5.1.0", "smtp; 5.1.0 - Unknown address error 550-'5.2.2 mailbox full'", false],
@@ -411,6 +414,7 @@ describe("bounces without a machine-readable part", () => {
     ["a size limit", "552 5.3.4 Message size exceeds limit"],
     ["a full mailbox", "552 5.2.2 mailbox full"],
     ["a full mailbox without a code of its own", "552 disk quota exceeded"],
+    ["a relay without codes", "host mx.example.net said:\n550 Administrative prohibition"],
     ["a bare 452", "452 try again"],
   ])("of %s do not say that the address is bad", async (_, text) => {
     const fields = { From: "MAILER-DAEMON@mx.example.net", "Return-Path": "<>", Subject: "failure notice" };
