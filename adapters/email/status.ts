@@ -192,8 +192,11 @@ const userLimit = /\buser (?!.{0,30}\b(?:mailbox|storage|size)\b).{0,30}(?:limit
  *  A relay that has lost our permission to send refuses every recipient, and none of them may be suppressed for it. */
 function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefined): boolean {
   if (failure.command !== "RCPT TO") return false;
-  if (enhanced !== undefined) return /^5\.1\.[0-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
-  return (code === 550 || code === 551 || code === 553) && !otherReasons.test(replyText(failure));
+  // 5.1.0 is for all that the others do not name, such as a sender that is refused.
+  if (enhanced !== undefined && enhanced !== "5.1.0") return /^5\.1\.[1-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
+  return (
+    (enhanced !== undefined || code === 550 || code === 551 || code === 553) && !otherReasons.test(replyText(failure))
+  );
 }
 
 /** Replaces the addresses in a response. */

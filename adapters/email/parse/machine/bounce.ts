@@ -47,14 +47,14 @@ export function reportedBounce(mail: Mail): Bounce | null {
 function isPermanent(status: string, diagnostic: string): boolean {
   const codes = [status, ...(diagnostic.match(enhancedCodes) ?? [])].filter((code) => code !== "");
   if (codes.some((code) => passing.test(code))) return false;
-  if (codes.some((code) => !code.endsWith(".0.0"))) return true;
+  if (codes.some((code) => !/^5\.[01]\.0$/.test(code))) return true;
   return !/^(?:4|552)/.test(replyCode.exec(diagnostic)?.[0] ?? "") && !otherReasons.test(diagnostic);
 }
 
-/** Codes of RFC 3463 that do not say that the address is invalid. A full mailbox (5.2.2), a loop (5.4.6, 5.4.14) and an expired
+/** Codes of RFC 3463 that do not say that the address is invalid. 5.1.7 to 5.1.9 are about the sender's. A full mailbox (5.2.2), a loop (5.4.6, 5.4.14) and an expired
  *  message (5.4.7, of Exchange 5.4.3xx) pass. 5.3, 5.6 and 5.7 are about the message, the system or a policy (a spam filter,
  *  a size limit), and the next message may be accepted. Exchange's 5.4.310 is a domain that does not exist. */
-const passing = /^(?:4|5\.(?:2\.[23]|4\.(?:[67]|14|3(?!10)\d\d)|[367]\.\d+)$)/;
+const passing = /^(?:4|5\.(?:1\.[7-9]|2\.[23]|4\.(?:[67]|14|3(?!10)\d\d)|[367]\.\d+)$)/;
 /** IP addresses like 5.9.12.33 are no codes. */
 const enhancedCodes = /(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.]*\.?\d)/g;
 const replyCode = /(?<![\d.])[45][0-5]\d(?=[\s:-]|$)/;

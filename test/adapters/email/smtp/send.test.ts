@@ -88,6 +88,8 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
   ["rcpt", reply(553, "mailbox name not allowed"), { kind: "refused", code: "553", scope: "recipient" }],
   ["rcpt", reply(550, "5.7.1 blocked by policy"), refusedDraft("5.7.1")],
   ["rcpt", reply(550, "<ann@example.net>: user unknown"), { kind: "refused", code: "550", scope: "recipient" }],
+  ["rcpt", reply(550, "5.1.0 address rejected"), { kind: "refused", code: "5.1.0", scope: "recipient" }],
+  ["rcpt", reply(550, "5.1.0 sender rejected"), refusedDraft("5.1.0")],
   ["rcpt", reply(550, "relay not permitted"), refusedDraft("550")],
   ["rcpt", reply(553, "sender address rejected: not owned by user"), refusedDraft("553")],
   ["rcpt", reset, deferred],
