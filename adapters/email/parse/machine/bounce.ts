@@ -72,6 +72,7 @@ export const isMailServer = ({ from, headers }: Pick<Mail, "from" | "headers">):
  *  answered Message-ID counts as a trace only when we created it. `daemon`: the sender is a mail server; otherwise the
  *  message has the null sender or names the recipients that failed. */
 export function guessedBounce(mail: Mail, daemon: boolean, isOurs: (messageId: string) => boolean): Bounce | null {
+  if (isRetried(mail)) return null;
   const names = mail.headers.some(({ name }) => name === "x-failed-recipients");
   return names || soundsFailed(mail) ? bounceInText(mail, statusOf(mail), daemon, isOurs) : null;
 }
@@ -82,10 +83,9 @@ export function incompleteBounce(mail: Mail, daemon: boolean, isOurs: (messageId
   const { report } = mail;
   if (report?.type !== "delivery-status") return null;
   if (report.recipients.some((one) => one.action !== "" || one.status !== "")) return null;
-  const texts = beginningOf(mail);
-  if (delayedSubject.test(mail.subject) || texts.some((text) => noFailure.test(text))) return null;
+  if (isRetried(mail)) return null;
   const status = statusOf(mail);
-  const isFailure = status.startsWith("5") || texts.some((text) => failures.test(text));
+  const isFailure = status.startsWith("5") || beginningOf(mail).some((text) => failures.test(text));
   return isFailure ? bounceInText(mail, status, daemon, isOurs) : null;
 }
 
@@ -109,7 +109,7 @@ function bounceInText(
   if (about.length === 0 && (recipients.length === 0 || !daemon)) return null;
   return {
     kind: "bounce",
-    permanent: isPermanent("", status) && !delayedSubject.test(mail.subject),
+    permanent: isPermanent("", status || reportText(mail)),
     recipients,
     guessed: true,
     about,
@@ -118,11 +118,26 @@ function bounceInText(
   };
 }
 
-/** Matches the subject of a report that announces a retry. */
-const delayedSubject = /delayed|warning|still being retried|will (?:re)?try|not yet/i;
+/** True for a report of a delay or of a delivery. */
+function isRetried(mail: Mail): boolean {
+  const text = reportText(mail);
+  return delayedSubject.test(mail.subject) || (noFailure.test(text) && !final.test(text));
+}
+
+/** Matches the subject of a report that announces a retry. The subject of the returned message does not count: "Undeliverable:
+ *  My parcel is delayed". */
+const delayedSubject = /^(?:delayed|warning\b)|delivery.{0,20}\bdelayed|\((?:delay|still being retried)/i;
 /** Matches the text of a report of a delay or of a delivery. */
 const noFailure =
   /\bdelay|still being retried|be retried|will (?:re)?try|will (?:keep|continue)|not yet|delivered yet|warning message|\(success\)|(?<!not )(?:been|was) successfully|noch nicht|verzögert|erfolgreich zugestellt|retardé|différé|pas encore|retrasad|todavía no|ritardo|vertraagd|opóźni/i;
+/** Matches the text of a report after the last retry. */
+const final = /permanently|permanent (?:error|failure)|giving up|given up|not (?:be )?retried|will not (?:re)?try/i;
+
+/** Returns the report itself: without the returned message, whose header may name delays, and without its subject. */
+const reportText = ({ fullText }: Mail): string =>
+  (
+    fullText.slice(0, 3000).split(/^[>\s|]{0,8}(?:received|return-path|message-id|dkim-signature)\s?:/im, 1)[0] ?? ""
+  ).replace(/^\W{0,8}subject\s?:.*/gim, "");
 
 /** Returns the first enhanced status code of the text, else the first response code, with the rest of its paragraph; "" without
  *  one. */
@@ -141,7 +156,7 @@ const reports = /delivery (?:status|report|notification)|mail delivery/i;
 const soundsFailed = (mail: Mail): boolean =>
   beginningOf(mail).some((text) => failures.test(text) || reports.test(text));
 
-const beginningOf = (mail: Mail): readonly string[] => [mail.subject.slice(0, 500), mail.fullText.slice(0, 3000)];
+const beginningOf = (mail: Mail): readonly string[] => [mail.subject.slice(0, 500), reportText(mail)];
 
 /** Returns the Message-IDs of the returned message. */
 const returnedIds = (mail: Mail): readonly string[] =>

@@ -419,10 +419,43 @@ describe("bounces without a machine-readable part", () => {
     ["a full mailbox without a code of its own", "552 disk quota exceeded"],
     ["a relay without codes", "host mx.example.net said:\n550 Administrative prohibition"],
     ["a bare 452", "452 try again"],
+    ["a server that cannot be reached", "retry timeout exceeded"],
+    ["a mailbox without a code", "the user's mailfolder is full"],
   ])("of %s do not say that the address is bad", async (_, text) => {
     const fields = { From: "MAILER-DAEMON@mx.example.net", "Return-Path": "<>", Subject: "failure notice" };
     const raw = mail(fields, `<gone@example.net>:\n${text}\n\nMessage-ID: ${ours}\n`);
     expect(await finding(raw)).toMatchObject({ kind: "bounce", permanent: false });
+  });
+
+  const exim = "This message was created automatically by mail delivery software.\nA message that you sent";
+  it.each([
+    [
+      "Exim",
+      "Warning: message 1abcde-000001-AB delayed 24 hours",
+      `${exim} has not yet been\ndelivered to gone@example.net after more than 24 hours. Delivery attempts will continue.`,
+    ],
+    [
+      "Google",
+      "Delivery Status Notification (Delay)",
+      "THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to gone@example.net has been delayed.\nMessage will be retried for 2 more day(s)",
+    ],
+    ["a server", "Mail delivery", `${exim} could not be delivered to gone@example.net. It will be retried.`],
+  ])("of a delay are none: %s", async (_, subject, text) => {
+    const raw = mail({ From: "MAILER-DAEMON@mx.example.net", Subject: subject }, `${text}\n\nMessage-ID: ${ours}\n`);
+    expect(await finding(raw)).toMatchObject({ kind: "refused", code: "mailer-daemon" });
+  });
+  it.each([
+    [
+      "a subject about a delay",
+      "Undeliverable: My parcel is delayed",
+      "Your message\n  Subject: My parcel is delayed\n",
+    ],
+    ["a delay in the header of the message", "failure notice", "--- The message\n\nReceived: by x; delayed 300 s\n"],
+    ["the end of the retries", "failure notice", "It will be retried no more. Giving up.\n"],
+  ])("stay bounces with %s", async (_, subject, text) => {
+    const body = `gone@example.net could not be delivered: 550 5.1.1 unknown\n${text}\nMessage-ID: ${ours}\n`;
+    const raw = mail({ From: "MAILER-DAEMON@mx.example.net", Subject: subject }, body);
+    expect(await finding(raw)).toMatchObject({ kind: "bounce", permanent: true, about: [ours] });
   });
 
   it("do not cite us by an answered Message-ID that is not ours, or in the mail of a person", async () => {
