@@ -32,7 +32,9 @@ function envelopeOf(fields: ReadonlyMap<string, string>): Envelope {
     inReplyTo: messageIdOf(value("in-reply-to")),
     from: mailboxesOf([{ name: "from", value: value("from").slice(0, 2000) }], "from")[0] ?? null,
     subject: textOf(value("subject")),
-    automatic: !/^(?:no\b|$)/i.test(value("auto-submitted")) || /^<\s{0,5}>$/.test(value("return-path")),
+    automatic:
+      !/^(?:no\b|$)/i.test(value("auto-submitted")) ||
+      /^<\s{0,5}(?:mailer-daemon)?\s{0,5}>$/i.test(value("return-path")),
   };
 }
 

@@ -236,9 +236,10 @@ function peopleOf(headers: readonly HeaderField[]) {
   };
 }
 
-/** Returns "" for the null sender; a value that is not an address counts as absent. */
+/** Returns "" for the null sender, for which Postfix gives MAILER-DAEMON to other programs (pipe(8), `null_sender`). A value
+ *  that is not an address counts as absent. */
 function returnPathOf(value: string): string | null {
-  if (/^(?:<\s{0,5}>)?$/.test(value.trim())) return "";
+  if (/^<?\s{0,5}(?:mailer-daemon)?\s{0,5}>?$/i.test(value.trim())) return "";
   const address = cleanAddress(value);
   return address === "" ? null : address;
 }

@@ -103,6 +103,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["mailer-daemon without details", "mailer-daemon", mail({ From: "MAILER-DAEMON@mx.example.net", Subject: "hello" })],
   ["postmaster", "mailer-daemon", mail({ From: "postmaster@example.net", Subject: "Weekly digest" })],
   ["null sender", "null-sender", mail({ "Return-Path": "<>" })],
+  ["null sender behind Postfix", "null-sender", mail({ "Return-Path": "<MAILER-DAEMON>" })],
   ["bounces+ address", "machine", mail({ From: "bounces+123-abc@esp.example" })],
   ["notifications", "machine", mail({ From: "notifications@tracker.example" })],
   ["Reply-To bounces+", "machine", mail({ "Reply-To": "bounces+1@example.org" })],
