@@ -37,6 +37,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["X-Autoreply", "auto-reply", mail({ "X-Autoreply": "yes" })],
   ["X-Autorespond", "auto-reply", mail({ "X-Autorespond": "My parcel" })],
   ["X-Mail-Autoreply", "auto-reply", mail({ "X-Mail-Autoreply": "true" })],
+  ["Webmin", "auto-reply", mail({ "X-Webmin-Autoreply": "1" })],
   ["Precedence: auto_reply", "auto-reply", mail({ Precedence: "auto_reply" })],
   ["Precedence: auto-reply", "auto-reply", mail({ Precedence: "auto-reply" })],
   ["X-Precedence", "bulk", mail({ "X-Precedence": "bulk" })],
