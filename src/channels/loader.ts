@@ -7,7 +7,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Adapter, AdapterDefinition, Channel } from "bridgehead/contract";
+import type { Adapter, AdapterDefinition, Channel, Traits } from "bridgehead/contract";
 import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
@@ -84,8 +84,25 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   if (traits === null || typeof traits !== "object") {
     throw refusal(`the adapter ${name} has no traits`, "its author: add traits, described in bridgehead/contract");
   }
+  checkTraits(name, traits);
   checkSchema(name, config);
   return exported as AdapterDefinition;
+}
+
+/** An author without types can misspell a trait: then the core would treat the channel as one of another kind. */
+function checkTraits(name: string, traits: { readonly [trait in keyof Traits]?: unknown }): void {
+  const { attachments, conversations, platform } = traits;
+  const wanted = [
+    [typeof attachments === "boolean", "attachments: true or false"],
+    [conversations === "thread" || conversations === "person", 'conversations: "thread" or "person"'],
+    [
+      platform === null || /^[a-z][a-z0-9_]*$/.test(String(platform ?? "")),
+      "platform: null, or a name of lower-case letters, digits and _",
+    ],
+  ] as const;
+  const wrong = wanted.filter(([isRight]) => !isRight).map(([, text]) => text);
+  if (wrong.length > 0)
+    throw refusal(`the adapter ${name} has wrong traits`, `its author: in traits, write ${wrong.join("; ")}`);
 }
 
 /** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */

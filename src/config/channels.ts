@@ -87,12 +87,13 @@ export function remarksOn(
     publicUrl: typeof url === "string" ? URL.parse(url) : null,
     trial: typeof http["listen"] === "string" && http["listen"].endsWith(":0"),
   };
-  const remarks = [...read].flatMap(([id, { adapter, settings }]) =>
+  const remarks = [...read].flatMap(([id, channel]) =>
     block(block(root["channels"])[id])["enabled"] === false
       ? []
-      : (adapter.review?.(settings, around) ?? []).map(({ severity, path, message, fix }) => {
+      : remarksOf(channel, around).map(({ severity, path, message, fix }) => {
           const whole = path[0] === "..";
-          const at = whole ? path.slice(1) : ["channels", id, ...path];
+          // As many steps up as the author counted.
+          const at = whole ? path.slice(path.findIndex((step) => step !== "..")) : ["channels", id, ...path];
           // A key outside the channel's block is reported once for all channels that need it.
           const of = path.length === 0 ? ("key" as const) : ("value" as const);
           return { severity, finding: { path: at, of, message, fix } };
@@ -103,6 +104,16 @@ export function remarksOn(
     return [...new Map(found.map((finding) => [finding.path.join("\0"), finding])).values()];
   };
   return { errors: of("error"), warnings: of("warning") };
+}
+
+/** A review that throws is reported, and does not stop the daemon's start. */
+function remarksOf({ adapter, settings }: ReadChannel, around: Surroundings): readonly Remark[] {
+  try {
+    return adapter.review?.(settings, around) ?? [];
+  } catch (error) {
+    const message = `was not reviewed: review of the adapter ${adapter.name} threw: ${(error as Error).message}`;
+    return [{ severity: "warning", path: [], message, fix: "report it to the author of the adapter" }];
+  }
 }
 
 /** Validates the adapters' own keys of every channel block. `raw`: the file before references were resolved. */

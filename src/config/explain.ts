@@ -63,10 +63,8 @@ export function explain(issue: Issue, scope: ExplainScope): readonly SchemaFindi
     case "invalid_key":
       return at(issue.issues[0]?.message ?? "is not a possible name", "choose another name", "key");
     case "too_small":
-      if (issue.origin === "array" && issue.minimum === 1) return at("is empty", "give it at least one entry");
-      return at(`must be ${issue.origin === "string" ? "longer" : `at least ${issue.minimum}`}`, "raise it");
     case "too_big":
-      return at(`must be at most ${issue.maximum}`, "lower it");
+      return at(...wrongSize(issue, describe));
     case "custom":
       return at(issue.message, String(issue.params?.["fix"] ?? describe ?? "correct the value"));
     case "invalid_format": {
@@ -116,6 +114,23 @@ function wrongType(expected: string, value: unknown, path: Path, describe?: stri
   if (expected === "boolean") return [message, "write true or false, without quotes", "value"];
   if (expected === "array") return [message, "write it as a list: [ ... ]", "value"];
   return [message, describe ?? "correct the value", "value"];
+}
+
+/** The author of a schema may give a limit its own message, which takes precedence over ours: zod's begin like this. */
+const standardSize = /^Too (?:small|big)\b/;
+
+function wrongSize(
+  issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig,
+  describe = "correct the value",
+): [string, string] {
+  if (!standardSize.test(issue.message)) return [issue.message, describe];
+  const unit = { string: " characters", array: " entries" }[issue.origin as string];
+  const least = issue.code === "too_small";
+  if (least && issue.minimum === 1 && unit !== undefined)
+    return ["is empty", issue.origin === "array" ? "give it at least one entry" : describe];
+  const limit = `${least ? "least" : "most"} ${least ? issue.minimum : issue.maximum}`;
+  if (unit !== undefined) return [`must have at ${limit}${unit}`, describe];
+  return [`must be at ${limit}`, least ? "raise it" : "lower it"];
 }
 
 /** Selects the alternative that matches best: same type first, then the deepest failure, then the fewest issues. */

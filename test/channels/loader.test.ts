@@ -12,9 +12,10 @@ const put = (path: string, text: string): void => {
   mkdirSync(dirname(join(folder, path)), { recursive: true });
   writeFileSync(join(folder, path), text);
 };
+const traits = '{ attachments: false, conversations: "person", platform: "sms" }';
 const adapter = (changes = "", config = "z.strictObject({ tray: z.string() })"): string => `
 import * as z from "zod";
-export default { name: "fax", contract: 1, config: ${config}, traits: {}, create: () => ({}), ${changes} };`;
+export default { name: "fax", contract: 1, config: ${config}, traits: ${traits}, create: () => ({}), ${changes} };`;
 
 beforeAll(() => {
   mkdirSync(join(folder, "node_modules"));
@@ -61,7 +62,7 @@ describe("loadAdapter finds", () => {
 const adapterInCommonJs = `
 Object.defineProperty(exports, "__esModule", { value: true });
 const z = require("zod");
-exports.default = { name: "fax", contract: 1, config: z.strictObject({}), traits: {}, create: () => ({}) };`;
+exports.default = { name: "fax", contract: 1, config: z.strictObject({}), traits: ${traits}, create: () => ({}) };`;
 
 describe("loadAdapter refuses", () => {
   it("a package that is not installed, and says how to get it", async () => {
@@ -90,6 +91,13 @@ describe("loadAdapter refuses", () => {
     ["no create function", adapter("create: 5"), "has no create function"],
     ["no name", adapter("name: ''"), "has no name"],
     ["no traits", adapter("traits: null"), "has no traits"],
+    ["traits of another language", adapter(`traits: { ...${traits}, conversations: "chat" }`), "has wrong traits"],
+    ["a platform in capitals", adapter(`traits: { ...${traits}, platform: "LIVE-CHAT" }`), "has wrong traits"],
+    [
+      "traits without a platform",
+      adapter("traits: { attachments: true, conversations: 'thread' }"),
+      "has wrong traits",
+    ],
     ["a config without zod", adapter("", "{ parse() {} }"), "is not a schema of zod 4"],
     ["a config that lets unknown keys pass", adapter("", "z.object({})"), "lets unknown keys pass"],
     ["a config that is no object", adapter("", "z.string()"), "lets unknown keys pass"],
@@ -102,6 +110,13 @@ describe("loadAdapter refuses", () => {
     expect(error.message).toContain(message);
     expect(error.fix).not.toBe("");
   });
+});
+
+it("names every wrong trait and the form that it must have", async () => {
+  put("traits.mjs", adapter("traits: { attachments: 'no', conversations: 'person', platform: 'Matrix' }"));
+  expect((await refused("./traits.mjs")).fix).toBe(
+    "its author: in traits, write attachments: true or false; platform: null, or a name of lower-case letters, digits and _",
+  );
 });
 
 it("a config with a key of the core is refused, with the channel's key and the remedy", async () => {
