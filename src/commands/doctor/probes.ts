@@ -8,7 +8,7 @@ import { createAdapter } from "../../channels/loader.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { startable } from "../../pipeline/channel-runtime.ts";
+import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
 import { get, hostPort } from "../http.ts";
 import { probeLimit, type Requesting } from "../io.ts";
@@ -129,28 +129,23 @@ async function modelProblems(model: NonNullable<Config["model"]>, io: Requesting
 }
 
 /** The skills of the platform that the agent's channels use. */
-const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<"email" | "sms" | "voice"> =>
+const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<string> =>
   new Set(
     channels
       .filter(({ core }) => core.agent === agent && core.enabled)
-      .flatMap(({ adapter: { traits } }) => (startable(traits.platform) ? [traits.platform] : [])),
+      .flatMap(({ adapter: { traits } }) => traits.platform ?? []),
   );
 
-function settingsProblems(
-  place: string,
-  name: string,
-  agent: AgentSettings,
-  skills: ReadonlySet<"email" | "sms" | "voice">,
-): Diagnosis[] {
+function settingsProblems(place: string, name: string, agent: AgentSettings, skills: ReadonlySet<string>): Diagnosis[] {
   const inactive = (cause: string) =>
     diagnosis("agent-inactive", place, cause, `activate the agent of agents.${name} on the platform`);
   return [
     ...(agent.status === "active" ? [] : [inactive(`is ${agent.status}: nothing will be asked`)]),
     ...[...skills].flatMap((skill) => {
-      const settings = agent[skill];
+      const settings = skillNamed(agent, skill);
       if (settings?.status === "active") return [];
-      // Calls need no VOICE skill (pipeline/channel-runtime.ts).
-      if (settings === null && skill === "voice") return [];
+      // Only mail and texts need their skill; others that are inactive disable their channels (pipeline/ask/decide.ts).
+      if (settings === null && (!startable(skill) || skill === "voice")) return [];
       const cause = settings === null ? `has no ${skill} skill` : `its ${skill} skill is ${settings.status}`;
       const remedy = `add and activate the skill ${skill.toUpperCase()} of this agent on the platform`;
       return [diagnosis("agent-skill-missing", place, cause, remedy)];

@@ -7,6 +7,7 @@ import { type Config, loadPolicy } from "../../config/index.ts";
 import { counted } from "../../domain/duration-text.ts";
 import { systemClock } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
+import { startable } from "../../pipeline/channel-runtime.ts";
 import type { Database } from "../../store/driver.ts";
 import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../../store/person/erase.ts";
 import { exportPerson } from "../../store/person/export.ts";
@@ -19,6 +20,7 @@ import { lockStore } from "../../store/sqlite/lock.ts";
 import { openSqlite } from "../../store/sqlite.ts";
 import { addressesOf } from "../doctor/stored.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
+import { addressFor } from "../start.ts";
 import { operatorOf } from "../text.ts";
 import { load, useStore } from "./open.ts";
 import { type PlatformDeletion, platformUsers, requireDeleted } from "./platform-users.ts";
@@ -145,18 +147,27 @@ interface FoundPerson {
   readonly own: readonly string[];
 }
 
+/** An address of a chat that is no word or number of other people's texts, in which it is erased. */
+const distinctive = /[@+:]|^(?=.*\p{L}).{8,}$/u;
+
+function wholeAddress(foreign: readonly { readonly name: string }[]): string {
+  const known = "write a whole email address, or a number with its country code (+15550111)";
+  if (foreign.length === 0) return known;
+  const names = [...new Set(foreign.map(({ name }) => name))].join(", ");
+  return `${known}, or an address of ${names} with a prefix, or with at least 8 characters, one of them a letter`;
+}
+
 async function loadPerson(options: PersonOptions, io: Io): Promise<FoundPerson> {
   const loaded = await load(loadPolicy, options, io);
-  const adapters = await Promise.all(["email", "sms"].map((name) => loadAdapter(name, dirname(loaded.file))));
+  const builtIn = await Promise.all(["email", "sms"].map((name) => loadAdapter(name, dirname(loaded.file))));
+  const foreign = loaded.written.map(({ adapter }) => adapter).filter(({ traits }) => !startable(traits.platform));
   const canonical = options.person.flatMap((one) => {
-    const forms = adapters.flatMap((adapter) => adapter.address?.(one) ?? []);
+    const forms = builtIn.flatMap((adapter) => adapter.address?.(one) ?? []);
+    const others = foreign.flatMap((adapter) => addressFor(adapter, one) ?? []);
     // A short code is the number of a service, and digits alone stand in many texts.
-    if (!forms.some((form) => /[@+:]/.test(form)))
-      fail(
-        `--person ${JSON.stringify(one)} is no complete address: write a whole email address, or a number with its country code (+15550111)`,
-        exitCodes.usage,
-      );
-    return forms;
+    if (!forms.some((form) => /[@+:]/.test(form)) && !others.some((form) => distinctive.test(form)))
+      fail(`--person ${JSON.stringify(one)} is no complete address: ${wholeAddress(foreign)}`, exitCodes.usage);
+    return [...forms, ...others];
   });
   const responders = [...(loaded.policy?.responders.values() ?? [])].flatMap(({ email, sms }) =>
     [email, sms].flatMap((one) => one?.toLowerCase() ?? []),

@@ -1,8 +1,11 @@
 // Findings about the platform, providers, ports and our own URL, with real servers on loopback.
 
-import { writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
@@ -21,7 +24,8 @@ const http = async (listener: RequestListener): Promise<string> =>
   `http://127.0.0.1:${await listening(createServer(listener))}`;
 
 async function platform(status: string, skill: string): Promise<string> {
-  const skills = skill === "" ? "{}" : `{ email: { status: ${skill}, email: a@example.com } }`;
+  const skills =
+    skill === "" || skill.startsWith("{") ? skill || "{}" : `{ email: { status: ${skill}, email: a@example.com } }`;
   const text = `organization: { name: Example, key: key-of-example }
 agents: { ada: { public_name: Ada, key: ${env.KEY}, status: ${status}, instructions: x, skills: ${skills} } }`;
   const served = await startPlatform({
@@ -88,6 +92,31 @@ it("reports agents and skills that are not active, and a mail server that is not
   expect(inactive.ids.toSorted()).toEqual(["agent-inactive", "channel-unreachable", "channel-unreachable"]);
   const without = await examine(await platform("active", ""), mail, { escalation });
   expect(without.ids).toContain("agent-skill-missing");
+});
+
+it("reports an inactive skill of a channel that the platform does not start, and misses none", async () => {
+  const escalation = await reachable();
+  const chat = join(mkdtempSync(join(tmpdir(), "doctor-chat-")), "chat.mjs");
+  onTestFinished(() => rmSync(dirname(chat), { recursive: true, force: true }));
+  mkdirSync(join(dirname(chat), "node_modules"));
+  symlinkSync(
+    fileURLToPath(import.meta.resolve("zod/package.json")).replace("/package.json", ""),
+    join(dirname(chat), "node_modules/zod"),
+  );
+  writeFileSync(
+    chat,
+    `import * as z from "zod";
+export default { name: "chat", contract: 1, config: z.strictObject({}), create: () => ({}),
+  traits: { attachments: false, conversations: "person", platform: "live_chat" } };`,
+  );
+  const channel = `  chat: { adapter: "${chat}", agent: support }\n`;
+  const paused = await examine(await platform("active", "{ live_chat: { status: inactive } }"), channel, {
+    escalation,
+  });
+  expect(paused.findings.map(({ id, cause }) => [id, cause])).toEqual([
+    ["agent-skill-missing", "its live_chat skill is inactive"],
+  ]);
+  expect((await examine(await platform("active", ""), channel, { escalation })).ids).toEqual([]);
 });
 
 it("reports a clock that differs from the platform's", async () => {

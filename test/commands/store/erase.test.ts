@@ -1,10 +1,11 @@
 // erase --platform with a platform that fails, and what a repetition finds; folders with backups that do not exist.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import {
@@ -110,6 +111,39 @@ it("counts all other addresses with the same name", async () => {
     await q.run("UPDATE conversations SET person_name = 'Anna Berg'");
   });
   expect((await erase()).out).toContain("30 other addresses have the same name");
+});
+
+it("finds a person of a chat by the address that its adapter knows, and refuses one that is a common word", async () => {
+  const { folder, db, people } = await setUp();
+  const user = "k3j5h7g9f1d2s4a6p8o0i2u4y6";
+  await db.tx((q) => conversation(q, "chat", "c", user));
+  const config = join(folder, "chat.yaml");
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(fileURLToPath(new URL("../../../node_modules/zod", import.meta.url)), join(folder, "node_modules/zod"));
+  const traits = '{ attachments: false, conversations: "person", platform: "live_chat" }';
+  writeFileSync(
+    join(folder, "chat.mjs"),
+    `import * as z from "zod";
+export default { name: "chat", contract: 1, config: z.strictObject({}), traits: ${traits}, create: () => ({}),
+  address: (text) => (/^[a-z0-9]+$/i.test(text.trim()) ? text.trim().toLowerCase() : null) };`,
+  );
+  const keys = {
+    platform: { url: "http://127.0.0.1:9" },
+    agents: { a: { key: "${env:KEY}" } },
+    store: "sqlite:store.db",
+  };
+  writeFileSync(config, JSON.stringify({ ...keys, channels: { chat: { adapter: "./chat.mjs", agent: "a" } } }));
+  const erase = (one: string) => inProcess(["erase", "--person", one, "--config", config], phoneSecrets);
+  for (const one of ["anna", "12345678"]) {
+    const refused = await erase(one);
+    expect([refused.code, refused.err]).toEqual([
+      exitCodes.usage,
+      expect.stringContaining("or an address of chat with"),
+    ]);
+  }
+  const done = await erase(` ${user.toUpperCase()}`);
+  expect([done.code, done.err]).toEqual([exitCodes.ok, ""]);
+  expect((await people()).toSorted()).toEqual(["", person, person]);
 });
 
 it("exports nothing into a folder below one that does not exist", async () => {
