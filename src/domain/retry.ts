@@ -1,11 +1,10 @@
 // Delays by schedule, and limits of retries. Pure: schedules are in the timing table (ops/timing.ts); the callers add jitter.
 
-/** The backoff speed of a kind of channel. SMS and voice retry after seconds, mail after minutes. */
+/** The backoff speed of a kind of channel. Calls, texts and chats retry after seconds, mail after minutes. */
 export type Pace = "phone" | "mail";
 
 /** Returns the pace for `Traits.platform`. */
-export const paceOf = (platform: string | null): Pace =>
-  platform === "sms" || platform === "voice" ? "phone" : "mail";
+export const paceOf = (platform: string | null): Pace => (platform === "email" ? "mail" : "phone");
 
 /** Returns the delay in milliseconds after that many consecutive failures, at least one. The last delay of the schedule
  *  repeats; an empty schedule has no delay. */

@@ -4,7 +4,7 @@ import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehea
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { capped, channelRoom, matches, refuse, waitedTooLong } from "../../src/domain/guards.ts";
-import { delayAfter, hopLimit } from "../../src/domain/retry.ts";
+import { delayAfter, hopLimit, paceOf } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
 import { answerTo, questionContext, questionText, referenceLimit, references } from "../../src/domain/turn.ts";
 import { workedMs } from "../support/clock.ts";
@@ -231,6 +231,10 @@ describe("retry", () => {
     ]);
     expect(delayAfter(3, [7])).toBe(7);
     expect(delayAfter(1, [])).toBe(0);
+  });
+  it("are those of mail for mail only: a chat waits like a text message", () => {
+    const paces = ["email", "sms", "voice", "live_chat", null].map(paceOf);
+    expect(paces).toEqual(["mail", "phone", "phone", "phone", "phone"]);
   });
 });
 
