@@ -129,6 +129,7 @@ export const callHarness: Harness = {
     http: "calls begin with the socket",
     reconcile: "what was spoken leaves no trace",
     probe: "there is nothing to log in to",
+    credentials: "there is nothing to log in to",
     "refuse-connection": "we never connect",
     "refuse-message": "callers take everything",
     later: "callers take everything",

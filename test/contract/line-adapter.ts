@@ -60,9 +60,12 @@ export default defineAdapter({
             await using wire = await connect(config, signal);
             wire.write({ op: "read", after: Number(start ?? 0) });
             channel.report({ state: "ready" });
+            // What was there before the channel's first run is history.
+            const since = start === null ? (await channel.identity()).since.getTime() : 0;
             while (!signal.aborted) {
               const line = await wire.next();
-              await channel.accept([toEvent(line)], cursor(String(line["seq"])));
+              const isNew = Number(line["at"]) >= since;
+              await channel.accept(isNew ? [toEvent(line)] : [], cursor(String(line["seq"])));
               wire.write({ op: "ack", seq: Number(line["seq"]) });
             }
           } catch (error) {

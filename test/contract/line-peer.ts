@@ -28,7 +28,7 @@ export const lineHarness: Harness = {
 
 /** A server on a free port with the right token "open sesame". */
 async function startLinePeer(): Promise<Peer> {
-  const inbox: { readonly seq: number; readonly text: string }[] = [];
+  const inbox: { readonly seq: number; readonly text: string; readonly at: number }[] = [];
   const acked = new Set<number>();
   const outbox: Required<Pick<Request, "key" | "text" | "files">>[] = [];
   const open = new Set<net.Socket>();
@@ -52,8 +52,8 @@ async function startLinePeer(): Promise<Peer> {
     let known = false;
     let position = Number.POSITIVE_INFINITY;
     const feed = () => {
-      for (const { seq, text } of inbox.filter((one) => one.seq > position)) {
-        answer({ op: "message", seq, from: "ann", text, at: 0 });
+      for (const { seq, text, at } of inbox.filter((one) => one.seq > position)) {
+        answer({ op: "message", seq, from: "ann", text, at });
         position = seq;
       }
     };
@@ -106,7 +106,7 @@ async function startLinePeer(): Promise<Peer> {
     },
     stop: close,
     async say(text) {
-      inbox.push({ seq: inbox.length + 1, text });
+      inbox.push({ seq: inbox.length + 1, text, at: Date.now() });
       for (const feed of readers) feed();
     },
     acknowledged: () => inbox.filter((one) => acked.has(one.seq)).map((one) => one.text),

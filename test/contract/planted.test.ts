@@ -21,6 +21,7 @@ import {
   sending,
   serveFlaws,
 } from "../support/contract/flaws.ts";
+import { endsFlaws } from "../support/contract/flaws-ends.ts";
 import { remainsFlaws } from "../support/contract/flaws-remains.ts";
 import { capacityFlaws, composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "../support/contract/flaws-sending.ts";
 import call, { callHarness } from "./call-adapter.ts";
@@ -175,7 +176,7 @@ const eventFlaws: readonly Flaw[] = [
   ),
   flaw(
     "a sender is written unlike address() writes it",
-    { ...saying(() => ({ from: { address: "Ann" } })), address: (text) => text.trim().toLowerCase() },
+    { ...saying(() => ({ from: { address: "Ann" } })), address: (text) => text.trim().toLowerCase() || null },
     { [events]: /a message from Ann, not ann/ },
   ),
   flaw(
@@ -224,6 +225,7 @@ const flaws = [
   ...sessionFlaws,
   ...eventFlaws,
   ...remainsFlaws,
+  ...endsFlaws,
 ];
 
 /** What fails, by the name of the check, with its message. */

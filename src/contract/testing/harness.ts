@@ -27,12 +27,19 @@ export type Ability =
   | Fault
   /** Has `inbound`. */
   | "inbound"
+  /** The peer keeps messages from before the channel's first run, and the adapter could read them. */
+  | "history"
+  /** The peer also lists the messages that it posts: a message of `say` and a request with the same text are one message. */
+  | "backfill"
   /** Acknowledges received messages to the peer (a flag, an ack). Without it only the cursor advances. */
   | "acknowledge"
   /** Has `outbound`. */
   | "outbound"
   /** Has `outbound.capacity`. Without it no send may wait for another; the reason states why none does. */
   | "capacity"
+  /** The peer says something before a message can be sent (TLS, a greeting, a login), so that an attempt whose peer is
+   *  silent or gone ends before the crossing. Over plain HTTP the crossing follows the TCP connection at once. */
+  | "handshake"
   /** Sends files with a reply (`Traits.attachments`). */
   | "attachments"
   /** Has `outbound.reconcile`. */

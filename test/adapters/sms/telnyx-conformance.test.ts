@@ -77,6 +77,8 @@ const harness: Harness = {
   start,
   lacks: {
     attachments: "texts carry no files of ours",
+    backfill: "Telnyx has no list of what it posts",
+    history: "Telnyx has no list of what it posts",
     reconcile: "Telnyx has no list of what was sent; webhooks carry our key",
     socket: "texts come as posts",
   },

@@ -35,6 +35,7 @@ const inSession = "session: an answer needs no capacity where the adapter declar
 const refusedLine = "send: deferred when the connection is refused";
 const never = "send: refused when the peer says never";
 const later = "send: deferred when the peer says later";
+const login = "send: deferred when the login is rejected";
 const cutBefore = "send: deferred when the line is cut before the crossing";
 const hangBefore = "send: deferred when the peer is silent before the crossing";
 const cutAfter = "send: unknown when the line is cut after the crossing";
@@ -136,6 +137,7 @@ export const sendFlaws: readonly Flaw[] = [
       return send(draft, { ...attempt, crossing: () => Promise.resolve() });
     }),
     {
+      [login]: /came to a throw: Error: the server denied the login/,
       [refusedLine]: /expected deferred/,
       [cutBefore]: /expected deferred/,
       [hangBefore]: /expected deferred/,
@@ -162,6 +164,7 @@ export const sendFlaws: readonly Flaw[] = [
     "every failure is called unknown",
     sending(line, (send, attempt, draft) => or(send(draft, attempt), { kind: "unknown", reason: "who knows" })),
     {
+      [login]: /came to .*unknown/,
       [refusedLine]: /expected deferred/,
       [cutBefore]: /expected deferred/,
       [hangBefore]: /expected deferred/,
@@ -173,7 +176,7 @@ export const sendFlaws: readonly Flaw[] = [
   flaw(
     "every failure is called deferred",
     sending(line, (send, attempt, draft) => or(send(draft, attempt), { kind: "deferred", reason: "again" })),
-    { [cutAfter]: /expected unknown/, [hangAfter]: /expected unknown/ },
+    { [cutAfter]: /expected unknown/, [hangAfter]: /expected unknown/, [login]: /every draft meets/ },
   ),
   flaw(
     "send hopes for the best after the crossing",

@@ -82,8 +82,29 @@ async function isPure(fixture: Fixture): Promise<void> {
   assert.equal(fixture.channel.calls.length, calls, "compose called accept");
 }
 
+/** Each word is unique, and no line is longer than a line of text. */
+function essay(): { readonly text: string; readonly words: readonly string[] } {
+  const words = Array.from({ length: 240 }, () => letters(9));
+  const lines = Array.from({ length: 40 }, (_, n) => `${words.slice(n * 6, n * 6 + 6).join(" ")}.`);
+  return { text: lines.join("\n\n"), words };
+}
+
+async function keepsEveryWord(fixture: Fixture): Promise<void> {
+  const { text, words } = essay();
+  const drafts = outboundOf(fixture).compose(replyWith(fixture, text));
+  const composed = JSON.stringify(drafts);
+  const lost = words.filter((word) => !composed.includes(word));
+  // A hard limit may split one word between two drafts.
+  const fix = "split at the provider's limit, one draft for each part";
+  assert.ok(
+    lost.length < drafts.length,
+    `compose lost ${lost.length} of ${words.length} words, such as ${lost[0]}: ${fix}`,
+  );
+}
+
 export const composeChecks: readonly Check[] = [
   check("compose: is deterministic", ["outbound"], isDeterministic),
   check("compose: its drafts survive JSON", ["outbound"], survivesJson),
   check("compose: is pure", ["outbound"], isPure),
+  check("compose: keeps every word of a long answer", ["outbound"], keepsEveryWord),
 ];

@@ -1,9 +1,11 @@
 // Rules of `inbound`: no message is lost or stored twice, and the adapter acknowledges only committed messages.
 
 import assert from "node:assert/strict";
-import type { MessageEvent } from "../../index.ts";
+import type { Clock, MessageEvent } from "../../index.ts";
 import type { RecordingChannel } from "../channel.ts";
+import { wallClock } from "../clock.ts";
 import {
+  type AdapterUnderTest,
   type Check,
   check,
   type Fixture,
@@ -14,8 +16,10 @@ import {
   type RunningInbound,
   ready,
   whileRunning,
+  withFixture,
 } from "../fixture.ts";
-import { eventually, throughout } from "../patience.ts";
+import { elapse, eventually, throughout } from "../patience.ts";
+import { compose, send } from "./send.ts";
 
 const say = (fixture: Fixture, text: string) =>
   present(fixture.peer.say?.bind(fixture.peer), "the peer has no say()", "inbound")(text);
@@ -129,6 +133,62 @@ async function resumes(fixture: Fixture): Promise<void> {
   });
 }
 
+/** A year: the channel first runs this long after its peer got the message. */
+const farMs = 365 * 24 * 3_600_000;
+
+async function leavesHistory(subject: AdapterUnderTest): Promise<void> {
+  const old = mark("history");
+  const since = new Date(Date.now() + farMs);
+  const body = async (fixture: Fixture) => {
+    await say(fixture, old);
+    await whileRunning(fixture, async () => {
+      await ready(fixture);
+      const fix = "messages from before channel.identity().since are history when the cursor is null";
+      const isLeft = () => handedOver(fixture.channel, old).every(({ refusal }) => refusal !== undefined);
+      await throughout(`a message from before the first run is to be answered: ${fix}`, isLeft, fixture.quietMs);
+    });
+  };
+  await withFixture(subject, body, { since, clock: wallClock(farMs) });
+}
+
+/** An answer that the peer lists among its messages must not be asked. */
+async function leavesItsOwn(fixture: Fixture): Promise<void> {
+  const own = compose(fixture, "own");
+  const next = mark("next");
+  await whileRunning(fixture, async () => {
+    await ready(fixture);
+    const { kind, detail } = await send(fixture, own);
+    assert.equal(kind, "sent", `all was well, and send came to ${detail}`);
+    await say(fixture, next);
+    await arrives(fixture, next, "sent after our own");
+    const isLeft = () => handedOver(fixture.channel, own.text).every(({ refusal }) => refusal !== undefined);
+    const fix = "leave it out, or set a refusal";
+    await throughout(`our own message is to be answered: ${fix}`, isLeft, fixture.quietMs);
+  });
+}
+
+/** A webhook that was lost is found in the list, and one that was not lost is found there too. */
+async function listsWhatWasPosted(fixture: Fixture): Promise<void> {
+  const requests = present(fixture.peer.requests?.bind(fixture.peer), "the peer has no requests()", "http");
+  await ready(fixture);
+  const text = mark("twice");
+  await say(fixture, text);
+  await arrives(fixture, text, "listed by the peer");
+  for (const sample of requests((path) => fixture.channel.url(path)).filter(({ accepts }) => accepts)) {
+    const route = fixture.adapter.routes?.find((one) => one.kind === "http" && one.path === sample.path);
+    if (route?.kind === "http") await route.handle(sample.good(text));
+  }
+  const ids = [...new Set(handedOver(fixture.channel, text).map(({ id }) => id))];
+  assert.equal(ids.length, 1, `the list and a webhook gave one message the ids ${ids.join(", ")}: use the provider's`);
+}
+
+/** A sleep that no signal ends lasts much longer than an adapter may take to end, also on a machine that stalls. */
+const insistent: Clock = {
+  ...wallClock(),
+  sleep: (ms, signal) =>
+    signal === undefined ? elapse(Math.max(ms, 10 * graceMs), { ref: false }) : wallClock().sleep(ms, signal),
+};
+
 async function comesBack(fixture: Fixture): Promise<void> {
   await ready(fixture);
   await fixture.peer.fault("refuse-connection");
@@ -137,6 +197,7 @@ async function comesBack(fixture: Fixture): Promise<void> {
   const text = mark("back");
   await say(fixture, text);
   await arrives(fixture, text, "sent after the peer was away");
+  await ready(fixture);
 }
 
 /** A rule whose body runs while the adapter reads. */
@@ -155,7 +216,7 @@ export const inboundChecks: readonly Check[] = [
     unauthorized,
     { credentials: "wrong" },
   ),
-  check("inbound: run ends within a second of the abort", ["inbound"], endsOnAbort(false)),
+  check("inbound: run ends within a second of the abort", ["inbound"], endsOnAbort(false), { clock: insistent }),
   check(
     "inbound: run ends within a second of the abort, at a silent peer too",
     ["inbound", "hang-before"],
@@ -170,4 +231,15 @@ export const inboundChecks: readonly Check[] = [
   running("inbound: the same input has the same id, another input another", ["inbound"], stableIds),
   check("inbound: goes on from the last committed cursor", ["inbound"], resumes),
   running("inbound: reads on after the peer was away", ["inbound", "refuse-connection"], comesBack),
+  {
+    name: "inbound: messages from before the channel's first run are not new",
+    needs: ["inbound", "history"],
+    run: leavesHistory,
+  },
+  check("inbound: our own messages are no messages of people", ["inbound", "outbound"], leavesItsOwn),
+  running(
+    "inbound: a message that is posted and listed has one id",
+    ["inbound", "http", "backfill"],
+    listsWhatWasPosted,
+  ),
 ];

@@ -4,6 +4,8 @@ import type { Check } from "../fixture.ts";
 import type { Harness } from "../harness.ts";
 import { composeChecks } from "./compose.ts";
 import { createChecks } from "./create.ts";
+import { definitionChecks } from "./definition.ts";
+import { endChecks } from "./ends.ts";
 import { eventChecks } from "./events.ts";
 import { fileChecks } from "./files.ts";
 import { inboundChecks } from "./inbound.ts";
@@ -15,6 +17,7 @@ import { sessionChecks } from "./sessions.ts";
 
 /** The conformance suite as plain functions; `describeAdapter` turns them into tests. */
 export const checks: readonly Check[] = [
+  ...definitionChecks,
   ...createChecks,
   ...inboundChecks,
   ...composeChecks,
@@ -25,6 +28,7 @@ export const checks: readonly Check[] = [
   ...sessionChecks,
   ...eventChecks,
   ...remainsChecks,
+  ...endChecks,
 ];
 
 /** Returns the reason why this check does not apply to the harness's adapter (`<ability>: <reason>`), or

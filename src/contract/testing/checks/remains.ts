@@ -115,7 +115,7 @@ async function runLeavesNothing(fixture: Fixture): Promise<void> {
 const shortestSecret = 8;
 
 /** Returns every text in which the right and the wrong credentials differ. */
-function secretsOf(right: unknown, wrong: unknown): readonly string[] {
+export function secretsOf(right: unknown, wrong: unknown): readonly string[] {
   if (typeof right === "string" && typeof wrong === "string")
     return right === wrong ? [] : [right, wrong].filter(({ length }) => length >= shortestSecret);
   if (right === null || wrong === null || typeof right !== "object" || typeof wrong !== "object") return [];

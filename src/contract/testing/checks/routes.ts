@@ -29,11 +29,33 @@ const answer = (route: HttpRoute, request: Request) =>
   );
 const good = (status: number) => status >= 200 && status < 300;
 
+/** What anyone can send: a forged signature, none at all, an empty one, and a body that no parser reads. */
+function forgeries({ forged }: RequestSample): readonly { readonly what: string; readonly request: Request }[] {
+  const make = () => forged(mark("forged"));
+  const { method, url, headers } = make();
+  const names = [...headers.keys()].filter((name) => name !== "content-type");
+  const contentType = headers.has("content-type") ? { "content-type": headers.get("content-type") ?? "" } : {};
+  const empty = { ...contentType, ...Object.fromEntries(names.map((name) => [name, ""])) };
+  const unreadable = {
+    what: "with a body that cannot be parsed",
+    request: new Request(url, { method, headers, body: "{" }),
+  };
+  return [
+    { what: "with a wrong signature", request: make() },
+    { what: "without its headers", request: new Request(make(), { headers: contentType }) },
+    { what: "with empty headers", request: new Request(make(), { headers: empty }) },
+    ...(method === "GET" ? [] : [unreadable]),
+  ];
+}
+
 async function refusesForged(fixture: Fixture): Promise<void> {
   const calls = fixture.channel.calls.length;
   for (const { sample, knock } of doors(fixture)) {
-    const status = await knock(sample.forged(mark("forged")));
-    assert.equal(status, 403, `${sample.path} answered ${status} to a forged request`);
+    for (const { what, request } of forgeries(sample)) {
+      const status = await knock(request);
+      const fix = "verify before you parse, and answer 403 where the signature is missing";
+      assert.equal(status, 403, `${sample.path} answered ${status} to a forged request ${what}: ${fix}`);
+    }
     const none = () => fixture.channel.calls.length === calls;
     await throughout(`${sample.path} accepted a forged request`, none, fixture.quietMs);
   }

@@ -266,10 +266,21 @@ async function assertReceived(fixture: Fixture, composed: ComposedDraft, fault: 
   }
 }
 
-const faultCheck = (fault: Fault, kind: SendOutcome["kind"], when: string): Check =>
+/** A key that expires must not fail the replies of that day. */
+async function waitsForTheLogin(fixture: Fixture): Promise<void> {
+  const composed = compose(fixture, "login");
+  const { kind, outcome, detail } = await send(fixture, composed);
+  const fix = "return deferred with the scope channel and the cause login";
+  assert.equal(kind, "deferred", `the peer rejects the login, and send came to ${detail}: ${fix}`);
+  const scope = outcome?.kind === "deferred" ? (outcome.scope ?? "draft") : "channel";
+  assert.ok(scope === "channel" || scope === "sender", `every draft meets the rejected login, not this one: ${fix}`);
+  assert.equal(await taken(fixture, composed.text), 0, "the peer rejects the login, and took the message");
+}
+
+const faultCheck = (fault: Fault, kind: SendOutcome["kind"], when: string, ...needs: Check["needs"]): Check =>
   check(
     `send: ${kind} ${when}`,
-    ["outbound", fault],
+    ["outbound", fault, ...needs],
     fault.startsWith("hang") ? endsSilenceAs(fault, kind) : endsAs(fault, kind),
   );
 
@@ -286,8 +297,11 @@ export const sendChecks: readonly Check[] = [
   faultCheck("refuse-connection", "deferred", "when the connection is refused"),
   faultCheck("refuse-message", "refused", "when the peer says never"),
   faultCheck("later", "deferred", "when the peer says later"),
-  faultCheck("cut-before", "deferred", "when the line is cut before the crossing"),
-  faultCheck("hang-before", "deferred", "when the peer is silent before the crossing"),
+  check("send: deferred when the login is rejected", ["outbound", "credentials"], waitsForTheLogin, {
+    credentials: "wrong",
+  }),
+  faultCheck("cut-before", "deferred", "when the line is cut before the crossing", "handshake"),
+  faultCheck("hang-before", "deferred", "when the peer is silent before the crossing", "handshake"),
   faultCheck("cut-after", "unknown", "when the line is cut after the crossing"),
   faultCheck("hang-after", "unknown", "when the peer is silent after the crossing"),
 ];

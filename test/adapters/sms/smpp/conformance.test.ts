@@ -19,7 +19,7 @@ async function start(): Promise<Peer> {
   return {
     config: (credentials) => ({
       provider: "smpp",
-      number: "+15550100",
+      number: "+12025550100",
       smpp: {
         host: "127.0.0.1",
         port: centre.port,
@@ -49,6 +49,7 @@ const harness: Harness = {
     attachments: "texts carry no files of ours",
     reconcile: "SMPP has no list of what was sent, and carries no key of ours; a receipt may tell",
     delay: "a response of SMPP states no time",
+    history: "the message centre keeps only what was never delivered",
     http: "texts come over the line we open",
     socket: "texts come over the line we open",
   },

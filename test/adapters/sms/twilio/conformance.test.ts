@@ -70,13 +70,21 @@ async function start(): Promise<Peer> {
     reply: { to: [{ address: person }] },
     laterMs: 1000,
     delivered: () => api.sent.map(({ body }) => body),
-    requests: (url) => (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
+    requests: (url) =>
+      (["/inbound", "/inbound-fallback", "/status"] as const).map((path) =>
+        sample(url, path, (text) => api.inbound.find(({ body }) => body === text)?.sid),
+      ),
   };
 }
 
-function sample(url: (path: RoutePath) => URL, path: RoutePath): RequestSample {
+/** `sidOf`: the id of a text that the API lists. */
+function sample(
+  url: (path: RoutePath) => URL,
+  path: RoutePath,
+  sidOf: (text: string) => string | undefined,
+): RequestSample {
   const form = (text: string) => {
-    const sid = `SM${createHash("md5").update(text).digest("hex")}`;
+    const sid = sidOf(text) ?? `SM${createHash("md5").update(text).digest("hex")}`;
     return path === "/status" ? statusForm(sid, "delivered") : textForm(sid, text);
   };
   return {

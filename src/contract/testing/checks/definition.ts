@@ -1,0 +1,161 @@
+// Rules of the parts of a definition that the core calls where no channel exists: traits, `review`, `exclusive`, `address`.
+
+import assert from "node:assert/strict";
+import * as z from "zod";
+import type { ExclusiveResource, Remark, Surroundings } from "../../index.ts";
+import { type AdapterUnderTest, type Check, check, type Fixture } from "../fixture.ts";
+import { secretsOf } from "./remains.ts";
+
+const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== "";
+
+async function hasTraits({ definition: { name, traits } }: Fixture): Promise<void> {
+  assert.ok(isText(name), "the definition has no name");
+  const { attachments, conversations, platform, defaults } = traits;
+  assert.equal(typeof attachments, "boolean", `traits.attachments is ${String(attachments)}: write true or false`);
+  const rule = conversations as string;
+  assert.ok(rule === "thread" || rule === "person", `traits.conversations is ${rule}: write "thread" or "person"`);
+  const isName = platform === null || /^[a-z][a-z0-9_]*$/.test(String(platform));
+  assert.ok(isName, `traits.platform is ${String(platform)}: write null, or lower-case letters, digits and _`);
+  const stored: unknown = JSON.parse(JSON.stringify(defaults ?? {}));
+  assert.deepEqual(stored, defaults ?? {}, 'traits.defaults are not written as in the file: use texts such as "3s"');
+}
+
+/** The places from which a configuration is reviewed: with and without an address for providers, and in a test. */
+const places: readonly Surroundings[] = [
+  { publicUrl: null, trial: false },
+  { publicUrl: null, trial: true },
+  { publicUrl: new URL("https://bridge.example"), trial: false },
+];
+
+/** Reports what is wrong with a remark, or null. */
+function flawOf({ severity, path, message, fix }: Remark, known: ReadonlySet<string>): string | null {
+  const what = `the remark ${JSON.stringify(message)}`;
+  if (severity !== "error" && severity !== "warning") return `${what} has the severity ${String(severity)}`;
+  if (!isText(message) || !isText(fix)) return `${what} lacks its message or its fix`;
+  const [first = ""] = path;
+  if (first === ".." || path.length === 0 || known.has(String(first))) return null;
+  return `${what} is about ${JSON.stringify(path)}, which is no key of the block: begin with a key of it, or with ".."`;
+}
+
+async function reviews({ definition, peer }: Fixture): Promise<void> {
+  const { review, config } = definition;
+  if (review === undefined) return;
+  const known = keysOf(config);
+  for (const place of places) {
+    const remarks = async (): Promise<readonly Remark[]> =>
+      review.call(definition, await config.parseAsync(peer.config("right")), place);
+    const found = await remarks();
+    assert.deepEqual(await remarks(), found, "review made two things of one block");
+    const flaws = found.map((one) => flawOf(one, known)).filter((flaw) => flaw !== null);
+    assert.deepEqual(flaws, [], flaws.join("; "));
+    const errors = place.publicUrl === null ? [] : found.filter(({ severity }) => severity === "error");
+    assert.deepEqual(
+      errors,
+      [],
+      `review rejects the harness's own block: ${errors.map(({ message }) => message).join()}`,
+    );
+  }
+}
+
+async function namesResources({ definition, peer }: Fixture): Promise<void> {
+  const { exclusive, config } = definition;
+  if (exclusive === undefined) return;
+  const known = keysOf(config);
+  const resources = async (): Promise<readonly ExclusiveResource[]> =>
+    exclusive.call(definition, await config.parseAsync(peer.config("right")));
+  const found = await resources();
+  assert.deepEqual(await resources(), found, "exclusive named two resources for one block");
+  for (const { id, name, key } of found) {
+    assert.ok(isText(id) && isText(name), `an exclusive resource without id or name: ${JSON.stringify({ id, name })}`);
+    const isKey = known.has(String(key[0]));
+    assert.ok(isKey, `exclusive names the key ${JSON.stringify(key)}, which is no key of the block`);
+  }
+  const secret = secretsOf(peer.config("right"), peer.config("wrong")).find((one) =>
+    JSON.stringify(found).includes(one),
+  );
+  assert.equal(secret, undefined, "exclusive names a secret: error messages print it; use a digest");
+}
+
+/** Addresses that people type: the adapter must recognize those that it can reach, and no other. */
+async function knowsAddresses({ definition, peer }: Fixture): Promise<void> {
+  const { address } = definition;
+  if (address === undefined) return;
+  for (const { address: written } of peer.reply?.to ?? []) {
+    const canonical: string | null = address.call(definition, written);
+    assert.ok(canonical !== null, `address() does not know ${written}, to which the harness sends`);
+    const again: string | null = address.call(definition, canonical);
+    assert.equal(again, canonical, `address() made ${canonical} of ${written}, and ${again} of that`);
+    const typed: string | null = address.call(definition, ` ${written} `);
+    assert.equal(typed, canonical, `address() made ${typed} of "${written}" between spaces: trim what people type`);
+  }
+  for (const text of ["", " ", "\u0000", "x".repeat(10_000)]) {
+    const given = address.call(definition, text);
+    const isForm = given === null || isText(given);
+    assert.ok(isForm, `address() made ${JSON.stringify(given)} of ${JSON.stringify(text.slice(0, 10))}: return null`);
+  }
+}
+
+interface Shape {
+  readonly secret?: boolean;
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly additionalProperties?: Shape | boolean;
+  readonly items?: Shape | boolean;
+  readonly prefixItems?: readonly Shape[];
+  readonly anyOf?: readonly Shape[];
+  readonly oneOf?: readonly Shape[];
+  readonly allOf?: readonly Shape[];
+}
+
+/** The schema of the block as JSON Schema, with the metadata of its keys. */
+const shapeOf = (config: z.ZodType): Shape =>
+  z.toJSONSchema(config, { io: "input", unrepresentable: "any", reused: "inline" }) as Shape;
+
+const keysOf = (config: z.ZodType): ReadonlySet<string> => new Set(Object.keys(shapeOf(config).properties ?? {}));
+
+const alternatives = (shape: Shape): readonly Shape[] => [
+  shape,
+  ...[shape.anyOf, shape.oneOf, shape.allOf].flatMap((some) => (some ?? []).flatMap(alternatives)),
+];
+
+/** Returns the shapes of the value below `key`. */
+const below = (shape: Shape, key: string): readonly Shape[] => {
+  const { properties, additionalProperties: more, items, prefixItems } = shape;
+  return [properties?.[key], prefixItems?.[Number(key)], more, items]
+    .filter((one): one is Shape => typeof one === "object")
+    .slice(0, 1);
+};
+
+/** The dotted paths of the texts in which the credentials differ and that the schema does not mark as secret. */
+function unmarked(right: unknown, wrong: unknown, shapes: readonly Shape[], path = ""): readonly string[] {
+  const known = shapes.flatMap(alternatives);
+  if (known.some(({ secret }) => secret === true)) return [];
+  if (typeof right === "string") return right === wrong || known.length === 0 ? [] : [path];
+  if (right === null || typeof right !== "object" || wrong === null || typeof wrong !== "object") return [];
+  return Object.entries(right).flatMap(([key, value]) =>
+    unmarked(
+      value,
+      (wrong as Record<string, unknown>)[key],
+      known.flatMap((shape) => below(shape, key)),
+      path === "" ? key : `${path}.${key}`,
+    ),
+  );
+}
+
+async function marksSecrets({ definition, harness }: AdapterUnderTest): Promise<void> {
+  const peer = await harness.start();
+  try {
+    const paths = unmarked(peer.config("right"), peer.config("wrong"), [shapeOf(definition.config)]);
+    const fix = "add .meta({ secret: true }), so that check rejects it as plain text and support bundles omit it";
+    assert.deepEqual(paths, [], `a credential is not marked as secret: ${paths.join(", ")}: ${fix}`);
+  } finally {
+    await peer.stop();
+  }
+}
+
+export const definitionChecks: readonly Check[] = [
+  check("definition: has traits that the core knows", [], hasTraits),
+  check("definition: review names keys and remedies, and takes the harness's block", [], reviews),
+  check("definition: exclusive names keys, and no secret", [], namesResources),
+  check("definition: address knows what the channel reaches, and keeps its own form", [], knowsAddresses),
+  { name: "config: credentials are marked as secret", needs: ["credentials"], run: marksSecrets },
+];
