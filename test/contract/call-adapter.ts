@@ -138,6 +138,7 @@ export const callHarness: Harness = {
     "cut-after": "callers acknowledge nothing",
     "hang-before": "we never connect",
     "hang-after": "callers acknowledge nothing",
+    "server-error": "callers acknowledge nothing",
   },
   quietMs: 100,
   patienceMs: 2000,

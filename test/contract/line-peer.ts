@@ -42,6 +42,7 @@ async function startLinePeer(): Promise<Peer> {
     if (fault === "later") return answer({ op: "later", ms: 1500 });
     outbox.push({ key: request.key ?? "", text: request.text ?? "", files: request.files ?? [] });
     if (fault === "cut-after") return socket.destroy();
+    if (fault === "server-error") return answer({ op: "broken" });
     if (fault !== "hang-after") answer({ op: "taken", id: `m${outbox.length}` });
   };
   const serve = (socket: net.Socket) => {

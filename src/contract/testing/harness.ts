@@ -19,7 +19,10 @@ export type Fault =
   /** The peer accepts the connection and never sends a byte. */
   | "hang-before"
   /** The peer accepts a message, `delivered` returns it, and no response is sent. */
-  | "hang-after";
+  | "hang-after"
+  /** The peer responds with an error that does not tell whether it accepted the message (HTTP 500, 502, 504). If it did,
+   *  `delivered` returns it. */
+  | "server-error";
 
 /** An ability that an adapter or its protocol may lack. The suite asserts every ability that is not
  *  declared as lacking. */

@@ -23,7 +23,7 @@ async function start(): Promise<Peer> {
     arrive: (taken) => dovecot.deliver(user, taken.raw, "Sent"),
   });
   const [imapLine, smtpLine] = [await startTcpProxy(dovecot.port), await startTcpProxy(smtp.port)];
-  const faults: Record<Exclude<Fault, "refuse-connection"> | "none", () => void> = {
+  const faults: Record<Exclude<Fault, "refuse-connection" | "server-error"> | "none", () => void> = {
     none: () => {},
     "refuse-message": () => smtp.fail("rcpt", { kind: "reply", code: 550, text: "5.7.1 no" }),
     later: () => smtp.fail("mail", { kind: "reply", code: 451, text: "4.3.0 later" }),
@@ -53,7 +53,7 @@ async function start(): Promise<Peer> {
       }
       if (fault === "cut-before") imapLine.refuse();
       if (fault === "hang-before") imapLine.swallow();
-      if (fault !== "refuse-connection") faults[fault]();
+      if (fault !== "refuse-connection" && fault !== "server-error") faults[fault]();
     },
     async stop() {
       await Promise.all([imapLine.close(), smtpLine.close(), smtp.close()]);
@@ -94,6 +94,7 @@ const harness: Harness = {
   start,
   lacks: {
     delay: "a reply of SMTP states no time",
+    "server-error": "every reply of SMTP tells whether the mail was taken",
     http: "mail comes over the line we open",
     socket: "mail comes over the line we open",
   },

@@ -22,6 +22,7 @@ async function start(): Promise<Peer> {
     "cut-after": () => telnyx.fault("cut-taken"),
     "hang-before": () => telnyx.line.swallow(),
     "hang-after": () => telnyx.fault("hang-taken"),
+    "server-error": () => telnyx.fault({ status: 502 }),
   };
   const post = async (body: string): Promise<number> => {
     if (door === null) return 503;

@@ -17,6 +17,7 @@ const faults: Partial<Record<PeerFault | "none", SmsFault>> = {
   later: { code: 20429, status: 429, retryAfter: 1 },
   "cut-after": "cut-stored",
   "hang-after": "hang-stored",
+  "server-error": { status: 502 },
 };
 
 /** The text encoded in the URL that the provider requests when the callee answers. */

@@ -42,6 +42,7 @@ async function start(): Promise<Peer> {
     "cut-after": () => hook.answer(takingThen((response) => response.socket?.destroy())),
     "hang-before": () => line.swallow(),
     "hang-after": () => hook.answer(takingThen(() => undefined)),
+    "server-error": () => hook.answer(takingThen(status(502))),
   };
   hook.answer(taking);
   return {
@@ -69,6 +70,7 @@ const harness: Harness = {
     inbound: "nothing is read; what receivers say is in their answers",
     acknowledge: "nothing is read",
     reconcile: "a receiver has no list; it knows a delivery again by its id",
+    "server-error": "a receiver knows a delivery again by its id, so it is simply repeated",
     probe: "who is told is not asked before",
     credentials: "each recipient has secrets of their own, and refuses by status",
     http: "nobody calls it",

@@ -30,6 +30,7 @@ const address = "definition: address knows what the channel reaches, and keeps i
 const secret = "config: credentials are marked as secret";
 const forged = "http: a forged request is 403 and accepts nothing";
 const login = "send: deferred when the login is rejected";
+const vague = "send: unknown when the peer's error does not tell whether it took the message";
 const ends = "inbound: run ends within a second of the abort";
 const words = "compose: keeps every word of a long answer";
 const history = "inbound: messages from before the channel's first run are not new";
@@ -261,6 +262,14 @@ const outboundFlaws: readonly Flaw[] = [
     [login]: /every draft meets the rejected login/,
   }),
   flaw(
+    "an error of the server defers the draft",
+    sending(line, async (send, attempt, draft) => {
+      const outcome = await send(draft, attempt);
+      return outcome.kind === "unknown" ? { kind: "deferred", reason: "the server is broken" } : outcome;
+    }),
+    { [vague]: /expected unknown, and send came to .*deferred/ },
+  ),
+  flaw(
     "an answer ends at the limit",
     altered(line, ({ outbound }) => ({
       outbound: {
@@ -268,7 +277,7 @@ const outboundFlaws: readonly Flaw[] = [
         compose: (reply) => required(outbound).compose({ ...reply, text: reply.text.slice(0, 1600) }),
       },
     })),
-    { [words]: /compose lost \d+ of 240 words/ },
+    { [words]: /compose lost \d+ of 1800 words/ },
   ),
 ];
 

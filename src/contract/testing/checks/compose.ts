@@ -84,8 +84,8 @@ async function isPure(fixture: Fixture): Promise<void> {
 
 /** Each word is unique, and no line is longer than a line of text. */
 function essay(): { readonly text: string; readonly words: readonly string[] } {
-  const words = Array.from({ length: 240 }, () => letters(9));
-  const lines = Array.from({ length: 40 }, (_, n) => `${words.slice(n * 6, n * 6 + 6).join(" ")}.`);
+  const words = Array.from({ length: 1800 }, () => letters(9));
+  const lines = Array.from({ length: 300 }, (_, n) => `${words.slice(n * 6, n * 6 + 6).join(" ")}.`);
   return { text: lines.join("\n\n"), words };
 }
 

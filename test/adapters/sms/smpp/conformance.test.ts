@@ -4,7 +4,7 @@ import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead
 import sms from "../../../../adapters/sms/index.ts";
 import { type SmscFault, spoken, startSmsc } from "../../../support/sms/smpp.ts";
 
-const faults: Record<Exclude<Fault, "refuse-connection"> | "none", SmscFault> = {
+const faults: Record<Exclude<Fault, "refuse-connection" | "server-error"> | "none", SmscFault> = {
   none: "none",
   "refuse-message": { status: 0x0b },
   later: { status: 0x58 },
@@ -30,6 +30,7 @@ async function start(): Promise<Peer> {
       },
     }),
     async fault(fault) {
+      if (fault === "server-error") return;
       if (fault === "refuse-connection") return centre.refuse();
       await centre.listen();
       if (fault.endsWith("before")) centre.cut();
@@ -49,6 +50,7 @@ const harness: Harness = {
     attachments: "texts carry no files of ours",
     reconcile: "SMPP has no list of what was sent, and carries no key of ours; a receipt may tell",
     delay: "a response of SMPP states no time",
+    "server-error": "every response of SMPP tells whether the text was taken",
     history: "the message centre keeps only what was never delivered",
     http: "texts come over the line we open",
     socket: "texts come over the line we open",

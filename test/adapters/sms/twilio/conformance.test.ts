@@ -48,6 +48,7 @@ async function start(): Promise<Peer> {
     "cut-after": () => api.fault("cut-stored"),
     "hang-before": () => line.swallow(),
     "hang-after": () => api.fault("hang-stored"),
+    "server-error": () => api.fault({ status: 502 }),
   };
   return {
     config: (credentials) =>

@@ -56,6 +56,7 @@ const lacks: Harness["lacks"] = {
   "cut-after": "frames are not answered",
   "hang-before": "frames are not answered",
   "hang-after": "frames are not answered",
+  "server-error": "frames are not answered",
 };
 
 function peerOf(dialect: Dialect): Peer {
