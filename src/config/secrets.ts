@@ -1,6 +1,6 @@
 // References to values outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a literal `${`.
 
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Path } from "./document.ts";
 import type { SchemaFinding } from "./explain.ts";
@@ -143,8 +143,8 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): FoundS
     const path = join(credentialsDirectory, id);
     const found = fromFile(path);
     if ("text" in found) return { text: found.text };
-    // An existing file that is empty or unreadable has another fix than a missing one.
-    if (existsSync(path)) return found;
+    // A file that is empty, or a folder that may not be read, has another fix than a missing file.
+    if (!found.isMissing) return found;
   }
   return { message: `needs the credential ${name}, which is not in ${credentialsDirectory}`, fix };
 }
@@ -152,19 +152,23 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): FoundS
 /** The unit loads a whole folder under this id; systemd names its files `<id>_<file>` (systemd.exec(5)). */
 const folderId = "secrets";
 
-function fromFile(path: string): FoundSecret {
+function fromFile(path: string): Extract<FoundSecret, { text: string }> | (Advice & { readonly isMissing?: true }) {
   let text: string;
   let open: boolean;
   try {
-    text = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+    // Without its byte order mark, which Windows editors write.
+    text = new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path)).replace(/\r?\n$/, "");
     open = (statSync(path).mode & 0o004) !== 0;
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
+    const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT")
       return {
         message: `needs the file ${path}, which does not exist`,
         fix: "create it, or correct the path",
+        isMissing: true,
       };
+    if (code === "ERR_ENCODING_INVALID_ENCODED_DATA")
+      return { message: `needs the file ${path}, which is not UTF-8 text`, fix: "save the file as UTF-8" };
     if (code === "EACCES")
       return {
         message: `needs the file ${path}, which may not be read`,

@@ -126,6 +126,15 @@ describe("references", () => {
     expect((await config(withPin("${file:pin}"))).channels[0]?.settings).toMatchObject({ pin: "12 34\n" });
   });
 
+  it("read a file without its byte order mark, and refuse one that is not UTF-8", async () => {
+    writeFileSync(join(folder, "pin"), "\ufeff1234\r\n", { mode: 0o600 });
+    expect((await config(withPin("${file:pin}"))).channels[0]?.settings).toMatchObject({ pin: "1234" });
+    writeFileSync(join(folder, "pin"), Buffer.from("\ufeff1234\r\n", "utf16le"), { mode: 0o600 });
+    expect(await problems(withPin("${file:pin}"), env)).toEqual([
+      `9:10 channels.office.pin: needs the file ${folder}/pin, which is not UTF-8 text (save the file as UTF-8)`,
+    ]);
+  });
+
   it("read a credential that systemd gave", async () => {
     const directory = join(folder, "credentials");
     mkdirSync(directory);
@@ -152,6 +161,10 @@ describe("references", () => {
       `needs the credential no-pin, which is not in ${directory} (write it to`,
     );
     expect(await wrong("no-pin")).toContain("by hand: export CREDENTIALS_DIRECTORY=");
+    // It may be there: the folder cannot be read.
+    expect(await wrong("no-pin", join(directory, "empty-pin"))).toContain(
+      `needs the file ${directory}/empty-pin/no-pin, which cannot be read (ENOTDIR)`,
+    );
   });
 
   it("may be a part of a text, and be escaped", async () => {
