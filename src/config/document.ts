@@ -160,6 +160,8 @@ export interface Disk {
   readonly exists: (path: string) => boolean;
   /** Whether this process may write to the folder or file. */
   readonly isWritable: (path: string) => boolean;
+  /** Whether its file system is mounted read-only. */
+  readonly isMountedReadOnly: (path: string) => boolean;
 }
 
 export interface Opened {

@@ -3,6 +3,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
+import { readOnlyRemedy } from "../ops/private-file.ts";
 import type { Disk, Path } from "./document.ts";
 import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, secretPaths } from "./json-schema.ts";
@@ -213,7 +214,7 @@ function wrongPath(
   file: string,
   prefix: string,
   folder: string,
-  { exists, isWritable }: Disk,
+  { exists, isWritable, isMountedReadOnly }: Disk,
 ): readonly SchemaFinding[] {
   if (file === "" || file === ":memory:") return [];
   const path = resolve(folder, file);
@@ -231,5 +232,8 @@ function wrongPath(
   const closed = [home, path].find((one) => exists(one) && !isWritable(one));
   if (closed === undefined) return [];
   const message = closed === home ? `lies in a folder that cannot be written: ${home}` : `cannot be written: ${path}`;
-  return [findingAt(key, message, `run this as the daemon's user, and let that user write to ${closed}`)];
+  const fix = isMountedReadOnly(closed)
+    ? readOnlyRemedy
+    : `run this as the daemon's user, and let that user write to ${closed}`;
+  return [findingAt(key, message, fix)];
 }

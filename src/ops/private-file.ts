@@ -1,6 +1,6 @@
-// Files that only the daemon's user may read, independent of the umask.
+// Files that only the daemon's user may read, independent of the umask, and why they cannot be written.
 
-import { closeSync, fchmodSync, openSync } from "node:fs";
+import { accessSync, closeSync, constants, fchmodSync, openSync } from "node:fs";
 
 /** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. SQLite gives its -wal and
  *  -shm files the mode of the database. Called before a database or a lock is opened; throws the errors of `open`. */
@@ -18,3 +18,17 @@ export function createPrivateFile(file: string): void {
     closeSync(descriptor);
   }
 }
+
+/** Whether the path is in a file system that is mounted read-only. The kernel mounts one so after a disk error. */
+export function isMountedReadOnly(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EROFS";
+  }
+}
+
+/** The remedy for such a path. */
+export const readOnlyRemedy =
+  "its file system is mounted read-only: look for disk errors in the kernel's log (dmesg), and mount it writable";

@@ -204,6 +204,9 @@ export function copyBeforeMigration(file: string, schema: number, stamp: string,
   return path;
 }
 
+/** The value of `PRAGMA auto_vacuum` in every store. */
+const incremental = 2;
+
 /** Writes a compact copy in one read transaction, marks it as a backup and syncs it. Replaces the
  *  leftovers of an earlier attempt. */
 function vacuumInto(file: string, partial: string, busyMs: number, mark: number = marks.alone): void {
@@ -213,8 +216,9 @@ function vacuumInto(file: string, partial: string, busyMs: number, mark: number 
   try {
     const source = new Sqlite(file, { fileMustExist: true, timeout: busyMs });
     try {
-      // The copy of a store from before this setting gets it as well.
-      source.pragma("auto_vacuum = INCREMENTAL");
+      // The copy of a store from before this setting gets it as well. To set it writes to the source, which is a backup
+      // in a file system that may be mounted read-only.
+      if (source.pragma("auto_vacuum", { simple: true }) !== incremental) source.pragma("auto_vacuum = INCREMENTAL");
       source.prepare("VACUUM INTO ?").run(partial);
     } finally {
       source.close();

@@ -211,6 +211,7 @@ describe("a file of SQLite", () => {
   const disk = (exists: readonly string[], writable: readonly string[]) => ({
     exists: (path: string) => exists.includes(path),
     isWritable: (path: string) => writable.includes(path),
+    isMountedReadOnly: (path: string) => path.startsWith("/mounted"),
   });
   const found = (text: string, on: ReturnType<typeof disk>) => problems(`${good}${text}\n`, env, on);
   const fix = (path: string) => `(run this as the daemon's user, and let that user write to ${path})`;
@@ -223,6 +224,11 @@ describe("a file of SQLite", () => {
     ]);
     expect(await found(store, disk(["/data", "/data/a.db"], ["/data"]))).toEqual([
       `9:8 store: cannot be written: /data/a.db ${fix("/data/a.db")}`,
+    ]);
+    expect(await found("store: sqlite:/mounted/a.db", disk(["/mounted"], []))).toEqual([
+      expect.stringMatching(
+        /^9:8 store: lies in a folder that cannot be written: \/mounted \(its file system is mounted/,
+      ),
     ]);
   });
 

@@ -5,12 +5,14 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
+import { isMountedReadOnly } from "../../ops/private-file.ts";
 import { CommandFailure, type CommandOptions, exitCodes, type Io, problemLine } from "../io.ts";
 import { embeddedAgents } from "../run.ts";
 
 /** The file system as this process may use it. */
 export const disk = {
   exists: existsSync,
+  isMountedReadOnly,
   isWritable: (path: string): boolean => {
     try {
       accessSync(path, constants.W_OK);

@@ -10,7 +10,7 @@ import { systemClock } from "../../ops/clock.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
-import { isDamagedStore } from "../../store/sqlite/damaged.ts";
+import { beforeRemedy, isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { channelPauses, everyChannel } from "../../store/tables/pauses.ts";
 import type { Io } from "../io.ts";
 import type { ProgressBar } from "../store/progress.ts";
@@ -63,7 +63,9 @@ export async function storeProblems(
     }
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
-    if (isDamagedStore(error)) return [damaged(place, message, config.file)];
+    const [problem = "", own] = message.split(beforeRemedy);
+    if (isDamagedStore(error)) return [damaged(place, problem, config.file)];
+    if (own !== undefined) return [diagnosis("store-unusable", place, problem, own)];
     const remedy =
       isUnreachable(error) || code === "ECONNREFUSED"
         ? "start the database server, or correct the key store"

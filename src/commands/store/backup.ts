@@ -14,7 +14,7 @@ import { migrations, schemaVersion } from "../../store/migrate.ts";
 import type { CarriedOver, RevertedErasure } from "../../store/person/carry-over.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { partialCopy, partialRestore, stampOf } from "../../store/sqlite/copies.ts";
-import { isDamagedStore } from "../../store/sqlite/damaged.ts";
+import { beforeRemedy, isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { clean, when } from "../text.ts";
@@ -43,7 +43,10 @@ export async function backup(options: BackupOptions, io: Io): Promise<number> {
 }
 
 const verified = (file: string, io: Io): Promise<StoreSummary> =>
-  explained(() => withProgress(io, "verifying", 1, (progress) => inThread("verifyStore", [file], progress)));
+  explained(
+    () => withProgress(io, "verifying", 1, (progress) => inThread("verifyStore", [file], progress)),
+    "use another backup; if this is the store itself, stop the daemon, keep the file with its -wal beside it, and restore the newest backup",
+  );
 
 /** Checks a backup, or a store, completely and reports its defects. Changes nothing. */
 export async function verify(options: BackupOptions, io: Io): Promise<number> {
@@ -166,16 +169,16 @@ async function sqliteFiles(
   return { store: store.file, embedded };
 }
 
-/** Fails with one line for an error that an operator can fix. */
-async function explained<T>(work: () => Promise<T>): Promise<T> {
+/** Fails with one line for an error that an operator can fix. `remedy`: that of a damaged file which may be a backup. */
+async function explained<T>(work: () => Promise<T>, remedy?: string): Promise<T> {
   try {
     return await work();
   } catch (error) {
     const { code, message, path } = error as NodeJS.ErrnoException;
-    return fail(
-      code === "ENOENT" ? `there is no file ${path ?? ""}`.trimEnd() : message,
-      isDamagedStore(error) ? exitCodes.damagedStore : exitCodes.failed,
-    );
+    if (code === "ENOENT") return fail(`there is no file ${path ?? ""}`.trimEnd());
+    if (!isDamagedStore(error)) return fail(message);
+    const [problem] = message.split(beforeRemedy);
+    return fail(remedy === undefined ? message : `${problem}${beforeRemedy}${remedy}`, exitCodes.damagedStore);
   }
 }
 

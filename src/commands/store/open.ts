@@ -56,8 +56,8 @@ export async function useStore<T>(
   { timing }: Pick<Io, "timing">,
   work: (db: Database) => Promise<T>,
 ): Promise<T> {
-  const missing = store.kind === "sqlite" ? whyNoFile(store.file) : null;
-  if (missing !== null) fail(`${missing} (correct the key store of ${file}, or create it with bridgehead migrate)`);
+  const missing = store.kind === "sqlite" ? whyNoFile(store.file, file) : null;
+  if (missing !== null) fail(missing);
   const db = await openDatabase({ store }, clock, timing);
   try {
     const found = await schemaVersion(db);
@@ -73,12 +73,13 @@ export async function useStore<T>(
 }
 
 /** Returns an error when the file does not exist, because opening it would create a new store. */
-function whyNoFile(file: string): string | null {
+function whyNoFile(file: string, configuration: string): string | null {
   try {
     statSync(file);
     return null;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return `there is no store ${file}`;
+    if ((error as NodeJS.ErrnoException).code === "ENOENT")
+      return `there is no store ${file} (correct the key store of ${configuration}, or create it with bridgehead migrate)`;
     return `the store ${file} cannot be opened: run this as the daemon's user`;
   }
 }

@@ -1,6 +1,8 @@
 // Reports a damaged SQLite file as an error with the file name and the remedy.
 
 import { statSync } from "node:fs";
+import { dirname } from "node:path";
+import { isMountedReadOnly, readOnlyRemedy } from "../../ops/private-file.ts";
 
 /** The file is unusable and a restart does not help. `main` ends the process with the exit code for this error. */
 export interface DamagedStore extends Error {
@@ -29,6 +31,9 @@ export function isFailedCheckpoint(error: unknown): boolean {
   return code.startsWith("SQLITE_IOERR") && code !== "SQLITE_IOERR_WRITE";
 }
 
+/** Between the problem and its remedy in the messages of this file. */
+export const beforeRemedy = ". Remedy: ";
+
 /** Remedies for access errors of SQLite, by the prefix of the error code. */
 const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],
@@ -41,9 +46,11 @@ const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
 /** Adds the file and a remedy to an access error of SQLite and keeps its code. Other errors are returned unchanged. */
 function inaccessible(file: string, error: Error): Error {
   const code = (error as NodeJS.ErrnoException).code ?? "";
-  const remedy = accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];
-  if (remedy === undefined) return error;
-  const message = `the store ${file} cannot be used: ${error.message} (${code}). Remedy: ${remedy}`;
+  const usual = accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];
+  if (usual === undefined) return error;
+  const isReadOnly = /^SQLITE_(CANTOPEN|READONLY)/.test(code) && isMountedReadOnly(dirname(file));
+  const remedy = isReadOnly ? readOnlyRemedy : usual;
+  const message = `the store ${file} cannot be used: ${error.message} (${code})${beforeRemedy}${remedy}`;
   return Object.assign(new Error(message, { cause: error }), { code });
 }
 
@@ -54,7 +61,7 @@ export function damaged(file: string, what: string, cause?: unknown): Error {
   if (cause instanceof Error && !isDamage(cause)) return inaccessible(file, cause);
   const remedy =
     "stop the daemon, keep the file with its -wal beside it, and run bridgehead restore with the newest backup";
-  const message = `the store ${file} is damaged (${sizeOf(file)}): ${what}. Remedy: ${remedy}`;
+  const message = `the store ${file} is damaged (${sizeOf(file)}): ${what}${beforeRemedy}${remedy}`;
   return Object.assign(new Error(message, { cause }), { code: "STORE_DAMAGED", file } as const);
 }
 

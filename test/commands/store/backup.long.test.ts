@@ -123,7 +123,10 @@ describe("backup and restore", () => {
       err: expect.stringContaining("itself"),
     });
     truncateSync(copy, statSync(copy).size - 4096);
-    expect((await run("restore", copy)).code).toBe(exitCodes.damagedStore);
+    expect(await run("restore", copy)).toMatchObject({
+      code: exitCodes.damagedStore,
+      err: expect.stringMatching(/is damaged .*Remedy: use another backup;/),
+    });
     copyStore(store, join(home, "newer.db"), null, standardTiming.sqlite.busy);
     const newer = openSqlite(join(home, "newer.db"), Date.now);
     await newer.tx((q) => q.run("UPDATE meta SET value = 999 WHERE name = 'schema'"));

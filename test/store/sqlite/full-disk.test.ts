@@ -1,27 +1,15 @@
 // A store on a file system without free space (a real one, in memory), and a file that may not grow.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { describeReal } from "../../support/machine/debian.ts";
+import { fill, missingRoot, smallFileSystem } from "../../support/machine/file-system.ts";
 
-const missing = process.getuid?.() === 0 ? null : "root is needed to mount a small file system";
-
-/** Mounts an empty file system of `megabytes`. */
-function smallFileSystem(megabytes: number): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-small-"));
-  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", folder]);
-  onTestFinished(() => {
-    execFileSync("umount", [folder]);
-    rmSync(folder, { recursive: true });
-  });
-  return folder;
-}
-
-describeReal("a full disk", missing, () => {
+describeReal("a full disk", missingRoot, () => {
   it("is named with the file and a remedy at the end, and the next start has every commit", async () => {
     const folder = smallFileSystem(4);
     const file = join(folder, "store.db");
@@ -30,8 +18,7 @@ describeReal("a full disk", missing, () => {
     const store = openSqlite(file, Date.now);
     await store.tx((q) => q.run("CREATE TABLE t (n)"));
     for (let n = 0; n < rows; n += 1) await store.tx((q) => q.run("INSERT INTO t VALUES ($1)", "x".repeat(50_000)));
-    const { bavail, bsize } = statfsSync(folder);
-    writeFileSync(filler, new Uint8Array(bavail * bsize));
+    fill(folder, filler);
     await expect(store.close()).rejects.toThrow(
       new RegExp(`^the store ${file} cannot be used: .*\\(SQLITE_\\w+\\)\\. Remedy: .*disk`),
     );
@@ -42,7 +29,7 @@ describeReal("a full disk", missing, () => {
   });
 });
 
-describeReal("a file that may not grow, as at the end of a quota", missing, () => {
+describeReal("a file that may not grow, as at the end of a quota", missingRoot, () => {
   it("fails checkpoints and commits for as long as this lasts, and loses nothing", async () => {
     const folder = mkdtempSync(join(tmpdir(), "bridgehead-quota-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
