@@ -129,9 +129,11 @@ class RunningChannel {
     return this.#options.paused(this.config.id);
   }
 
-  /** True when the channel was built from exactly these: a reload replaces it only otherwise. */
-  isBuiltFrom(config: ChannelConfig, agent: RunningAgent): boolean {
-    return this.#agent === agent && this.#digest === digest(config);
+  /** True when a reload keeps the channel: it was built from exactly these, and its login is not rejected. An account that was
+   *  corrected at the provider needs no change of the configuration, and the reader tries a rejected login rarely. */
+  isKept(config: ChannelConfig, agent: RunningAgent): boolean {
+    const isRejected = this.adapter.inbound !== undefined && this.state.status.state === "unauthorized";
+    return this.#agent === agent && this.#digest === digest(config) && !isRejected;
   }
 
   /** Starts its inbound, unless it was stopped in the meantime. */
@@ -243,7 +245,7 @@ export class Host {
       for (const config of wanted) {
         const agent = agentOf(config.core.agent);
         if (!agent) throw new Error(`starting channel ${config.id}: there is no agent ${config.core.agent}`);
-        if (this.#channels.get(config.id)?.isBuiltFrom(config, agent)) continue;
+        if (this.#channels.get(config.id)?.isKept(config, agent)) continue;
         const siblings = () => [...this.#channels.keys()];
         built.set(config.id, new RunningChannel(config, agent, this.#core, this.#options, siblings));
       }

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type AdapterDefinition, type Channel, defineAdapter } from "bridgehead/contract";
+import { type AdapterDefinition, type Channel, type ChannelStatus, defineAdapter } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { startApp } from "../../src/app.ts";
@@ -18,6 +18,7 @@ function recorder() {
   const events: string[] = [];
   const timings: Channel["timing"][] = [];
   let leave: () => Promise<void> = async () => undefined;
+  let status: ChannelStatus = { state: "ready" };
   const definition = defineAdapter({
     name: "probe",
     contract: 1,
@@ -35,7 +36,7 @@ function recorder() {
         inbound: {
           async run(_cursor, signal) {
             events.push(`${name} begins`);
-            channel.report({ state: "ready" });
+            channel.report(status);
             await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
             await leave();
             events.push(`${name} ends`);
@@ -49,6 +50,7 @@ function recorder() {
     definition: definition as unknown as AdapterDefinition,
     events,
     timings,
+    reports: (next: ChannelStatus) => void (status = next),
     holdUntil: (all: () => Promise<void>) => (leave = all),
   };
 }
@@ -131,6 +133,19 @@ it("exchanges channels side by side, each reader after the one it replaces, in t
   probe.holdUntil(async () => undefined);
   await stop();
   expect(probe.events.filter((one) => one.endsWith("closed"))).toHaveLength(6);
+});
+
+it("replaces an unchanged channel only when its login is rejected: the account may have been corrected", async () => {
+  const { probe, reload } = await setUp({ channels: { a: {} } });
+  await expect.poll(() => probe.events).toEqual(["a@1 begins"]);
+  await reload({ channels: { a: {} } });
+  probe.reports({ state: "unauthorized", code: "login", reason: "no" });
+  await reload({ channels: { a: { version: 2 } } });
+  await expect.poll(() => probe.events).toContain("a@2 begins");
+  probe.reports({ state: "ready" });
+  for (let reloads = 0; reloads < 2; reloads += 1) await reload({ channels: { a: { version: 2 } } });
+  const runs = ["a@1 begins", "a@1 ends", "a@2 begins", "a@2 ends", "a@2 begins"];
+  await expect.poll(() => probe.events.filter((one) => !one.endsWith("closed"))).toEqual(runs);
 });
 
 it("keeps a replaced agent's late refusal from the one that took its place", async () => {
