@@ -108,6 +108,12 @@ export function statusOf(error: unknown, count: number): FailedStatus {
     : { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };
 }
 
+/** Returns the status of one side, named in the reason: each has a server and credentials of its own. */
+export function statusOfSide(side: "imap" | "smtp", error: unknown, count: number): FailedStatus {
+  const status = statusOf(error, count);
+  return status.code === "store" ? status : { ...status, reason: `${side}: ${status.reason}` };
+}
+
 /** Returns the first line of an error's message, without long text that a server may have added. */
 export function brief(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);

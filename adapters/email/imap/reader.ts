@@ -4,7 +4,7 @@
 import type { Channel, ChannelIdentity, Clock, Cursor, ExternalId, Health } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type { Parser } from "../parse/parser.ts";
-import { brief, statusOf } from "../status.ts";
+import { brief, statusOfSide } from "../status.ts";
 import type { EmailTiming } from "../timing.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { type FetchOptions, MailFetcher } from "./fetch.ts";
@@ -71,7 +71,7 @@ export class MailboxReader {
     } catch (error) {
       if (signal.aborted) return;
       this.#failures += 1;
-      health.set("imap", statusOf(error, this.#failures));
+      health.set("imap", statusOfSide("imap", error, this.#failures));
       channel.log.debug({ reason: brief(error), failures: this.#failures }, "imap connection lost");
       throw error;
     } finally {

@@ -10,7 +10,7 @@ import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemail
 import type { SMTPConnectionEnvelope, SMTPEnvelope } from "nodemailer/lib/smtp-connection";
 import * as z from "zod";
 import { isTokenFailure } from "../oauth.ts";
-import { isLogin, outcomeOf, replyText, type SmtpFailure, statusOf } from "../status.ts";
+import { isLogin, outcomeOf, replyText, type SmtpFailure, statusOfSide } from "../status.ts";
 import type { PooledConnection, SmtpPool } from "./connection.ts";
 
 export interface SenderOptions {
@@ -35,14 +35,14 @@ export function sender(options: SenderOptions): (draft: EmailDraft, attempt: Att
     const { error, result } = outcome;
     if (error !== null && (isTokenFailure(error) || isLogin(error as SmtpFailure))) {
       loginFailures += 1;
-      health.set("smtp", statusOf(error, loginFailures));
+      health.set("smtp", statusOfSide("smtp", error, loginFailures));
       pool.working = false;
     } else if (outcome.loggedIn) {
       loginFailures = 0;
       if (!pool.working) health.set("smtp", { state: "ready" });
       pool.working = true;
     } else if (!attempt.signal.aborted) {
-      health.set("smtp", statusOf(error, 1));
+      health.set("smtp", statusOfSide("smtp", error, 1));
       pool.working = false;
     }
     if (result.kind === "sent") options.sent(draft, bytes);

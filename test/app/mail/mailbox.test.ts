@@ -138,8 +138,8 @@ describeReal("the mailbox and the line to it", missing, () => {
     const channel = { imap: { poll: "2s", mailbox: "Support" } };
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "deleted", channel });
     await client.mailboxDelete("Support");
-    await daemon.reports({ state: "degraded", reason: "the mailbox does not exist" });
-    expect(daemon.log.some(({ fields }) => fields.reason === "the mailbox does not exist")).toBe(true);
+    await daemon.reports({ state: "degraded", reason: "imap: the mailbox does not exist" });
+    expect(daemon.log.some(({ fields }) => fields.reason === "imap: the mailbox does not exist")).toBe(true);
     await client.mailboxCreate("Support");
     await daemon.reports({ state: "ready" });
   });

@@ -1,7 +1,7 @@
 // What the response to a login says about the channel (RFC 5530, RFC 4954).
 
 import { describe, expect, it } from "vitest";
-import { statusOf } from "../../../../adapters/email/status.ts";
+import { statusOf, statusOfSide } from "../../../../adapters/email/status.ts";
 
 /** The error of imapflow for a tagged NO with this response code. */
 const refusedBy = (serverResponseCode: string, response = "Failed.") =>
@@ -33,6 +33,18 @@ describe("an IMAP login that is refused with a response code", () => {
     expect(statusOf(refusedBy("__proto__"), 1)).toMatchObject({ state: "degraded", code: "login" });
     expect(statusOf(refusedBy("WEBALERT"), 3)).toMatchObject({ state: "unauthorized", code: "login" });
   });
+});
+
+it("names the side in the reason, unless the store is the cause", () => {
+  const error = refusedBy("EXPIRED");
+  expect(statusOfSide("smtp", error, 1)).toEqual({
+    state: "unauthorized",
+    code: "login",
+    reason: "smtp: the password has expired",
+  });
+  expect(statusOfSide("imap", error, 1)).toMatchObject({ reason: "imap: the password has expired" });
+  const full = Object.assign(new Error("disk full"), { storeFailed: true });
+  expect(statusOfSide("imap", full, 1)).toMatchObject({ code: "store", reason: "storing mail failed: disk full" });
 });
 
 it("quotes the server's response to a rejected command, on one line", () => {
