@@ -6,6 +6,7 @@ import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { connect as connectTls, type PeerCertificate } from "node:tls";
 import type { TlsServer } from "bridgehead/contract";
+import { counted } from "../../domain/duration-text.ts";
 import { get } from "../http.ts";
 import { probeLimit, type Requesting } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
@@ -45,7 +46,7 @@ export async function certificateProblems(
   }
   if (end - now > io.timing.commands.certificateSoon) return [];
   const days = Math.floor((end - now) / 86_400_000);
-  const cause = `its certificate expires in ${days} days, on ${date}`;
+  const cause = `its certificate expires in ${counted(days, "day")}, on ${date}`;
   return [diagnosis("certificate-expiring", at, cause, `renew it at the server; see: ${command}`)];
 }
 

@@ -74,6 +74,7 @@ function remedy(reason: string, status: number | null): string {
   if (/CERT|TLS|SSL|altname/i.test(reason)) return "check the certificate of the server in model.url";
   if (/silent|no answer within/.test(reason))
     return "raise model.timeout or model.total_timeout, or use a faster model";
+  if (/exceeds|longer than/.test(reason)) return "instruct the agent to answer briefly";
   return "check model.url and model.api; the endpoint must be OpenAI-compatible";
 }
 
@@ -220,7 +221,8 @@ export async function call(
     });
     silence.restart();
     if (response.statusCode !== 200) return await readRefusal(response, manner, clock.now());
-    const read = /\bjson\b/.test(String(response.headers["content-type"])) ? heard.whole : heard.events;
+    const type = String(response.headers["content-type"]);
+    const read = /\bjson\b/.test(type) ? heard.whole : heard.events;
     let bytes = 0;
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
       silence.restart();
@@ -230,7 +232,7 @@ export async function call(
       if (bytes > maxBytes) return { kind: "failed", reason: "its answer has no end", again: false };
       if (heard.complete()) usage ??= watchSilence(clock, usageMs, fall);
     }
-    return heard.outcome("it cut its answer off");
+    return heard.outcome(/\bhtml\b/.test(type) ? "it answered with a page of HTML" : "it cut its answer off");
   } catch (error) {
     const why = silent ? `it was silent for ${ms / 1000} s` : `it was not heard (${codeOf(error)})`;
     const outcome = heard.outcome(why);

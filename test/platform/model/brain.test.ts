@@ -1,5 +1,6 @@
 // How the embedded agent answers: rules, knowledge, the honest default, and a model.
 
+import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { answerByRule, compileRules, passagesOf, ruleProblem } from "../../../src/platform/brain/knowledge.ts";
 import { readAgents } from "../../../src/platform/index.ts";
@@ -148,6 +149,9 @@ agents:
     expect(model.asked).toEqual([]);
   });
 
+  const page = (response: ServerResponse) =>
+    void response.writeHead(200, { "content-type": "text/html" }).end("<html>");
+
   test.each([
     ["refuses the key", 503, "HTTP 401 (check model.key)", saying("no", 401)],
     ["has no such model", 503, "HTTP 404 (check model.url and model.name)", saying("no", 404)],
@@ -157,7 +161,8 @@ agents:
     ["refuses the question", 500, "HTTP 400 (check", saying("no", 400)],
     ["says nothing", 500, "its answer has no text", saying("")],
     ["says something else", 500, "its answer has no text", saying({ text: "hi" })],
-    ["says too much", 500, "its answer exceeds", saying("much ".repeat(300_000))],
+    ["says too much", 500, "characters (instruct the agent to answer briefly)", saying("much ".repeat(300_000))],
+    ["is a web site", 500, "it answered with a page of HTML (check model.url", page],
     ["says no JSON", 500, "it cut its answer off", (response: { end(text: string): void }) => response.end("<html>")],
   ])("that %s is a %d that leaves nothing behind", async (_name, status, reason, fault) => {
     const { model, say, messages, errors } = await withModel();
