@@ -96,7 +96,7 @@ function checkTraits(name: string, traits: { readonly [trait in keyof Traits]?: 
     [typeof attachments === "boolean", "attachments: true or false"],
     [conversations === "thread" || conversations === "person", 'conversations: "thread" or "person"'],
     [
-      platform === null || /^[a-z][a-z0-9_]*$/.test(String(platform ?? "")),
+      platform === null || (typeof platform === "string" && /^[a-z][a-z0-9_]*$/.test(platform)),
       "platform: null, or a name of lower-case letters, digits and _",
     ],
   ] as const;

@@ -21,14 +21,15 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
   readonly config: Config;
   readonly traits: Traits;
   /** Converts an address as a person writes it to its canonical form (a lower-cased mailbox, an E.164
-   *  number). Returns null when no channel of this adapter can reach it. Absent: every address is
-   *  accepted unchanged. Pure; also called where no channel exists. */
+   *  number). Returns null when no channel of this adapter can reach it, and for an empty text; its own form unchanged.
+   *  Absent: every address is accepted unchanged. Pure; also called where no channel exists. */
   address?(text: string): string | null;
   /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two enabled channels of
    *  one file whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];
   /** Validates relations between keys, which a schema of single keys cannot check. Called with a parsed block by
-   *  `check` and before every start and reload. A remark of severity `error` rejects the configuration. Pure. */
+   *  `check` and before every start and reload. A remark of severity `error` rejects the configuration. Pure. An
+   *  exception becomes a warning. */
   review?(config: z.output<Config>, around: Surroundings): readonly Remark[];
   /** Creates the adapter of one channel. Called once per channel at start and after a reload that
    *  changed its block. No I/O, no timers. */
@@ -56,8 +57,8 @@ export interface Surroundings {
 /** A configuration error or warning for a channel's block. `fix` is the remedy in terms of its keys. */
 export interface Remark {
   readonly severity: "error" | "warning";
-  /** Path relative to the channel's block: `["smtp", "port"]`. Empty for the block itself. `["..",
-   *  "http", "public_url"]` for an existing key of the whole file. */
+  /** Path relative to the channel's block: `["smtp", "port"]`. Empty for the block itself. `".."` is the top of the
+   *  file: `["..", "http", "public_url"]`. */
   readonly path: readonly (string | number)[];
   readonly message: string;
   readonly fix: string;
@@ -76,7 +77,8 @@ export interface Traits {
   /** The platform's name of the channel. `email`, `sms` and `voice` are opened by the platform's start call and need
    *  the agent's skill of that name. Any other name (`live_chat`, `matrix`) is opened without a platform channel, by
    *  the person's foreign key. It follows the agent's skill of that name (in capitals), if there is one. Null: the
-   *  channel never asks an agent; it carries notifications to responders, and their replies. */
+   *  channel never asks an agent; it carries notifications (`notify` of another channel) and their replies. Retries and pauses of `email` take
+   *  minutes, those of every other name seconds. */
   readonly platform: PlatformChannel | null;
 }
 

@@ -70,8 +70,6 @@ export const graceMs = 1000;
 export interface FixtureOptions {
   readonly credentials?: "right" | "wrong";
   readonly clock?: Clock;
-  /** The time of the channel's first run. Default: now. */
-  readonly since?: Date;
 }
 
 /** Creates a rule whose body gets a new fixture. */
@@ -108,8 +106,7 @@ export async function createFixture(
   options: FixtureOptions = {},
 ): Promise<Fixture> {
   const { definition, harness, sends } = subject;
-  const { clock, since } = options;
-  const channel = recordingChannel({ ...(clock && { clock }), ...(since && { since }) });
+  const channel = recordingChannel(options.clock ? { clock: options.clock } : {});
   const config = await definition.config.parseAsync(peer.config(options.credentials ?? "right"));
   const adapter = definition.create(channel, config);
   await peer.attach?.(adapter, channel);

@@ -38,12 +38,11 @@ function flawOf({ severity, path, message, fix }: Remark, known: ReadonlySet<str
 }
 
 async function reviews({ definition, peer }: Fixture): Promise<void> {
-  const { review, config } = definition;
-  if (review === undefined) return;
-  const known = keysOf(config);
+  if (definition.review === undefined) return;
+  const known = keysOf(definition.config);
   for (const place of places) {
     const remarks = async (): Promise<readonly Remark[]> =>
-      review.call(definition, await config.parseAsync(peer.config("right")), place);
+      definition.review?.(await definition.config.parseAsync(peer.config("right")), place) ?? [];
     const found = await remarks();
     assert.deepEqual(await remarks(), found, "review made two things of one block");
     const flaws = found.map((one) => flawOf(one, known)).filter((flaw) => flaw !== null);
@@ -58,11 +57,10 @@ async function reviews({ definition, peer }: Fixture): Promise<void> {
 }
 
 async function namesResources({ definition, peer }: Fixture): Promise<void> {
-  const { exclusive, config } = definition;
-  if (exclusive === undefined) return;
-  const known = keysOf(config);
+  if (definition.exclusive === undefined) return;
+  const known = keysOf(definition.config);
   const resources = async (): Promise<readonly ExclusiveResource[]> =>
-    exclusive.call(definition, await config.parseAsync(peer.config("right")));
+    definition.exclusive?.(await definition.config.parseAsync(peer.config("right"))) ?? [];
   const found = await resources();
   assert.deepEqual(await resources(), found, "exclusive named two resources for one block");
   for (const { id, name, key } of found) {
@@ -78,55 +76,55 @@ async function namesResources({ definition, peer }: Fixture): Promise<void> {
 
 /** Addresses that people type: the adapter must recognize those that it can reach, and no other. */
 async function knowsAddresses({ definition, peer }: Fixture): Promise<void> {
-  const { address } = definition;
-  if (address === undefined) return;
+  if (definition.address === undefined) return;
+  const address = (text: string): string | null => definition.address?.(text) ?? null;
   for (const { address: written } of peer.reply?.to ?? []) {
-    const canonical: string | null = address.call(definition, written);
+    const canonical = address(written);
     assert.ok(canonical !== null, `address() does not know ${written}, to which the harness sends`);
-    const again: string | null = address.call(definition, canonical);
+    const again = address(canonical);
     assert.equal(again, canonical, `address() made ${canonical} of ${written}, and ${again} of that`);
-    const typed: string | null = address.call(definition, ` ${written} `);
+    const typed = address(` ${written} `);
     assert.equal(typed, canonical, `address() made ${typed} of "${written}" between spaces: trim what people type`);
   }
   for (const text of ["", " ", "\u0000", "x".repeat(10_000)]) {
-    const given = address.call(definition, text);
+    const given = address(text);
     const isForm = given === null || isText(given);
     assert.ok(isForm, `address() made ${JSON.stringify(given)} of ${JSON.stringify(text.slice(0, 10))}: return null`);
   }
 }
 
-interface Shape {
+interface KeyShape {
   readonly secret?: boolean;
-  readonly properties?: Readonly<Record<string, Shape>>;
-  readonly additionalProperties?: Shape | boolean;
-  readonly items?: Shape | boolean;
-  readonly prefixItems?: readonly Shape[];
-  readonly anyOf?: readonly Shape[];
-  readonly oneOf?: readonly Shape[];
-  readonly allOf?: readonly Shape[];
+  readonly properties?: Readonly<Record<string, KeyShape>>;
+  readonly additionalProperties?: KeyShape | boolean;
+  readonly items?: KeyShape | boolean;
+  readonly prefixItems?: readonly KeyShape[];
+  readonly anyOf?: readonly KeyShape[];
+  readonly oneOf?: readonly KeyShape[];
+  readonly allOf?: readonly KeyShape[];
 }
 
 /** The schema of the block as JSON Schema, with the metadata of its keys. */
-const shapeOf = (config: z.ZodType): Shape =>
-  z.toJSONSchema(config, { io: "input", unrepresentable: "any", reused: "inline" }) as Shape;
+const shapeOf = (config: z.ZodType): KeyShape =>
+  z.toJSONSchema(config, { io: "input", unrepresentable: "any", reused: "inline" }) as KeyShape;
 
 const keysOf = (config: z.ZodType): ReadonlySet<string> => new Set(Object.keys(shapeOf(config).properties ?? {}));
 
-const alternatives = (shape: Shape): readonly Shape[] => [
+const alternatives = (shape: KeyShape): readonly KeyShape[] => [
   shape,
   ...[shape.anyOf, shape.oneOf, shape.allOf].flatMap((some) => (some ?? []).flatMap(alternatives)),
 ];
 
 /** Returns the shapes of the value below `key`. */
-const below = (shape: Shape, key: string): readonly Shape[] => {
+const below = (shape: KeyShape, key: string): readonly KeyShape[] => {
   const { properties, additionalProperties: more, items, prefixItems } = shape;
   return [properties?.[key], prefixItems?.[Number(key)], more, items]
-    .filter((one): one is Shape => typeof one === "object")
+    .filter((one): one is KeyShape => typeof one === "object")
     .slice(0, 1);
 };
 
 /** The dotted paths of the texts in which the credentials differ and that the schema does not mark as secret. */
-function unmarked(right: unknown, wrong: unknown, shapes: readonly Shape[], path = ""): readonly string[] {
+function unmarked(right: unknown, wrong: unknown, shapes: readonly KeyShape[], path = ""): readonly string[] {
   const known = shapes.flatMap(alternatives);
   if (known.some(({ secret }) => secret === true)) return [];
   if (typeof right === "string") return right === wrong || known.length === 0 ? [] : [path];

@@ -138,7 +138,7 @@ const farMs = 365 * 24 * 3_600_000;
 
 async function leavesHistory(subject: AdapterUnderTest): Promise<void> {
   const old = mark("history");
-  const since = new Date(Date.now() + farMs);
+  const clock = wallClock(farMs);
   const body = async (fixture: Fixture) => {
     await say(fixture, old);
     await whileRunning(fixture, async () => {
@@ -148,7 +148,7 @@ async function leavesHistory(subject: AdapterUnderTest): Promise<void> {
       await throughout(`a message from before the first run is to be answered: ${fix}`, isLeft, fixture.quietMs);
     });
   };
-  await withFixture(subject, body, { since, clock: wallClock(farMs) });
+  await withFixture(subject, body, { clock });
 }
 
 /** An answer that the peer lists among its messages must not be asked. */

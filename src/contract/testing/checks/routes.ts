@@ -30,8 +30,8 @@ const answer = (route: HttpRoute, request: Request) =>
 const good = (status: number) => status >= 200 && status < 300;
 
 /** What anyone can send: a forged signature, none at all, an empty one, and a body that no parser reads. */
-function forgeries({ forged }: RequestSample): readonly { readonly what: string; readonly request: Request }[] {
-  const make = () => forged(mark("forged"));
+function forgeries(sample: RequestSample): readonly { readonly what: string; readonly request: Request }[] {
+  const make = () => sample.forged(mark("forged"));
   const { method, url, headers } = make();
   const names = [...headers.keys()].filter((name) => name !== "content-type");
   const contentType = headers.has("content-type") ? { "content-type": headers.get("content-type") ?? "" } : {};
