@@ -153,8 +153,12 @@ export async function whileRunning(fixture: Fixture, body: (running: RunningInbo
 
 /** Resolves when the running adapter reports `ready`: it receives every message from then on. */
 export function ready(fixture: Fixture): Promise<void> {
-  const isReady = (channel: RecordingChannel) => channel.statuses.at(-1)?.state === "ready";
-  return fixture.channel.until("a report of ready", isReady, fixture.patienceMs);
+  const { channel, patienceMs } = fixture;
+  const isReady = () => channel.statuses.at(-1)?.state === "ready";
+  return channel.until("a report of ready", isReady, patienceMs).catch((error: unknown) => {
+    const last = channel.statuses.at(-1);
+    throw new Error(`${String(error)}; the last report was ${JSON.stringify(last) ?? "none"}`, { cause: error });
+  });
 }
 
 export function outboundOf(fixture: Fixture): Outbound {

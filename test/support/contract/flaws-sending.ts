@@ -137,7 +137,7 @@ export const sendFlaws: readonly Flaw[] = [
       return send(draft, { ...attempt, crossing: () => Promise.resolve() });
     }),
     {
-      [login]: /came to a throw: Error: the server denied the login/,
+      [login]: /came to a throw after crossing\(\) had resolved: Error: the server denied the login/,
       [refusedLine]: /expected deferred/,
       [cutBefore]: /expected deferred/,
       [hangBefore]: /expected deferred/,

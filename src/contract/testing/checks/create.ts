@@ -65,7 +65,7 @@ async function partsAreDeclared({ adapter, definition, harness, peer, channel }:
   assert.ok(definition.name.length > 0, "the definition has no name");
   const wrong = parts.filter(([part, has]) => has(adapter, definition.traits) === lacks(harness, part));
   const texts = wrong.map(([part, has]) =>
-    has(adapter, definition.traits) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared`,
+    has(adapter, definition.traits) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared in Harness.lacks`,
   );
   assert.deepEqual(texts, [], `the adapter ${texts.join("; ")}`);
   const url = channel.url.bind(channel);

@@ -71,7 +71,7 @@ async function sendUnder(fixture: Fixture, composed: ComposedDraft, conditions: 
       kind: crossed ? "unknown" : "deferred",
       crossed,
       outcome: null,
-      detail: `a throw: ${String(error)}`,
+      detail: `a throw ${crossed ? "after" : "before"} crossing() had resolved: ${String(error)}`,
     }),
   );
   const ended = await within(work, fixture.patienceMs + graceMs);
@@ -191,9 +191,10 @@ async function reportsCapacity(fixture: Fixture): Promise<void> {
         return gate.promise;
       };
       sends.push(send(fixture, compose(fixture, `capacity ${n}`), { crossing: blocked }));
-      assert.equal(free(), Math.max(0, idle - n), `capacity() did not fall with ${n} running sends`);
+      const fix = "count each send from its call to its end, as countedSends does";
+      assert.equal(free(), Math.max(0, idle - n), `capacity() did not fall with ${n} running sends: ${fix}`);
     }
-    const announced = "as many sends at the crossing as capacity() announced";
+    const announced = `as many sends at the crossing as capacity() announced (${idle}; its connections are too few, or used otherwise)`;
     await eventually(announced, () => crossing >= idle, fixture.patienceMs);
     await throughout("more sends began than capacity() announced", () => crossing === idle, fixture.quietMs);
   } finally {
