@@ -156,7 +156,7 @@ export interface Outbound<Draft extends Json = Json> {
    *  `Reply.rendered`. The function must return within a few seconds after the signal aborts. If it returns null or
    *  throws, `compose` is called without a rendering. */
   prepare?(markdown: string): ((signal: AbortSignal) => Promise<Json | null>) | null;
-  /** Converts one reply to the drafts to send, one for each part. The adapter renders the reply's Markdown and splits
+  /** Converts one reply to the drafts to send, one for each part, and at least one. The adapter renders the reply's Markdown and splits
    *  it at the provider's message limit, in the provider's units. Pure: called inside a transaction, and the drafts are
    *  stored before any is sent. It must run in linear time and take a few milliseconds at most for any text. When it
    *  throws, the core calls it again with a shortened plain text, without signature and introduction. */

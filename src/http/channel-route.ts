@@ -45,7 +45,11 @@ export async function serveRoute(
     if (body === null) return plain(413, "too large", { connection: "close" });
     const url = `${publicUrl.replace(/\/$/, "")}${pathname}${search}`;
     const signal = () => goneSignal(incoming);
-    return await route.handle(inboundRequest({ url, method, rawHeaders, body, signal }));
+    const response = await route.handle(inboundRequest({ url, method, rawHeaders, body, signal }));
+    // An adapter without types may return nothing.
+    if (typeof (Object(response) as Partial<Response>).status !== "number")
+      throw new Error("handle of the adapter returned no Response");
+    return response;
   } catch (error) {
     // A client that disconnected within its body gets no response, and its request had no effect.
     if (incoming.destroyed && !incoming.complete) return plain(400, "incomplete");

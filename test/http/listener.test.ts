@@ -80,8 +80,11 @@ describe("a channel's webhook", () => {
     expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  it("becomes 503 when its handler throws", async () => {
-    const url = await start([echo({ handle: () => Promise.reject(new Error("store is full")) })]);
+  it.each([
+    ["throws", () => Promise.reject(new Error("store is full"))],
+    ["returns nothing", async () => undefined as unknown as Response],
+  ])("becomes 503 when its handler %s", async (_, handle) => {
+    const url = await start([echo({ handle })]);
     const answer = await post(`${url}/channels/sms/inbound`);
     expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "10"]);
     expect(entries.find(({ message }) => message === "webhook failed")).toMatchObject({

@@ -86,7 +86,7 @@ interface ComposedBodies {
   readonly errors: readonly unknown[];
 }
 
-/** Returns the adapter's drafts. When `compose` throws, a plain and shortened text is composed. This
+/** Returns the adapter's drafts. When `compose` throws or returns none, a plain and shortened text is composed. This
  *  keeps answers and notifications deliverable when quoted content breaks the formatting. For a
  *  notification a fixed text is the last fallback. `bodies` is null when every form fails. */
 function composed(outbound: Outbound, reply: Reply): ComposedBodies {
@@ -98,7 +98,10 @@ function composed(outbound: Outbound, reply: Reply): ComposedBodies {
   const errors: unknown[] = [];
   for (const form of forms) {
     try {
-      return { bodies: outbound.compose(form()), errors };
+      const bodies = outbound.compose(form());
+      // A reply without a draft would end unsent and unnoticed.
+      if (bodies.length === 0) throw new Error("compose of the adapter returned no draft");
+      return { bodies, errors };
     } catch (error) {
       errors.push(error);
     }

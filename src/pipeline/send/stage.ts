@@ -22,7 +22,15 @@ import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../ch
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import { concluded, type Ending, type HeadFacts, type NextStep, nextStep } from "./decide.ts";
+import {
+  checkedOutcome,
+  concluded,
+  type Ending,
+  freeCapacity,
+  type HeadFacts,
+  type NextStep,
+  nextStep,
+} from "./decide.ts";
 import {
   type HeadRow,
   headDraft,
@@ -63,7 +71,9 @@ export function sendStage(deps: SendDeps): Stage {
     async claim(q, channel, most, isDue = true) {
       const line = deps.lines().get(channel);
       if (!line?.outbound || line.catchingUp()) return { claimed: [], room: most };
-      const capacity = (line.outbound.capacity?.() ?? Infinity) - (waiting.get(channel) ?? 0);
+      const free = freeCapacity(line.outbound);
+      if (typeof free !== "number") deps.log.error({ channel, err: free }, "capacity of an adapter failed");
+      const capacity = (typeof free === "number" ? free : 0) - (waiting.get(channel) ?? 0);
       // Without capacity only replies in calls can start. They are claimed when they become due.
       if (capacity <= 0 && !(isDue && line.outbound.unlimitedInSessions)) return { claimed: [], room: capacity };
       const claimed: Claimed[] = [];
@@ -233,7 +243,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
       },
     });
     sending.started();
-    outcome = await work;
+    outcome = checkedOutcome(await work, state.crossed);
   } catch (error) {
     outcome = { kind: state.crossed ? "unknown" : "deferred", reason: String(error) };
   }

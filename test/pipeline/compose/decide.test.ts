@@ -76,6 +76,14 @@ function composed(
   return { ...draftsOf(line, row, facts(over)), replies };
 }
 
+it("are none where the adapter composes none of any form, and the reason is reported for each", () => {
+  const { drafts, errors } = composed(answer, {}, 0, []);
+  expect([drafts, errors.map(String)]).toEqual([
+    null,
+    Array.from({ length: 2 }, () => "Error: compose of the adapter returned no draft"),
+  ]);
+});
+
 describe("the drafts of a reply", () => {
   it("have keys in the order of the parts, the recipient in lower case, and the delay of an answer", () => {
     const { drafts } = composed(answer, {}, 0, [{ text: "one" }, { text: "two" }]);

@@ -80,6 +80,40 @@ it("counts an attempt that failed before the crossing for the backoff", async ()
   expect(await attempts(pipeline)).toMatchObject([{ number: 1, outcome: "deferred" }]);
 });
 
+it.each([
+  ["nothing", undefined],
+  ["another kind", { kind: "ok", id: "x" }],
+  ["sent without an id", { kind: "sent" }],
+  ["a refusal without a code", { kind: "refused", reason: "no" }],
+])("takes %s for what is certain: unknown after the crossing, deferred before it", async (_, given) => {
+  for (const crosses of [true, false]) {
+    const pipeline = await openPipeline({
+      outbound: {
+        async send(_draft, attempt) {
+          if (crosses) await attempt.crossing();
+          return given as SendOutcome;
+        },
+      },
+    });
+    await pipeline.arrives({ text: "hello" });
+    expect(await attempts(pipeline)).toMatchObject([{ number: 1, outcome: crosses ? "unknown" : "deferred" }]);
+    expect((await draftOf(pipeline)).state).toBe(crosses ? "unknown" : "queued");
+  }
+});
+
+it.each([
+  ["throws", () => expect.fail("no pool")],
+  ["is no number", () => Number.NaN],
+])("sends nothing while the adapter's capacity %s, and continues afterwards", async (_, failing) => {
+  let fails = true;
+  const pipeline = await openPipeline({ outbound: { capacity: () => (fails ? failing() : 1) } });
+  await pipeline.arrives({ text: "hello" });
+  expect([(await draftOf(pipeline)).state, pipeline.sent]).toEqual(["queued", []]);
+  fails = false;
+  await pipeline.settles();
+  expect((await draftOf(pipeline)).state).toBe("sent");
+});
+
 it("rejects a crossing after the adapter has returned", async () => {
   let late: Promise<unknown> = Promise.resolve();
   const pipeline = await openPipeline({
