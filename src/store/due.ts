@@ -337,11 +337,13 @@ const doubtful = moves("events", "stored", {
     AND now_ms() >= (SELECT MIN(since) FROM channels)`,
 });
 
-/** Times from which the waits of open work count: for a question that never arrived, and for the lifetime of what is deferred. */
+/** Times from which the waits of open work count: for a question that never arrived, for the lifetime of what is deferred, and
+ *  for the conversation that a delivery of the platform names. */
 const counted = [
   "UPDATE attempts SET ended_at = ended_at - $1 WHERE ended_at > now_ms() AND subject IN (SELECT id FROM turns WHERE open = 1)",
   "UPDATE turns SET tried_at = tried_at - $1 WHERE tried_at > now_ms() AND open = 1",
   "UPDATE drafts SET tried_at = tried_at - $1 WHERE tried_at > now_ms() AND open = 1",
+  "UPDATE platform_webhooks SET received_at = received_at - $1 WHERE received_at > now_ms() AND due_at IS NOT NULL",
 ];
 
 /** Moves what is due in the future by `ms` milliseconds towards now: waiting work, pauses and rate limits. */

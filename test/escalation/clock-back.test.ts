@@ -3,10 +3,13 @@
 import { expect, it } from "vitest";
 import { healthStage } from "../../src/escalation/health/stage.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
+import { insertPlatformWebhook } from "../../src/escalation/platform-webhook/rows.ts";
+import { platformWebhookStage } from "../../src/escalation/platform-webhook/stage.ts";
 import { openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";
+import { hastenDue } from "../../src/store/due.ts";
 import { closeEscalation, listEscalations } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, policyOf } from "../support/escalation/policy.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
@@ -129,4 +132,28 @@ it("a responder notified an hour ahead is notified again when the repetition is 
   clock.forward(2 * minute);
   expect(await told()).toBe(2);
   expect(await told()).toBe(2);
+});
+
+it("an escalation of a conversation that is not known waits for it no longer than without the step", async () => {
+  const { clock, db, log } = await fixture();
+  const { strangerEscalation } = standardTiming.platformWebhook;
+  const lines = new Map([["c", lineOf()]]);
+  const stage = platformWebhookStage({
+    policy: () => policyOf({}),
+    lines: () => lines,
+    clock,
+    log,
+    timing: standardTiming,
+  });
+  const body = JSON.stringify({ conversationId: "p" });
+  await db.tx((q) => insertPlatformWebhook(q, { agent: "agent", id: "d", kind: "escalation", body }, null));
+  clock.set(-hour);
+  await db.tx((q) => hastenDue(q, hour));
+  const opened = async () => {
+    await db.tx((q) => stage.run(q));
+    return (await escalationsIn(db)).length;
+  };
+  expect(await opened()).toBe(0);
+  clock.forward(strangerEscalation + minute);
+  expect(await opened()).toBe(1);
 });
