@@ -255,8 +255,10 @@ export class Scheduler {
     } catch (error) {
       // The lease expires. The next holder of the lane treats the attempt as of unknown outcome.
       this.#abandoned.push(claimed);
-      if (error instanceof LeaseLost) this.#options.log.warn({ stage: stage.name, channel, err: error }, "lease lost");
-      else this.#options.log.error({ stage: stage.name, channel, err: error }, "a stage failed");
+      const fields = { stage: stage.name, channel, err: error };
+      if (error instanceof LeaseLost) this.#options.log.warn(fields, "lease lost");
+      else if (error instanceof TransitionRefused) this.#options.log.warn(fields, "outcome of ended work discarded");
+      else this.#options.log.error(fields, "a stage failed");
     }
     if (!isOccupying) return;
     occupy(false);

@@ -14,7 +14,8 @@ type Before<T extends Table, To extends StateOf<T>> = {
 }[StateOf<T>];
 type Nexts<Followers> = Followers extends readonly (infer Next)[] ? Next : never;
 
-/** A row was about to be written into a state that may not follow its own. A defect; nothing was written. */
+/** A row was about to be written into a state that may not follow its own; nothing was written. A defect, or the outcome of
+ *  work that an erasure has ended. */
 export class TransitionRefused extends Error {
   constructor(table: Table, id: string | number, to: string) {
     super(`writing ${table} ${id}: ${to} may not follow its state`);

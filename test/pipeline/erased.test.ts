@@ -38,7 +38,9 @@ onEachDatabase((newDatabase) => {
     delete pipeline.platform.faults[operation];
     held[0]?.answer(200, held[0].perform());
     await pipeline.settles();
+    expect(pipeline.heard).toContain("outcome of ended work discarded");
     expect(pipeline.heard).not.toContain("writing an outcome failed, retrying");
+    expect(pipeline.heard).not.toContain("a stage failed");
     expect([await texts(pipeline), pipeline.platform.count("ask"), pipeline.sent]).toEqual([
       nothing,
       operation === "ask" ? 1 : 0,
