@@ -248,14 +248,13 @@ export class Scheduler {
       if (isOccupying !== wanted) this.#claims.occupy(stage, claimed.channel, wanted ? 1 : -1);
       isOccupying = wanted;
     };
-    const { channel } = claimed;
     try {
       const transition = await claimed.work(signal);
       await this.#apply(stage, claimed, transition, occupy);
     } catch (error) {
       // The lease expires. The next holder of the lane treats the attempt as of unknown outcome.
       this.#abandoned.push(claimed);
-      const fields = { stage: stage.name, channel, err: error };
+      const fields = { stage: stage.name, channel: claimed.channel, err: error };
       if (error instanceof LeaseLost) this.#options.log.warn(fields, "lease lost");
       else if (error instanceof TransitionRefused) this.#options.log.warn(fields, "outcome of ended work discarded");
       else this.#options.log.error(fields, "a stage failed");
@@ -315,8 +314,7 @@ interface ClaimedWork {
 /** At most this many lanes of a channel are claimed before the next channel, when several wait. */
 const share = 4;
 
-/** Decides which stage may claim how much on which channel, and claims it. A channel's free capacity is the limit; channels
- *  share the order of claims fairly. */
+/** Decides how much a stage claims on a channel, up to its free capacity, and claims it. Channels have their turns fairly. */
 class Claims {
   readonly #options: Pick<SchedulerOptions, "stages" | "capacity" | "log">;
   /** By stage and channel: the number of claimed or running pieces. */
