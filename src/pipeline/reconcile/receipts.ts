@@ -10,12 +10,12 @@ import { failpointOfCommit, logOnDisk, type Query } from "../../store/driver.ts"
 import { refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, endRest, reportDraft, resumeRest } from "../../store/tables/drafts.ts";
-import { awaitDraft, type EventRow, recordOutcome } from "../../store/tables/events.ts";
-import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
+import { awaitDraft, type EventRow, hasKeywordSince, recordOutcome } from "../../store/tables/events.ts";
+import { allOwn, strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
 import { mayBeEarly, type ReceiptEffect, type ReceiptFacts, receiptEffect, recipientsOf } from "./decide.ts";
-import { isSending, loadDrafts, loadMatch, lockEnded, type ReceiptDraft } from "./rows.ts";
+import { isSending, lastAttempt, loadDrafts, loadMatch, lockEnded, type ReceiptDraft } from "./rows.ts";
 
 /** Applies a delivery receipt and ends its event. */
 export async function matchReceipt(
@@ -98,8 +98,14 @@ async function write(
     return logOnDisk(q, log).warn(fields, "delivery receipt ignored: a delivered reply is reported as failed");
   const { suppress, change, ends } = effect;
   if (suppress?.by === "opt-out") {
-    await suppressOptedOut(q, channel, suppress.address, suppress.reason, consentAddress(line, draft.via));
-    logOnDisk(q, log).info(fields, "recipient opted out at the provider");
+    const own = consentAddress(line, draft.via);
+    // A late receipt says nothing of a person who has said START since the attempt.
+    const since = (await lastAttempt(q, draft.id))?.started_at ?? 0;
+    const consent = { code: "opt-in", since, to: own === allOwn ? undefined : draft.via } as const;
+    if (!(await hasKeywordSince(q, channel, suppress.address, consent))) {
+      await suppressOptedOut(q, channel, suppress.address, suppress.reason, own);
+      logOnDisk(q, log).info(fields, "recipient opted out at the provider");
+    }
   } else if (suppress) {
     const suppressed = await strike(q, channel, suppress.address, strikeLimit, suppress.reason);
     logOnDisk(q, log).warn({ ...fields, suppressed }, "reply bounced");

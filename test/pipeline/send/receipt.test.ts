@@ -216,6 +216,32 @@ it("suppresses at once whom the provider says to have opted out, as a refusal to
   expect(await why(db), "it is no failure").toBeNull();
 });
 
+it("does not suppress a person who has said START since the attempt", async () => {
+  const gone = { state: "failed", permanent: true, code: "opted-out", detail: "undelivered 21610" } as const;
+  const after = async (sent: string) => {
+    const db = await tried("sent", 0);
+    await db.tx(async (q) => {
+      const id = await storeEvent(q, "start");
+      await put(
+        q,
+        "events",
+        String(id),
+        `state = 'ignored', code = 'opt-in', sender = 'a@example.org', sent_at = ${sent}`,
+      );
+    });
+    expect(await arrives(db, { about, ...gone })).toEqual({ state: "routed", code: null });
+    return [
+      await db.read((q) => stateOf(q, "drafts", "d1")),
+      await db.read((q) => suppression(q, "c", "a@example.org")),
+    ];
+  };
+  expect(await after("now_ms() + 1000")).toEqual(["failed", null]);
+  expect(await after("now_ms() - 1000")).toEqual([
+    "failed",
+    "the provider says that they opted out: undelivered 21610",
+  ]);
+});
+
 it("keeps the state delivered when later receipts contradict it", async () => {
   for (const [platform, state, strikes] of [
     ["sms", "delivered", 0],
