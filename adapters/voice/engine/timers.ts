@@ -108,7 +108,7 @@ export class ReplyWait {
     const left = (due: number) => Math.max(0, Math.min(due, limit) - (clock.monotonic() - began));
     const following = (due: number) => (due < second ? second : due + every);
     let due = first;
-    while (due < elapsed) due = following(due);
+    while (due < Math.min(elapsed, limit)) due = following(due);
     this.#timer.after(left(due), async () => {
       if (clock.monotonic() - began >= limit) {
         this.#giveUp();

@@ -103,3 +103,10 @@ it("fill the time from the start of the last question", async () => {
   await passes(60_000);
   expect(said).toHaveLength(2);
 });
+
+it("give up at once when the question is older than any wait", async () => {
+  const { waits, said, passes } = timers();
+  waits.begin(1e15); // by a clock that was set in the meantime
+  await passes(100);
+  expect(said).toEqual(["sorry"]);
+});
