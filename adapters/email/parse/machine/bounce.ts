@@ -51,9 +51,10 @@ function isPermanent(status: string, diagnostic: string): boolean {
   return !/^(?:4|552)/.test(replyCode.exec(diagnostic)?.[0] ?? "") && !otherReasons.test(diagnostic);
 }
 
-/** Codes of RFC 3463 that do not say that the address is invalid. 5.1.7 to 5.1.9 are about the sender's. A full mailbox (5.2.2), a loop (5.4.6, 5.4.14) and an expired
- *  message (5.4.7, of Exchange 5.4.3xx) pass. 5.3, 5.6 and 5.7 are about the message, the system or a policy (a spam filter,
- *  a size limit), and the next message may be accepted. Exchange's 5.4.310 is a domain that does not exist. */
+/** Codes of RFC 3463 that do not say that the address is invalid. 5.1.7 to 5.1.9 are about the sender's address. A full mailbox
+ *  (5.2.2), a loop (5.4.6, 5.4.14) and an expired message (5.4.7, of Exchange 5.4.3xx) pass; Exchange's 5.4.310 is a domain that
+ *  does not exist. 5.3, 5.6 and 5.7 are about the message, the system or a policy (a spam filter, a size limit), and the
+ *  next message may be accepted. */
 const passing = /^(?:4|5\.(?:1\.[7-9]|2\.[23]|4\.(?:[67]|14|3(?!10)\d\d)|[367]\.\d+)$)/;
 /** IP addresses like 5.9.12.33 are no codes. */
 const enhancedCodes = /(?<![\d.])[45]\.\d{1,3}\.\d{1,3}(?![\d.]*\.?\d)/g;
@@ -72,7 +73,7 @@ export const isMailServer = ({ from, headers }: Pick<Mail, "from" | "headers">):
  *  answered Message-ID counts as a trace only when we created it. `daemon`: the sender is a mail server; otherwise the
  *  message has the null sender or names the recipients that failed. */
 export function guessedBounce(mail: Mail, daemon: boolean, isOurs: (messageId: string) => boolean): Bounce | null {
-  if (isRetried(mail)) return null;
+  if (isNoFailure(mail)) return null;
   const names = mail.headers.some(({ name }) => name === "x-failed-recipients");
   return names || soundsFailed(mail) ? bounceInText(mail, statusOf(mail), daemon, isOurs) : null;
 }
@@ -83,7 +84,7 @@ export function incompleteBounce(mail: Mail, daemon: boolean, isOurs: (messageId
   const { report } = mail;
   if (report?.type !== "delivery-status") return null;
   if (report.recipients.some((one) => one.action !== "" || one.status !== "")) return null;
-  if (isRetried(mail)) return null;
+  if (isNoFailure(mail)) return null;
   const status = statusOf(mail);
   const isFailure = status.startsWith("5") || beginningOf(mail).some((text) => failures.test(text));
   return isFailure ? bounceInText(mail, status, daemon, isOurs) : null;
@@ -119,14 +120,15 @@ function bounceInText(
 }
 
 /** True for a report of a delay or of a delivery. */
-function isRetried(mail: Mail): boolean {
+function isNoFailure(mail: Mail): boolean {
   const text = reportText(mail);
-  return delayedSubject.test(mail.subject) || (noFailure.test(text) && !final.test(text));
+  return noFailureSubject.test(mail.subject) || (noFailure.test(text) && !final.test(text));
 }
 
-/** Matches the subject of a report that announces a retry. The subject of the returned message does not count: "Undeliverable:
- *  My parcel is delayed". */
-const delayedSubject = /^(?:delayed|warning\b)|delivery.{0,20}\bdelayed|\((?:delay|still being retried)/i;
+/** Matches the subject of a report of a delay or of a delivery. The subject of the returned message does not count:
+ *  "Undeliverable: My parcel is delayed". */
+const noFailureSubject =
+  /^(?:delayed|successful|warning)\b|delivery.{0,20}\bdelayed|\((?:delay|success|still being retried)/i;
 /** Matches the text of a report of a delay or of a delivery. */
 const noFailure =
   /\bdelay|still being retried|be retried|will (?:re)?try|will (?:keep|continue)|not yet|delivered yet|warning message|\(success\)|(?<!not )(?:been|was) successfully|noch nicht|verzögert|erfolgreich zugestellt|retardé|différé|pas encore|retrasad|todavía no|ritardo|vertraagd|opóźni/i;

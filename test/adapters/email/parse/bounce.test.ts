@@ -439,8 +439,13 @@ describe("bounces without a machine-readable part", () => {
       "Delivery Status Notification (Delay)",
       "THIS IS A WARNING MESSAGE ONLY.\n\nDelivery to gone@example.net has been delayed.\nMessage will be retried for 2 more day(s)",
     ],
+    [
+      "Google, of a delivery",
+      "Delivery Status Notification (Success)",
+      "Your message was relayed to gone@example.net.",
+    ],
     ["a server", "Mail delivery", `${exim} could not be delivered to gone@example.net. It will be retried.`],
-  ])("of a delay are none: %s", async (_, subject, text) => {
+  ])("of a delay or a delivery are none: %s", async (_, subject, text) => {
     const raw = mail({ From: "MAILER-DAEMON@mx.example.net", Subject: subject }, `${text}\n\nMessage-ID: ${ours}\n`);
     expect(await finding(raw)).toMatchObject({ kind: "refused", code: "mailer-daemon" });
   });
