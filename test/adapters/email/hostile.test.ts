@@ -184,16 +184,18 @@ describeReal("hostile mail", missing, () => {
     const head = { From: "=?utf-8?Q?J=C3=B6rg?= <ann@example.net>", "In-Reply-To": "<up@example.net>" };
     await dovecot.deliver(box, mail("wide", { ...head, Cc: copies }));
     await dovecot.deliver(box, mail("wide robot", { ...head, Cc: copies, "Auto-Submitted": "auto-replied" }));
+    await dovecot.deliver(box, mail("wide null sender", { ...head, Cc: copies, "Return-Path": "<MAILER-DAEMON>" }));
     await dovecot.deliver(box, mail("after"));
-    await arrived(channel, 3);
-    expect(subjects(channel)).toEqual(["Mail wide", "Mail wide robot", "Mail after"]);
-    const [wide, robot] = channel.messages;
+    await arrived(channel, 4);
+    expect(subjects(channel)).toEqual(["Mail wide", "Mail wide robot", "Mail wide null sender", "Mail after"]);
+    const [wide, robot, nullSender] = channel.messages;
     expect(wide).toMatchObject({
       from: { address: "ann@example.net", name: "Jörg" },
       thread: { answers: ["<up@example.net>"] },
       refusal: { code: "unparsable", hold: true },
     });
     expect(robot?.refusal).toEqual({ code: "unparsable", reason: wide?.refusal?.reason });
+    expect(nullSender?.refusal).toEqual(robot?.refusal);
   });
 
   it("cites the same surrogate for the same mail without an id", async () => {
