@@ -81,7 +81,8 @@ type LogTiming = Pick<Timing["upkeep"], "logFlush" | "logReader">;
 
 /** Standard error of a daemon. Lines wait up to `Timing.upkeep.logFlush` and are written together: a message logs one line
  *  per hop, and a system call costs more than the line. Warnings and errors are written at once, with what waits. A reader
- *  that stalls does not block the process: the rest waits in memory, up to a limit; lines above it are dropped and counted.
+ *  that stalls, or a disk that is full, does not block the process: the rest waits in memory, up to a limit; lines above it
+ *  are dropped and counted.
  *  Lines that wait when the process exits are written first; SIGKILL loses them. */
 export class LogOutput {
   readonly isTTY: boolean;
@@ -153,7 +154,7 @@ export class LogOutput {
         if (left.length > 0) this.#rest[0] = left;
         else this.#rest.shift();
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === "EAGAIN") return false;
+        if (passing.has((error as NodeJS.ErrnoException).code ?? "")) return false;
         this.#rest = [];
         this.#restBytes = 0;
         this.#stream.emit("error", error);
@@ -171,6 +172,9 @@ export class LogOutput {
 }
 
 const newline = 10;
+
+/** Errors of a write that end by themselves: the reader stalls, or the disk or the quota of a log file is full. */
+const passing: ReadonlySet<string> = new Set(["EAGAIN", "ENOSPC", "EDQUOT"]);
 
 /** Every email address and international number has one of these characters; few lines have one. */
 const mayNameAddress = /[@+]/;

@@ -9,6 +9,7 @@ import { createLog, type LogOptions, LogOutput, type RunningLog } from "../../sr
 import { standardTiming } from "../../src/ops/timing.ts";
 import { workedMs } from "../support/clock.ts";
 import { childEnv, root } from "../support/machine/command.ts";
+import { fill, missingRoot, smallFileSystem } from "../support/machine/file-system.ts";
 
 const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
 
@@ -107,6 +108,26 @@ describe("the log", () => {
       "03:04:05 info  after",
       "",
     ]);
+  });
+
+  it.skipIf(missingRoot !== null)("waits for space on a full disk, and ends nothing", () => {
+    const folder = smallFileSystem(1);
+    const [file, filler] = [join(folder, "log"), join(folder, "filler")];
+    const fd = openSync(file, "w");
+    fill(folder, filler);
+    let failures = 0;
+    const before = process.listeners("exit");
+    const out = new LogOutput(upkeep, { fd, emit: () => ++failures > 0 });
+    const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));
+    const log = createLog({ level: "info", format: "text", clock, out });
+    for (const line of ["one", "two"]) log.error({}, line);
+    expect(failures).toBe(0);
+    expect(readFileSync(file, "utf8")).toBe("");
+    rmSync(filler);
+    log.error({}, "three");
+    process.removeListener("exit", atExit);
+    closeSync(fd);
+    expect(readFileSync(file, "utf8").match(/one|two|three/g)).toEqual(["one", "two", "three"]);
   });
 
   // Each process ends in the turn in which it has logged, most with more lines than a pipe takes at once.
