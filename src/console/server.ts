@@ -2,11 +2,11 @@
 // login, assets and live updates. Pages are in pages/.
 
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import { isLoopback } from "../config/schema/values.ts";
+import { readBody } from "../http/channel-route.ts";
 import { assets } from "./assets/assets.ts";
 import {
   type ConsoleContext,
@@ -53,7 +53,7 @@ export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleO
   app.get("/healthz", (c) => c.json({ status: "ok" }));
   for (const { path, type, text } of Object.values(assets))
     app.get(path, (c) => c.body(text, 200, { "content-type": type, "cache-control": forever }));
-  app.use(bodyLimit({ maxSize: mostBytes, onError: (c) => refuse(c, 413, "This form is too large.") }));
+  app.use(limitForm);
   app.use(guard.origin);
   loginRoutes(app, context, guard);
   app.use(guard.session);
@@ -109,6 +109,17 @@ async function securityHeaders(c: Context, next: () => Promise<void>): Promise<v
   await next();
   for (const [name, value] of Object.entries(standardHeaders))
     if (!c.res.headers.has(name)) c.res.headers.set(name, value);
+}
+
+/** Reads the form up to the limit, also from a proxy that does not announce its length. hono's own limit builds a `Request`
+ *  from the one of the server then, which Node refuses. */
+async function limitForm(c: Context, next: () => Promise<void>): Promise<Response | undefined> {
+  const { raw, method, url } = c.req;
+  const body = await readBody(raw, mostBytes);
+  if (body === null) return refuse(c, 413, "This form is too large.");
+  if (body.length > 0) c.req.raw = new Request(url, { method, headers: raw.headers, body });
+  await next();
+  return undefined;
 }
 
 type Middleware = (c: Context<ConsoleEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
