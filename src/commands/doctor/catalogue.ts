@@ -31,6 +31,7 @@ export const catalogue = {
   "channel-not-asking": "warning",
   "channel-paused": "warning",
   "sending-paused": "warning",
+  "messages-late": "warning",
   "escalation-path-down": "error",
   "escalation-unreached": "error",
   "messages-held": "warning",

@@ -2,6 +2,8 @@
 
 import type { ChannelReport } from "../../channels/readiness.ts";
 import type { Config } from "../../config/index.ts";
+import { minutesText } from "../../domain/duration-text.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { ChannelOverview } from "../../store/operators/overview.ts";
 import { get, localUrl } from "../http.ts";
 import type { Requesting } from "../io.ts";
@@ -39,7 +41,11 @@ export async function readDaemon(config: Config, io: Requesting): Promise<Daemon
 }
 
 /** Judges the daemon's state. `state` is null when no daemon answers. */
-export function daemonProblems(config: Config, state: DaemonState | null): Diagnosis[] {
+export function daemonProblems(
+  config: Config,
+  state: DaemonState | null,
+  timing: Pick<Timing, "console">,
+): Diagnosis[] {
   const url = adminUrl(config);
   if (url === null) return [];
   if (state === null) {
@@ -55,6 +61,8 @@ export function daemonProblems(config: Config, state: DaemonState | null): Diagn
   }
   const logs = "journalctl -u bridgehead -e";
   const channels = state.channels ?? [];
+  const stored = Array.isArray(state.store) ? (state.store as ChannelOverview[]) : [];
+  const paused = new Set<string>(channels.filter((one) => one.paused !== null).map(({ id }) => id));
   const notReady = () => {
     const down = channels.filter(({ state: now }) => now !== "ready" && now !== "standby").map(({ id }) => id);
     const reason =
@@ -67,7 +75,8 @@ export function daemonProblems(config: Config, state: DaemonState | null): Diagn
     ...(state.ready === false ? [notReady()] : []),
     ...(state.warnings ?? []).map((text) => diagnosis("daemon-warning", "daemon", text, `curl -s ${url}/readyz`)),
     ...channels.flatMap((channel) => channelProblems(channel, logs)),
-    ...(Array.isArray(state.store) ? (state.store as ChannelOverview[]).flatMap(pauseProblems) : []),
+    ...stored.flatMap(pauseProblems),
+    ...stored.filter(({ channel }) => !paused.has(channel)).flatMap((one) => lateProblems(one, timing.console.late)),
     ...escalationProblems(state),
   ];
 }
@@ -103,6 +112,25 @@ function pauseProblems({ channel, paused_for, paused_reason }: ChannelOverview):
   const cause = `sends nothing for ${seconds} s: ${paused_reason}`;
   const remedy = `cure the reason; the daemon then tries again by itself: bridgehead outbox list --channel ${channel}`;
   return [diagnosis("sending-paused", `channel ${channel}`, cause, remedy)];
+}
+
+/** Work of a channel that is not paused and waits longer than `limitMs`: the platform, its model or the provider fails. */
+function lateProblems({ channel, oldest_turn, oldest_draft }: ChannelOverview, limitMs: number): Diagnosis[] {
+  const late = (waits: number | null, what: string, list: string) =>
+    waits === null || waits <= limitMs
+      ? []
+      : [
+          diagnosis(
+            "messages-late",
+            `channel ${channel}`,
+            `${what} for ${minutesText(waits)}`,
+            `bridgehead ${list} --channel ${channel}`,
+          ),
+        ];
+  return [
+    ...late(oldest_turn, "a message waits for the agent's answer", "conversation list --state waiting"),
+    ...late(oldest_draft, "a reply waits to be sent", "outbox list --state queued"),
+  ];
 }
 
 function escalationProblems({ escalations }: DaemonState): Diagnosis[] {

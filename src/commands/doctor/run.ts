@@ -120,7 +120,7 @@ function systemProblems(config: Config, { online = false }: DoctorOptions, io: I
     progress.part("");
     progress.add(1);
     const unusable = store.some(({ severity }) => severity === "error");
-    const daemon = daemonProblems(config, await readDaemon(config, io));
+    const daemon = daemonProblems(config, await readDaemon(config, io), io.timing);
     progress.add(1);
     const content = unusable ? [] : await contentProblems(config, io);
     const connected = await Promise.all(checks.map((check) => check().finally(() => progress.add(1))));

@@ -5,7 +5,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import type { ChannelReport } from "../../../src/channels/readiness.ts";
+import { daemonProblems } from "../../../src/commands/doctor/daemon.ts";
+import type { Config } from "../../../src/config/index.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
+import type { ChannelOverview } from "../../../src/store/operators/overview.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { env, fixture } from "../../support/commands/configuration.ts";
 import { freePort } from "../../support/machine/network.ts";
@@ -33,6 +38,32 @@ export default {
     },
   }),
 };`;
+
+it("reports messages and replies that wait longer than ten minutes, except on a paused channel", () => {
+  const config = { http: { admin_listen: { host: "127.0.0.1", port: 9025 } } } as unknown as Config;
+  const minute = 60_000;
+  const waits = (channel: string, oldest_turn: number | null, oldest_draft: number | null) => ({
+    channel,
+    oldest_turn,
+    oldest_draft,
+    paused_for: 0,
+  });
+  const state = {
+    channels: [
+      { id: "quiet", paused: { reason: "lunch" }, warnings: [], not_asking: null, state: "ready" },
+      { id: "office", paused: null, warnings: [], not_asking: null, state: "ready" },
+    ] as unknown as ChannelReport[],
+    store: [
+      waits("quiet", 30 * minute, null),
+      waits("office", 11 * minute, 12 * minute),
+      waits("sales", 10 * minute, null),
+    ] as unknown as ChannelOverview[],
+  };
+  expect(daemonProblems(config, state, standardTiming).map(({ id, place, remedy }) => [id, place, remedy])).toEqual([
+    ["messages-late", "channel office", "bridgehead conversation list --state waiting --channel office"],
+    ["messages-late", "channel office", "bridgehead outbox list --state queued --channel office"],
+  ]);
+});
 
 it("reports what the running daemon knows, and that none runs", async () => {
   const one = fixture();
