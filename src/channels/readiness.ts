@@ -50,7 +50,7 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
     const line = host.lines.get(config.id);
     const refused = agents.get(config.core.agent)?.state.problem ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
-    const notAsking = noticesOnly ? null : (refused ?? (line ? whyNotAsk(line) : null));
+    const notAsking = noticesOnly || line === undefined ? null : whyNotAsk(line);
     const isInactive = notAsking !== null && refused === null && line !== undefined && agentProblem(line) === null;
     return {
       id: config.id,

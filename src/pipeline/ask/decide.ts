@@ -31,7 +31,9 @@ export function whyNotAsk(line: ChannelRuntime): string | null {
  *  settings were never read. Null when it can be asked, when it is inactive, and for a channel that asks no agent. */
 export function agentProblem(line: Pick<ChannelRuntime, "traits" | "problem" | "settings">): string | null {
   if (line.traits.platform === null) return null;
-  return line.problem() ?? (line.settings() === null ? neverRead : null);
+  const refusal = line.problem();
+  if (refusal !== null) return `the platform rejects its key: ${refusal}`;
+  return line.settings() === null ? neverRead : null;
 }
 
 const neverRead = "the agent's settings were never read: the platform has not answered yet";
