@@ -1,6 +1,7 @@
 // Files that only the daemon's user may read, independent of the umask, and why they cannot be written.
 
 import { accessSync, closeSync, constants, fchmodSync, openSync } from "node:fs";
+import { dirname } from "node:path";
 
 /** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. SQLite gives its -wal and
  *  -shm files the mode of the database. Called before a database or a lock is opened; throws the errors of `open`. */
@@ -32,3 +33,19 @@ export function isMountedReadOnly(path: string): boolean {
 /** The remedy for such a path. */
 export const readOnlyRemedy =
   "its file system is mounted read-only: look for disk errors in the kernel's log (dmesg), and mount it writable";
+
+/** Remedies for errors of opening or writing a file, by the prefix of the code of SQLite or Node.js. */
+const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
+  ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],
+  ["SQLITE_READONLY", "run this as the daemon's user, and check that the file system is writable"],
+  ["SQLITE_PERM", "run this as the daemon's user"],
+  ["SQLITE_FULL", "free some space on the disk"],
+  ["SQLITE_IOERR", "check that it is a file, that the disk is not full, and the kernel's log for disk errors"],
+  ["ENOSPC", "free some space on the disk"],
+];
+
+/** Returns the remedy for an error with this code at a file; undefined for an error that is none of access. */
+export function accessRemedy(code: string, file: string): string | undefined {
+  if (/^(EROFS|SQLITE_CANTOPEN|SQLITE_READONLY)/.test(code) && isMountedReadOnly(dirname(file))) return readOnlyRemedy;
+  return accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];
+}

@@ -8,6 +8,7 @@ import { loadStore } from "../../config/index.ts";
 import { counted } from "../../domain/duration-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import { createLog } from "../../ops/log.ts";
+import { accessRemedy } from "../../ops/private-file.ts";
 import { isJournal } from "../../ops/systemd.ts";
 import { type Replaced, type StoreSummary } from "../../store/backup.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
@@ -176,7 +177,8 @@ async function explained<T>(work: () => Promise<T>, remedy?: string): Promise<T>
   } catch (error) {
     const { code, message, path } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return fail(`there is no file ${path ?? ""}`.trimEnd());
-    if (!isDamagedStore(error)) return fail(message);
+    const own = path === undefined ? undefined : accessRemedy(code ?? "", path);
+    if (!isDamagedStore(error)) return fail(own === undefined ? message : `${message} (${own})`);
     const [problem] = message.split(beforeRemedy);
     return fail(remedy === undefined ? message : `${problem}${beforeRemedy}${remedy}`, exitCodes.damagedStore);
   }

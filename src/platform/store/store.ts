@@ -1,8 +1,7 @@
 // The platform's repositories over one database.
 
-import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { createPrivateFile, isMountedReadOnly, readOnlyRemedy } from "../../ops/private-file.ts";
+import { accessRemedy, createPrivateFile } from "../../ops/private-file.ts";
 import { prepareAgents, prepareMembers, prepareStates } from "./agents.ts";
 import { prepareConversations } from "./conversations.ts";
 import { prepareFiles, preparePassages } from "./files.ts";
@@ -82,7 +81,7 @@ export function openDatabase(file: string, durability: Durability): Db {
     db?.close();
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === newerFile) throw error;
-    const remedy = isMountedReadOnly(dirname(file)) ? readOnlyRemedy : "check the path of the database";
+    const remedy = accessRemedy(code ?? "", file) ?? "check the path of the database";
     throw new Error(`opening the platform's file ${file}: ${message} (${remedy})`, {
       cause: error,
     });

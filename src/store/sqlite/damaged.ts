@@ -1,8 +1,7 @@
 // Reports a damaged SQLite file as an error with the file name and the remedy.
 
 import { statSync } from "node:fs";
-import { dirname } from "node:path";
-import { isMountedReadOnly, readOnlyRemedy } from "../../ops/private-file.ts";
+import { accessRemedy } from "../../ops/private-file.ts";
 
 /** The file is unusable and a restart does not help. `main` ends the process with the exit code for this error. */
 export interface DamagedStore extends Error {
@@ -34,22 +33,11 @@ export function isFailedCheckpoint(error: unknown): boolean {
 /** Between the problem and its remedy in the messages of this file. */
 export const beforeRemedy = ". Remedy: ";
 
-/** Remedies for access errors of SQLite, by the prefix of the error code. */
-const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
-  ["SQLITE_CANTOPEN", "check that it is a file, and run this as the daemon's user"],
-  ["SQLITE_READONLY", "run this as the daemon's user, and check that the file system is writable"],
-  ["SQLITE_PERM", "run this as the daemon's user"],
-  ["SQLITE_FULL", "free some space on the disk"],
-  ["SQLITE_IOERR", "check that it is a file, that the disk is not full, and the kernel's log for disk errors"],
-];
-
 /** Adds the file and a remedy to an access error of SQLite and keeps its code. Other errors are returned unchanged. */
 function inaccessible(file: string, error: Error): Error {
   const code = (error as NodeJS.ErrnoException).code ?? "";
-  const usual = accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];
-  if (usual === undefined) return error;
-  const isReadOnly = /^SQLITE_(CANTOPEN|READONLY)/.test(code) && isMountedReadOnly(dirname(file));
-  const remedy = isReadOnly ? readOnlyRemedy : usual;
+  const remedy = code.startsWith("SQLITE_") ? accessRemedy(code, file) : undefined;
+  if (remedy === undefined) return error;
   const message = `the store ${file} cannot be used: ${error.message} (${code})${beforeRemedy}${remedy}`;
   return Object.assign(new Error(message, { cause: error }), { code });
 }

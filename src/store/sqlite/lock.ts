@@ -4,7 +4,7 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
-import { createPrivateFile } from "../../ops/private-file.ts";
+import { accessRemedy, createPrivateFile } from "../../ops/private-file.ts";
 
 /** Locks the store for this process and returns the function that releases it. Throws at once, with the
  *  file name and the id of the process, when another process has the lock. The empty companion file `<file>-lock` stays. */
@@ -28,7 +28,7 @@ function lockFile(file: string, what: string, holders: string): () => void {
     lock?.close();
     const { code, message } = error as { code?: string; message: string };
     if (code !== "SQLITE_BUSY") {
-      const remedy = `let this process's user write to the folder ${dirname(real)}`;
+      const remedy = accessRemedy(code ?? "", real) ?? `let this process's user write to the folder ${dirname(real)}`;
       throw new Error(`locking ${what} failed: ${message} (${remedy})`, { cause: error });
     }
     const pid = lockHolder(`${real}-lock`);

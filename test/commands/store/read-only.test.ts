@@ -46,6 +46,23 @@ describeReal("a file system that is mounted read-only", missingRoot, () => {
     );
   });
 
+  it("and a full disk are named as the cause of a lock that fails, and of a restore", async () => {
+    const [folder, full] = [smallFileSystem(8), smallFileSystem(4)];
+    const { home, run, configure } = await storeIn(folder);
+    const copy = join(home, "copy.db");
+    expect((await run("backup", copy)).code).toBe(exitCodes.ok);
+    mountReadOnly(folder);
+    expect(await run("restore", copy)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringMatching(/EROFS.*\(its file system is mounted read-only/),
+    });
+    fill(full, join(full, "filler"));
+    configure(join(full, "store.db"));
+    await expect(run("migrate")).rejects.toThrow(
+      /^locking the store .* failed: .*\((free some space on the disk|.* the disk is not full, .*)\)$/,
+    );
+  });
+
   it("may contain the backup that is restored", async () => {
     const folder = smallFileSystem(8);
     const { home, run, configure } = await storeIn(folder);
