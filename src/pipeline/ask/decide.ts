@@ -33,10 +33,8 @@ export function agentProblem(line: Pick<ChannelRuntime, "traits" | "problem" | "
   if (line.traits.platform === null) return null;
   const refusal = line.problem();
   if (refusal !== null) return `the platform rejects its key: ${refusal}`;
-  return line.settings() === null ? neverRead : null;
+  return line.settings() ? null : "the agent's settings were never read: the platform has not answered yet";
 }
-
-const neverRead = "the agent's settings were never read: the platform has not answered yet";
 
 /** Why a turn is not asked. Its messages are listed with the code (`planRefusal`). `readAt`: when the turn was read, in
  *  epoch milliseconds by the clock of the database. */
