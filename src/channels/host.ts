@@ -17,7 +17,7 @@ import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
 import { noteDefaultAddress } from "../store/tables/suppressions.ts";
 import { type ChannelState, createChannel, isUp } from "./channel.ts";
-import { createAdapter } from "./loader.ts";
+import { closeAdapter, createAdapter } from "./loader.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
@@ -156,9 +156,9 @@ class RunningChannel {
   }
 
   async close(): Promise<void> {
-    const { log, timing } = this.#core;
-    await this.adapter.close?.(AbortSignal.timeout(timing.channels.close)).catch((error: unknown) => {
-      log.warn({ err: error }, "closing an adapter failed");
+    const { clock, log, timing } = this.#core;
+    await closeAdapter(this.adapter, clock, timing.channels).catch((error: unknown) => {
+      log.warn({ channel: this.config.id, err: error }, "closing an adapter failed");
     });
   }
 

@@ -7,7 +7,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Adapter, AdapterDefinition, Channel, Traits } from "bridgehead/contract";
+import type { Adapter, AdapterDefinition, Channel, Clock, Traits } from "bridgehead/contract";
 import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
@@ -123,6 +123,28 @@ export function createAdapter(
     throw new Error(`${what} returned no adapter: ${fix}`);
   }
   return made;
+}
+
+/** Closes an adapter. Rejects when its `close` throws, and when it goes on although its signal has aborted: a reload and the
+ *  end of the process wait no longer. `close` and `closeGrace`: milliseconds until the abort, and from there. */
+export async function closeAdapter(
+  adapter: Pick<Adapter, "close">,
+  clock: Pick<Clock, "sleep">,
+  { close, closeGrace }: { readonly close: number; readonly closeGrace: number },
+): Promise<void> {
+  const [end, closed] = [new AbortController(), new AbortController()];
+  const late = async () => {
+    await clock.sleep(close, closed.signal);
+    if (closed.signal.aborted) return;
+    end.abort(new DOMException("the time to close is over", "TimeoutError"));
+    await clock.sleep(closeGrace, closed.signal);
+    if (!closed.signal.aborted) throw new Error("close of the adapter has not ended after its signal");
+  };
+  try {
+    await Promise.race([(async () => adapter.close?.(end.signal))(), late()]);
+  } finally {
+    closed.abort(null);
+  }
 }
 
 /** Requires a strict object schema of zod 4, so that a misspelled key is an error. */

@@ -138,6 +138,8 @@ const table = {
     catchUp: 30 * second,
     /** Longest time an adapter may take to close. */
     close: 5 * second,
+    /** Longest wait for an adapter after that time. */
+    closeGrace: second,
     /** The watchdog reports a supervisor that has not run for this long. */
     stuck: 2 * minute,
   },

@@ -4,8 +4,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createAdapter, type LoadError, loadAdapter } from "../../src/channels/loader.ts";
+import { closeAdapter, createAdapter, type LoadError, loadAdapter } from "../../src/channels/loader.ts";
 import { findAdapters } from "../../src/config/channels.ts";
+import { systemClock } from "../../src/ops/clock.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "loader-"));
 const put = (path: string, text: string): void => {
@@ -148,5 +149,37 @@ describe("createAdapter", () => {
     const definition = await loadAdapter(`./${file}`, folder);
     const create = () => createAdapter({ id: "desk", adapter: definition, settings: {} }, recordingChannel());
     expect(create).toThrow(`channel desk: create of the adapter fax ${message}`);
+  });
+});
+
+describe("closeAdapter", () => {
+  const soon = { close: 5, closeGrace: 5 };
+
+  it("waits for a close that ends with its signal", async () => {
+    let reason: unknown;
+    const close = (signal: AbortSignal) =>
+      new Promise<void>((resolve) =>
+        signal.addEventListener("abort", () => {
+          reason = signal.reason;
+          resolve();
+        }),
+      );
+    await closeAdapter({ close }, systemClock, { ...soon, closeGrace: 60_000 });
+    expect(String(reason)).toContain("the time to close is over");
+    await closeAdapter({}, systemClock, soon);
+  });
+
+  it("does not wait for a close that goes on after its signal", async () => {
+    const close = () => new Promise<void>(() => undefined);
+    await expect(closeAdapter({ close }, systemClock, soon)).rejects.toThrow("has not ended after its signal");
+  });
+
+  it.each([
+    ["throws", () => expect.fail("no pool")],
+    ["rejects", () => Promise.reject(new Error("no pool"))],
+  ])("rejects when close %s", async (_, close) => {
+    await expect(closeAdapter({ close }, systemClock, { close: 60_000, closeGrace: 60_000 })).rejects.toThrow(
+      "no pool",
+    );
   });
 });
