@@ -168,6 +168,11 @@ const eventFlaws: readonly Flaw[] = [
     },
   ),
   flaw(
+    "the time of a message is in seconds",
+    saying(() => ({ sentAt: new Date(1_700_000_000) })),
+    { [events]: /a message of 1970-01-20T16:13:20.000Z: a Date takes milliseconds/ },
+  ),
+  flaw(
     "a person has no address",
     saying(() => ({ from: { address: "" } })),
     {

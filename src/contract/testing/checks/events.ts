@@ -7,6 +7,8 @@ import { within } from "../patience.ts";
 import { serveTest } from "../socket.ts";
 
 const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
+/** 1973, in milliseconds: seconds since the epoch that are read as milliseconds are earlier. */
+const firstMs = 1e11;
 const dated = (date: unknown): boolean => date instanceof Date && !Number.isNaN(date.getTime());
 
 /** Returns a description of an event's defect, or null when the event is valid. */
@@ -24,6 +26,9 @@ function flawOf(event: InboundEvent): string | null {
     return measured ? null : `a call of ${durationMs} ms`;
   }
   if (!dated(event.sentAt)) return "a message without a time";
+  const sentAt = event.sentAt.getTime();
+  if (sentAt > 0 && sentAt < firstMs)
+    return `a message of ${event.sentAt.toISOString()}: a Date takes milliseconds, not seconds`;
   if (event.consent?.answer?.trim() === "") return "a consent answered with nothing";
   if (event.consent && event.refusal) return "a message that is both consent and refused";
   if (event.forHumans && !named(event.forHumans.subject)) return "a message for humans without a subject";
