@@ -22,8 +22,10 @@ import {
   recipientsOf,
 } from "../../../src/pipeline/reconcile/decide.ts";
 import {
+  checkedOutcome,
   concluded,
   endingOf,
+  freeCapacity,
   type HeadFacts,
   isHoldable,
   nextStep,
@@ -38,6 +40,39 @@ const backoff = { pace: "mail", timing: standardTiming, jitter: (ms: number) => 
 const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;
 const sent = { kind: "sent", id: externalId("x") } as const;
 const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
+
+describe("what an adapter returns", () => {
+  it.each<SendOutcome>([
+    sent,
+    unknown,
+    { kind: "refused", code: "no", reason: "" },
+    { kind: "deferred", reason: "later", retryAfterMs: 1 },
+  ])("is taken as it is when it is an outcome: %j", (outcome) => {
+    expect(checkedOutcome(outcome, true)).toBe(outcome);
+  });
+
+  it.each([[undefined], [null], ["sent"], [{ kind: "sent" }], [{ kind: "ok", id: "x" }], [{ kind: "deferred" }]])(
+    "counts as no outcome when it is %j, and names what it had",
+    (given) => {
+      const outcome = given as unknown as SendOutcome;
+      expect(checkedOutcome(outcome, true)).toMatchObject({
+        kind: "unknown",
+        reason: expect.stringMatching(/no outcome/),
+      });
+      expect(checkedOutcome(outcome, false).kind).toBe("deferred");
+    },
+  );
+
+  it("is a capacity, or the reason why there is none", () => {
+    const free = (capacity?: () => unknown) => freeCapacity({ ...(capacity && { capacity }) } as Outbound);
+    expect([free(), free(() => 3), free(() => Number.POSITIVE_INFINITY)]).toEqual([Infinity, 3, Infinity]);
+    expect([free(() => Number.NaN), free(() => "3")].map(String)).toEqual([
+      "Error: capacity returned NaN",
+      "Error: capacity returned 3",
+    ]);
+    expect(String(free(() => expect.fail("no pool")))).toContain("no pool");
+  });
+});
 
 describe("the head of a lane", () => {
   const head = {
