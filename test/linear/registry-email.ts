@@ -156,6 +156,9 @@ export const eventWith = (text: string): MessageEvent => ({
 });
 
 const header = (text: string) => [{ name: "x", value: text }];
+/** The error of a login that a server rejected with this text. */
+const rejectedLogin = (text: string) =>
+  Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true });
 const arrival = {
   id: externalId("1"),
   listed: { uid: 1, size: 1, arrived: null, keywords: [] },
@@ -358,10 +361,12 @@ export const emailCases: Cases = {
   "adapters/email/status.ts": {
     brief: (f, text) => f(new Error(text)),
     oneLine: one,
-    statusOf: (f, text) =>
-      f(Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }), 1),
-    outcomeOf: (f, text) =>
-      f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
+    statusOf: (f, text) => f(rejectedLogin(text), 1),
+    statusOfSide: (f, text) => f("imap", rejectedLogin(text), 1),
+    outcomeOf: (f, text) => {
+      for (const command of ["RCPT TO", "DATA"])
+        f(Object.assign(new Error(text), { responseCode: 550, response: text, command }), true);
+    },
   },
   "adapters/email/imap/mailbox.ts": {
     keywordOf: (f, text) => f(text, text),
