@@ -211,6 +211,7 @@ const address = "<address>";
 /** Returns the text of the server's response, truncated and without the address it may repeat. */
 export function replyText(failure: SmtpFailure): string {
   return (failure.response ?? String(failure.responseCode))
+    .slice(0, 2000)
     .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, address)
     .replace(/[\p{Cc}]+/gu, " ")
     .slice(0, 300);
