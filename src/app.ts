@@ -285,16 +285,33 @@ export class App {
     return restart;
   }
 
-  /** Stops intake, waits up to `drainMs` for running work, and closes everything. */
+  /** Stops intake, waits up to `drainMs` for running work, and closes everything. Never resolves while an adapter ignores the
+   *  signal of its work; see `unended`. */
   async stop(drainMs: number): Promise<void> {
-    await this.host.stop();
-    await this.scheduler.drain(drainMs);
+    const { clock } = this.#core;
+    const end = clock.monotonic() + drainMs;
+    const patience = new AbortController();
+    const stopped = this.host.stop().then(() => patience.abort());
+    await clock.sleep(drainMs, patience.signal);
+    await this.scheduler.drain(Math.max(0, end - clock.monotonic()));
+    await stopped;
     await this.host.close();
     this.#lives.abort();
     await Promise.all(this.#running);
     if (this.db.kind === "postgres") await this.#leave();
     await this.check.end();
     await this.#close();
+  }
+
+  /** Call during a stop. Returns the channels whose adapter has not ended its reading or its work. */
+  async unended(): Promise<string[]> {
+    const now = new Promise<"now">((resolve) => void setImmediate(resolve, "now"));
+    const channels = this.host.running().map(async (channel) => {
+      const { id } = channel.config;
+      const ended = Promise.all([channel.stop(), this.scheduler.idle(id)]);
+      return (await Promise.race([ended, now])) === "now" ? [id] : [];
+    });
+    return (await Promise.all(channels)).flat();
   }
 
   #createScheduler(): Scheduler {

@@ -133,7 +133,19 @@ const listen = (service: Service, parts: RunningParts): Promise<Listener> =>
     metrics: scraper(service, parts),
   });
 
-async function stop({ timing, log }: Service, parts: RunningParts): Promise<void> {
+/** Ends the parts. What does not end in time is left as at a kill: its attempts are recorded, and the next start looks their
+ *  outcomes up. */
+async function stop(service: Service, parts: RunningParts): Promise<void> {
+  const { timing, log } = service;
+  const patience = new AbortController();
+  const late = clock.sleep(timing.shutdown.longest, patience.signal).then(() => "late" as const);
+  const ended = await Promise.race([endParts(service, parts), late]).finally(() => patience.abort());
+  if (ended !== "late") return log.info({}, "stopped");
+  const channels = await parts.app?.unended();
+  log.error({ channels }, "stopped without waiting for an adapter that does not end");
+}
+
+async function endParts({ timing }: Service, parts: RunningParts): Promise<void> {
   const began = clock.monotonic();
   await parts.webConsole?.close();
   // Calls end first: their last utterances are still answered and stored.
@@ -142,7 +154,6 @@ async function stop({ timing, log }: Service, parts: RunningParts): Promise<void
   await parts.listener?.close();
   await parts.platform?.close();
   await parts.traces?.close();
-  log.info({}, "stopped");
 }
 
 /** Returns the handler of a scrape. The first one creates the metrics, so that a daemon without scrapes does not load

@@ -219,8 +219,10 @@ const table = {
     busyCheck: 5 * second,
   },
   shutdown: {
-    /** Time for running work, including `http.talk`; below TimeoutStopSec= of the unit. */
+    /** Time for running work, including `http.talk`. Both are below TimeoutStopSec= of the unit. */
     drain: 20 * second,
+    /** Longest stop. An adapter that ignores the signals of its work is left then, as at a kill. */
+    longest: 25 * second,
   },
   upkeep: {
     /** Longest request to the heartbeat URL, longest export of traces, and the pause between two exports. */

@@ -48,7 +48,8 @@ export default {
   }),
 };`;
 
-async function openChat(finished: Finished) {
+/** `answers`: resolves when the chat may respond to what is sent to it. */
+async function openChat(finished: Finished, answers: Promise<void> = Promise.resolve()) {
   const shown: { to: string; part: string }[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -56,7 +57,7 @@ async function openChat(finished: Finished) {
     request.on("data", (chunk: string) => (body += chunk));
     request.on("end", () => {
       shown.push(JSON.parse(body) as { to: string; part: string });
-      response.end();
+      void answers.then(() => response.end());
     });
   });
   await listen(server);
@@ -102,6 +103,20 @@ describe("a third-party adapter", () => {
     expect(paths.filter((call) => call === "POST /external/conversations")).toHaveLength(1);
     expect(paths).not.toContain("POST /external/conversations/start");
     expect(await daemon.rows("SELECT 1 FROM turns WHERE state = 'answered'")).toHaveLength(2);
+  });
+
+  it("is named by a stop that waits for a send without a response", async ({ onTestFinished }) => {
+    const { promise: answers, resolve: answer } = Promise.withResolvers<void>();
+    const { daemon, says, heard } = await openChat(onTestFinished, answers);
+    onTestFinished(() => answer()); // called before the daemon is stopped
+    expect(await says("m1", "Where?")).toBe(204);
+    await expect.poll(() => heard()).not.toEqual([]);
+    const app = daemon.app();
+    const stopped = daemon.stop(50);
+    await expect.poll(() => app.unended()).toEqual(["chat"]);
+    answer();
+    await stopped;
+    expect(await app.unended()).toEqual([]);
   });
 
   it("follows the agent's skill of its channel where there is one, and needs none", () => {

@@ -28,6 +28,7 @@ const circumstances: { readonly [name: string]: Plant } = {
   "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
   "quick-store-check": timed({ upkeep: { storeCheckDelay: 10 } }),
   "quick-start-timeout": timed({ startup: { extensionEvery: 10 } }),
+  "quick-shutdown": timed({ shutdown: { drain: 100, longest: 2000 } }),
   /** A lease that hardly holds one call. */
   "short-lease": timed({ ask: { rateWait: 0, read: 500, leaseMargin: 500 } }),
   /** Leases on PostgreSQL that end a few seconds after their holder died. SQLite has a single process and forgets them. */
