@@ -4,7 +4,6 @@
 import type { Clock } from "bridgehead/contract";
 import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { LeaseDeadline } from "../store/lanes.ts";
 import type { Claimed } from "./stage.ts";
 
 /** Reason of the abort at a shutdown. The work is retried by the next process. */
@@ -95,13 +94,6 @@ export class Running {
     last.at = at;
     this.#works[at] = last;
   }
-}
-
-/** Called by a crossing. Throws, and nothing may be sent, when less than `leastMs` milliseconds of the lease are left: the effect
- *  does not fit into the rest. */
-export function checkLease(deadline: LeaseDeadline, leastMs: number): void {
-  const left = deadline.left();
-  if (left < leastMs) throw new Error(`too little of the lease is left to begin (${Math.round(left)} ms)`);
 }
 
 /** Preallocated, because an abort without a reason creates an error with a stack trace. */

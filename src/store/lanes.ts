@@ -28,10 +28,17 @@ export type LeaseDeadline = ReturnType<typeof leaseDeadline>;
 export function leaseDeadline(clock: Pick<Clock, "now" | "monotonic">, leaseMs: number) {
   const monotonic = clock.monotonic();
   const wall = clock.now();
+  const left = () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall);
   return {
     /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
      *  aborts the work then. */
-    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+    left,
+    /** Called by a crossing. Throws, and nothing may be sent, when less than `leastMs` milliseconds are left: the effect does
+     *  not fit into the rest. */
+    check(leastMs: number): void {
+      const ms = left();
+      if (ms < leastMs) throw new Error(`too little of the lease is left to begin (${Math.round(ms)} ms)`);
+    },
   };
 }
 

@@ -10,7 +10,6 @@ import {
   stopped,
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
-import { checkLease } from "../../engine/running.ts";
 import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { guardLease } from "../../store/lanes.ts";
@@ -59,13 +58,13 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
     signal,
     reserved: asking.attempt.early !== null,
     crossing: async () => {
-      checkLease(asking.leaseDeadline, deps.timeout);
+      asking.leaseDeadline.check(deps.timeout);
       const { early, recorded: isRecorded } = asking.attempt;
       early?.release();
       // A turn of unknown outcome stays unknown until this call has an outcome.
       if (early !== null) await early.durable();
       else if (asking.turn.state === "waiting" && !isRecorded) await record(asking, deps);
-      checkLease(asking.leaseDeadline, deps.timeout);
+      asking.leaseDeadline.check(deps.timeout);
       if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
       failpoints[name].publish({ phase: "before", ...fields });
     },

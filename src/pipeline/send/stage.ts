@@ -7,7 +7,6 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { strikeLimit } from "../../domain/retry.ts";
-import { checkLease } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
@@ -218,12 +217,12 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   /** Rejects, and nothing may be sent, when the effect would not be covered by the lease and the record. */
   const crossing = async () => {
     // The provider's response is awaited no longer than the lease lasts.
-    checkLease(sending.leaseDeadline, deps.timing.send.crossing);
+    sending.leaseDeadline.check(deps.timing.send.crossing);
     recording ??= record();
     await recording;
     if (state.recorded === "obsolete") throw new Error("crossing: the draft changed after it was claimed");
     if (state.ended || limit.aborted) throw new Error("crossing: the attempt has ended");
-    checkLease(sending.leaseDeadline, deps.timing.send.crossing);
+    sending.leaseDeadline.check(deps.timing.send.crossing);
     state.crossed = true;
     failpoints["send.cross"].publish({ phase: "before", ...fields });
   };
