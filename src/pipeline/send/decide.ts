@@ -1,6 +1,6 @@
 // Decisions of stage send on loaded rows. Pure: the caller passes the jitter and writes the results.
 
-import type { DeferralCause, ExternalId, Outbound, SendOutcome } from "bridgehead/contract";
+import type { DeferralCause, ExternalId, SendOutcome } from "bridgehead/contract";
 import { optedOut, suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { delayAfter, paceOf } from "../../domain/retry.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
@@ -215,29 +215,4 @@ function pauseFor(
   if (running && (asked === null || asked <= known.remaining)) return null;
   const forMs = asked ?? pauseDelay(backoff, cause, failures);
   return { kind: "begin", sender, cause, failures, forMs, by_provider: asked !== null, reason };
-}
-
-/** Returns what `send` of an adapter resolved with. For a value that is no outcome, as an adapter without types may return
- *  it, returns what is certain: without a crossing nothing was sent. */
-export function checkedOutcome(given: SendOutcome, crossed: boolean): SendOutcome {
-  const { kind, id, code, reason } = Object(given) as Readonly<Record<string, unknown>>;
-  const isText = (value: unknown) => typeof value === "string";
-  const hasReason = ["refused", "deferred", "unknown"].includes(String(kind)) && isText(reason);
-  if (kind === "sent" ? isText(id) : hasReason && (kind !== "refused" || isText(code))) return given;
-  const fields = given === undefined ? "undefined" : Object.keys(Object(given) as object).join(", ");
-  return {
-    kind: crossed ? "unknown" : "deferred",
-    reason: `send of the adapter returned no outcome (kind ${String(kind)}, fields ${fields})`,
-  };
-}
-
-/** Returns the adapter's free capacity; an error where it fails or returns no number, so that one adapter does not stop the
- *  sends of the others. */
-export function freeCapacity(outbound: Outbound): number | Error {
-  try {
-    const free: unknown = outbound.capacity?.() ?? Number.POSITIVE_INFINITY;
-    return typeof free === "number" && !Number.isNaN(free) ? free : new Error(`capacity returned ${String(free)}`);
-  } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
-  }
 }

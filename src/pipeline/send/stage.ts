@@ -5,7 +5,7 @@
 // crossing the draft is `queued` and is sent immediately. After it the draft is `sending` with an expired lease: its
 // outcome is unknown, so stage reconcile determines it.
 
-import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
+import { type Json, type Outbound, type SendOutcome, sendKey } from "bridgehead/contract";
 import { strikeLimit } from "../../domain/retry.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
@@ -21,15 +21,7 @@ import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../ch
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import {
-  checkedOutcome,
-  concluded,
-  type Ending,
-  freeCapacity,
-  type HeadFacts,
-  type NextStep,
-  nextStep,
-} from "./decide.ts";
+import { concluded, type Ending, type HeadFacts, type NextStep, nextStep } from "./decide.ts";
 import {
   type HeadRow,
   headDraft,
@@ -336,4 +328,29 @@ async function applyEnding(q: Query, { line, lease, draft }: Sending, { change, 
   // The following parts are incomplete without a refused part, so they are dropped too.
   if (change.open === 0) await endRest(q, draft, "dropped");
   await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason: change.reason ?? "" });
+}
+
+/** Returns what `send` of an adapter resolved with. For a value that is no outcome, as an adapter without types may return
+ *  it, returns what is certain: without a crossing nothing was sent. */
+export function checkedOutcome(given: SendOutcome, crossed: boolean): SendOutcome {
+  const { kind, id, code, reason } = Object(given) as Readonly<Record<string, unknown>>;
+  const isText = (value: unknown) => typeof value === "string";
+  const hasReason = ["refused", "deferred", "unknown"].includes(String(kind)) && isText(reason);
+  if (kind === "sent" ? isText(id) : hasReason && (kind !== "refused" || isText(code))) return given;
+  const fields = given === undefined ? "undefined" : Object.keys(Object(given) as object).join(", ");
+  return {
+    kind: crossed ? "unknown" : "deferred",
+    reason: `send of the adapter returned no outcome (kind ${String(kind)}, fields ${fields})`,
+  };
+}
+
+/** Returns the adapter's free capacity; an error where it fails or returns no number, so that one adapter does not stop the
+ *  sends of the others. */
+export function freeCapacity(outbound: Outbound): number | Error {
+  try {
+    const free: unknown = outbound.capacity?.() ?? Number.POSITIVE_INFINITY;
+    return typeof free === "number" && !Number.isNaN(free) ? free : new Error(`capacity returned ${String(free)}`);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
 }

@@ -22,16 +22,15 @@ import {
   recipientsOf,
 } from "../../../src/pipeline/reconcile/decide.ts";
 import {
-  checkedOutcome,
   concluded,
   endingOf,
-  freeCapacity,
   type HeadFacts,
   isHoldable,
   nextStep,
   pauseSteps,
   retriedLater,
 } from "../../../src/pipeline/send/decide.ts";
+import { checkedOutcome, freeCapacity } from "../../../src/pipeline/send/stage.ts";
 import type { DraftRow } from "../../../src/store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { lineOf, receipt } from "../../support/rows.ts";
