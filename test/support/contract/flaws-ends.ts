@@ -5,23 +5,15 @@ import {
   type AdapterDefinition,
   type Channel,
   externalId,
-  type HttpRoute,
   type Outbound,
   type Remark,
 } from "bridgehead/contract";
 import type { Harness } from "bridgehead/contract/testing";
 import * as z from "zod";
-import hook, { hookHarness } from "../../contract/hook-adapter.ts";
+import { hookHarness } from "../../contract/hook-adapter.ts";
 import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
-import { altered, type Flaw, misled, required, sending } from "./flaws.ts";
-
-const flaw = (
-  what: string,
-  definition: Flaw["definition"],
-  caught: Flaw["caught"],
-  harness: Harness = lineHarness,
-): Flaw => ({ what, definition, harness, caught });
+import { altered, type Flaw, flaw, handling, misled, required, sending } from "./flaws.ts";
 
 const traits = "definition: has traits that the core knows";
 const review = "definition: review names keys and remedies, and takes the harness's block";
@@ -142,14 +134,6 @@ const definitionFlaws: readonly Flaw[] = [
   ),
 ];
 
-type Handle = HttpRoute["handle"];
-const handling = (change: (handle: Handle, request: Request) => Promise<Response>) =>
-  altered(hook, ({ routes }) => ({
-    routes: required(routes).map((route) =>
-      route.kind === "http" ? { ...route, handle: (request) => change((one) => route.handle(one), request) } : route,
-    ),
-  }));
-
 const webhookFlaws: readonly Flaw[] = [
   flaw(
     "a request is parsed before it is verified",
@@ -171,17 +155,11 @@ const webhookFlaws: readonly Flaw[] = [
   ),
   flaw(
     "an empty signature is valid",
-    altered(hook, ({ routes }, channel) => ({
-      routes: required(routes).map((route) => {
-        if (route.kind !== "http") return route;
-        const handle: Handle = async (request) => {
-          if (request.headers.get("x-signature") !== "") return route.handle(request);
-          await channel.accept([]);
-          return new Response(null, { status: 204 });
-        };
-        return { ...route, handle };
-      }),
-    })),
+    handling(async (handle, request, channel) => {
+      if (request.headers.get("x-signature") !== "") return handle(request);
+      await channel.accept([]);
+      return new Response(null, { status: 204 });
+    }),
     { [forged]: /answered 204 to a forged request with empty headers/ },
     hookHarness,
   ),

@@ -3,17 +3,10 @@
 import net from "node:net";
 import { type Adapter, externalId, type Outbound } from "bridgehead/contract";
 import type { Harness } from "bridgehead/contract/testing";
-import hook, { hookHarness } from "../../contract/hook-adapter.ts";
+import { hookHarness } from "../../contract/hook-adapter.ts";
 import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
-import { altered, type Flaw, misled, required, sending } from "./flaws.ts";
-
-const flaw = (
-  what: string,
-  definition: Flaw["definition"],
-  caught: Flaw["caught"],
-  harness: Harness = lineHarness,
-): Flaw => ({ what, definition, harness, caught });
+import { altered, type Flaw, flaw, handling, misled, required, sending } from "./flaws.ts";
 
 const { capacity: _unlimited, ...lineLacks } = lineHarness.lacks ?? {};
 const limitedHarness: Harness = { ...lineHarness, lacks: lineLacks };
@@ -212,17 +205,10 @@ export const remainsFlaws: readonly Flaw[] = [
   ),
   flaw(
     "the signature is checked against the Host header",
-    altered(hook, ({ routes }, channel) => ({
-      routes: required(routes).map((route) => {
-        if (route.kind !== "http") return route;
-        const isOurs = (request: Request) => [null, channel.url("/").host].includes(request.headers.get("host"));
-        return {
-          ...route,
-          handle: async (request: Request) =>
-            isOurs(request) ? route.handle(request) : new Response(null, { status: 403 }),
-        };
-      }),
-    })),
+    handling(async (handle, request, channel) => {
+      const isOurs = [null, channel.url("/").host].includes(request.headers.get("host"));
+      return isOurs ? handle(request) : new Response(null, { status: 403 });
+    }),
     { [proxied]: /answered 403 to a good request behind a proxy/ },
     hookHarness,
   ),

@@ -16,14 +16,7 @@ import PQueue from "p-queue";
 import call, { callHarness } from "../../contract/call-adapter.ts";
 import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
-import { altered, type Flaw, required, sending } from "./flaws.ts";
-
-const flaw = (what: string, definition: Flaw["definition"], caught: Flaw["caught"]): Flaw => ({
-  what,
-  definition,
-  harness: lineHarness,
-  caught,
-});
+import { altered, type Flaw, flaw, required, sending } from "./flaws.ts";
 
 const parts = "parts: are those the harness declares";
 const once = "send: sent, once, when all is well";

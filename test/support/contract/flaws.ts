@@ -31,6 +31,13 @@ export interface Flaw {
   readonly caught: { readonly [check: string]: RegExp };
 }
 
+export const flaw = (
+  what: string,
+  definition: Flaw["definition"],
+  caught: Flaw["caught"],
+  harness: Harness = lineHarness,
+): Flaw => ({ what, definition, harness, caught });
+
 type Maker = AdapterDefinition["create"];
 
 /** `base` with its `create` replaced by what `change` makes of it. */
@@ -83,6 +90,17 @@ export const sending = (
       ...required(outbound),
       send: (draft, attempt) => change((one, other) => required(outbound).send(one, other), attempt, draft as never),
     },
+  }));
+
+type Handle = HttpRoute["handle"];
+
+/** The webhook adapter with another `handle`. */
+export const handling = (change: (handle: Handle, request: Request, channel: Channel) => Promise<Response>) =>
+  altered(hook, ({ routes }, channel) => ({
+    routes: required(routes).map((route) => {
+      if (route.kind !== "http") return route;
+      return { ...route, handle: (request: Request) => change((one) => route.handle(one), request, channel) };
+    }),
   }));
 
 export function required<T>(part: T | undefined): T {
@@ -356,12 +374,8 @@ export const readingFlaws: readonly Flaw[] = [
 
 // Flaws in serving routes.
 
-const flaw = (what: string, definition: Flaw["definition"], caught: Flaw["caught"]): Flaw => ({
-  what,
-  definition,
-  harness: hookHarness,
-  caught,
-});
+const served = (what: string, definition: Flaw["definition"], caught: Flaw["caught"]): Flaw =>
+  flaw(what, definition, caught, hookHarness);
 
 const forged = "http: a forged request is 403 and accepts nothing";
 const good = "http: a good request is answered 2xx";
@@ -370,19 +384,12 @@ const rejected = "http: 5xx when accept rejected";
 const sameRequest = "http: the same request has the same id, another request another";
 const upgrade = "socket: a forged upgrade is refused before it happens";
 
-type Handle = HttpRoute["handle"];
-const handling = (change: (handle: Handle, request: Request) => Promise<Response>) =>
-  altered(hook, ({ routes }) => ({
-    routes: required(routes).map((route) =>
-      route.kind === "http" ? { ...route, handle: (request) => change((one) => route.handle(one), request) } : route,
-    ),
-  }));
 const authorizing = (authorize: SocketRoute["authorize"]) =>
   altered(hook, ({ routes }) => ({
     routes: required(routes).map((route) => (route.kind === "socket" ? { ...route, authorize } : route)),
   }));
 export const serveFlaws: readonly Flaw[] = [
-  flaw(
+  served(
     "a forged request is answered 401",
     handling(async (handle, request) => {
       const response = await handle(request);
@@ -390,22 +397,16 @@ export const serveFlaws: readonly Flaw[] = [
     }),
     { [forged]: /answered 401 to a forged request/ },
   ),
-  flaw(
+  served(
     "a forged request is refused only after it was accepted",
-    altered(hook, ({ routes }, channel) => ({
-      routes: required(routes).map((route) => {
-        if (route.kind !== "http") return route;
-        const handle: Handle = async (request) => {
-          const response = await route.handle(request);
-          if (response.status === 403) await channel.accept([]);
-          return response;
-        };
-        return { ...route, handle };
-      }),
-    })),
+    handling(async (handle, request, channel) => {
+      const response = await handle(request);
+      if (response.status === 403) await channel.accept([]);
+      return response;
+    }),
     { [forged]: /accepted a forged request/ },
   ),
-  flaw(
+  served(
     "a good request is answered with a redirect",
     handling(async (handle, request) => {
       const { status } = await handle(request);
@@ -417,41 +418,41 @@ export const serveFlaws: readonly Flaw[] = [
       [pending]: /answered 302 after the commit/,
     },
   ),
-  flaw(
+  served(
     "the answer does not wait for accept",
     misled(hook, (channel) => ({
       accept: (...given) => Promise.race([channel.accept(...given), pass(20, [])]),
     })),
     { [pending]: /answered 204 while accept was pending/ },
   ),
-  flaw(
+  served(
     "a rejected accept is answered as taken",
     misled(hook, (channel) => ({ accept: (...given) => channel.accept(...given).catch(() => []) })),
     { [rejected]: /answered 204 although accept rejected/ },
   ),
-  flaw(
+  served(
     "a rejected accept is blamed on the provider",
     handling((handle, request) => handle(request).catch(() => new Response(null, { status: 400 }))),
     { [rejected]: /answered 400 although accept rejected/ },
   ),
-  flaw(
+  served(
     "every request gives a new id",
     misled(hook, (channel) => ({
       accept: (events) => channel.accept(renamed(events, () => crypto.randomUUID())),
     })),
     { [sameRequest]: /gave one request two ids/ },
   ),
-  flaw(
+  served(
     "all requests share one id",
     misled(hook, (channel) => ({ accept: (events) => channel.accept(renamed(events, () => "one")) })),
     { [sameRequest]: /gave two requests one id/ },
   ),
-  flaw(
+  served(
     "every upgrade is let in",
     authorizing(async () => null),
     { [upgrade]: /let a forged upgrade in/ },
   ),
-  flaw(
+  served(
     "every upgrade is refused",
     authorizing(async () => new Response(null, { status: 401 })),
     { [upgrade]: /answered 401 to a good upgrade/ },
