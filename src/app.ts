@@ -23,7 +23,7 @@ import { platformWebhookHandler, platformWebhookStage } from "./escalation/platf
 import { pollStage } from "./escalation/poll/stage.ts";
 import { EscalationHandler } from "./escalation/trigger/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
-import { newToken, steadyNow } from "./ops/clock.ts";
+import { endsWithin, newToken, steadyNow } from "./ops/clock.ts";
 import type { Hop } from "./ops/hops.ts";
 import { reportCommit, Statistics } from "./ops/statistics.ts";
 import { type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
@@ -290,9 +290,8 @@ export class App {
   async stop(drainMs: number): Promise<void> {
     const { clock } = this.#core;
     const end = clock.monotonic() + drainMs;
-    const patience = new AbortController();
-    const stopped = this.host.stop().then(() => patience.abort());
-    await clock.sleep(drainMs, patience.signal);
+    const stopped = this.host.stop();
+    await endsWithin(stopped, drainMs, clock);
     await this.scheduler.drain(Math.max(0, end - clock.monotonic()));
     await stopped;
     await this.host.close();
@@ -305,11 +304,10 @@ export class App {
 
   /** Call during a stop. Returns the channels whose adapter has not ended its reading or its work. */
   async unended(): Promise<string[]> {
-    const now = new Promise<"now">((resolve) => void setImmediate(resolve, "now"));
     const channels = this.host.running().map(async (channel) => {
       const { id } = channel.config;
       const ended = Promise.all([channel.stop(), this.scheduler.idle(id)]);
-      return (await Promise.race([ended, now])) === "now" ? [id] : [];
+      return (await endsWithin(ended, 0, this.#core.clock)) ? [] : [id];
     });
     return (await Promise.all(channels)).flat();
   }

@@ -7,10 +7,11 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Adapter, AdapterDefinition, Channel, Clock, Traits } from "bridgehead/contract";
+import { type Adapter, type AdapterDefinition, type Channel, type Clock, wrongTraits } from "bridgehead/contract";
 import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
+import { endsWithin } from "../ops/clock.ts";
 
 /** Names of the built-in adapters, as used in the configuration file. */
 export const builtIn: readonly string[] = ["email", "sms", "voice"];
@@ -84,25 +85,11 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   if (traits === null || typeof traits !== "object") {
     throw refusal(`the adapter ${name} has no traits`, "its author: add traits, described in bridgehead/contract");
   }
-  checkTraits(name, traits);
-  checkSchema(name, config);
-  return exported as AdapterDefinition;
-}
-
-/** An author without types can misspell a trait: then the core would treat the channel as one of another kind. */
-function checkTraits(name: string, traits: { readonly [trait in keyof Traits]?: unknown }): void {
-  const { attachments, conversations, platform } = traits;
-  const wanted = [
-    [typeof attachments === "boolean", "attachments: true or false"],
-    [conversations === "thread" || conversations === "person", 'conversations: "thread" or "person"'],
-    [
-      platform === null || (typeof platform === "string" && /^[a-z][a-z0-9_]*$/.test(platform)),
-      "platform: null, or a name of lower-case letters, digits and _",
-    ],
-  ] as const;
-  const wrong = wanted.filter(([isRight]) => !isRight).map(([, text]) => text);
+  const wrong = wrongTraits(traits).map(({ trait, form }) => `${trait}: ${form}`);
   if (wrong.length > 0)
     throw refusal(`the adapter ${name} has wrong traits`, `its author: in traits, write ${wrong.join("; ")}`);
+  checkSchema(name, config);
+  return exported as AdapterDefinition;
 }
 
 /** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */
@@ -132,19 +119,12 @@ export async function closeAdapter(
   clock: Pick<Clock, "sleep">,
   { close, closeGrace }: { readonly close: number; readonly closeGrace: number },
 ): Promise<void> {
-  const [end, closed] = [new AbortController(), new AbortController()];
-  const late = async () => {
-    await clock.sleep(close, closed.signal);
-    if (closed.signal.aborted) return;
-    end.abort(new DOMException("the time to close is over", "TimeoutError"));
-    await clock.sleep(closeGrace, closed.signal);
-    if (!closed.signal.aborted) throw new Error("close of the adapter has not ended after its signal");
-  };
-  try {
-    await Promise.race([(async () => adapter.close?.(end.signal))(), late()]);
-  } finally {
-    closed.abort(null);
-  }
+  const end = new AbortController();
+  const closed = (async () => adapter.close?.(end.signal))();
+  if (await endsWithin(closed, close, clock)) return;
+  end.abort(new DOMException("the time to close is over", "TimeoutError"));
+  if (!(await endsWithin(closed, closeGrace, clock)))
+    throw new Error("close of the adapter has not ended after its signal");
 }
 
 /** Requires a strict object schema of zod 4, so that a misspelled key is an error. */

@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { ChannelStatus, Clock } from "bridgehead/contract";
 import type { Config } from "../config/index.ts";
+import { endsWithin } from "../ops/clock.ts";
 import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
 import { type ChannelHealth, storeSubject, warningSubject } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
@@ -151,13 +152,11 @@ export async function storeProblem(
   freeBytes: (() => Promise<number>) | null,
   patienceMs: number,
 ): Promise<string | null> {
-  const patience = new AbortController();
-  const late = clock.sleep(patienceMs, patience.signal).then(() => "does not answer");
   const written = db.tx(proveWritable).then(
     () => null,
     (error: unknown) => `cannot be written: ${error instanceof Error ? error.message : String(error)}`,
   );
-  const problem = await Promise.race([written, late]).finally(() => patience.abort());
+  const problem = (await endsWithin(written, patienceMs, clock)) ? await written : "does not answer";
   return problem !== null || freeBytes === null ? problem : diskProblem(freeBytes);
 }
 

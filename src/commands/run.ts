@@ -13,7 +13,7 @@ import { startConsole, type WebConsole } from "../console/start.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
-import { systemClock as clock, jitter } from "../ops/clock.ts";
+import { systemClock as clock, endsWithin, jitter } from "../ops/clock.ts";
 import { createLog, LogOutput } from "../ops/log.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
@@ -137,10 +137,7 @@ const listen = (service: Service, parts: RunningParts): Promise<Listener> =>
  *  outcomes up. */
 async function stop(service: Service, parts: RunningParts): Promise<void> {
   const { timing, log } = service;
-  const patience = new AbortController();
-  const late = clock.sleep(timing.shutdown.longest, patience.signal).then(() => "late" as const);
-  const ended = await Promise.race([endParts(service, parts), late]).finally(() => patience.abort());
-  if (ended !== "late") return log.info({}, "stopped");
+  if (await endsWithin(endParts(service, parts), timing.shutdown.longest, clock)) return log.info({}, "stopped");
   const channels = await parts.app?.unended();
   log.error({ channels }, "stopped without waiting for an adapter that does not end");
 }

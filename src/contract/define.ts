@@ -3,7 +3,7 @@
 
 import type * as z from "zod";
 import type { Channel, Clock, DurationTable } from "./channel.ts";
-import type { AdapterDefinition, Outbound, Remark } from "./contract.ts";
+import type { AdapterDefinition, Outbound, Remark, Traits } from "./contract.ts";
 import type { Json } from "./ids.ts";
 import type { ChannelStatus } from "./outcomes.ts";
 
@@ -12,6 +12,34 @@ export function defineAdapter<const C extends z.ZodType, D extends Json>(
   definition: AdapterDefinition<C, D>,
 ): AdapterDefinition<C, D> {
   return definition;
+}
+
+/** A trait that the core does not know, and the form that it must have. */
+export interface WrongTrait {
+  readonly trait: keyof Traits;
+  readonly given: unknown;
+  readonly form: string;
+}
+
+/** Returns the traits of an author without types that the core does not know. The loader rejects such an adapter, and the
+ *  conformance suite reports it. */
+export function wrongTraits(traits: { readonly [trait in keyof Traits]?: unknown }): readonly WrongTrait[] {
+  const { attachments, conversations, platform } = traits;
+  const isName = typeof platform === "string" && /^[a-z][a-z0-9_]*$/.test(platform);
+  const all = [
+    { isRight: typeof attachments === "boolean", trait: "attachments", form: "true or false" },
+    {
+      isRight: conversations === "thread" || conversations === "person",
+      trait: "conversations",
+      form: '"thread" or "person"',
+    },
+    {
+      isRight: platform === null || isName,
+      trait: "platform",
+      form: "null, or a name of lower-case letters, digits and _",
+    },
+  ] as const;
+  return all.filter(({ isRight }) => !isRight).map(({ trait, form }) => ({ trait, given: traits[trait], form }));
 }
 
 /** Returns `send` together with a `capacity` that counts its running calls. `limit` is the number of drafts

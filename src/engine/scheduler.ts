@@ -2,6 +2,7 @@
 // effects claims work under leases, performs all I/O without writes, and applies one transition. Work that
 // a commit made ready is claimed in the same commit, also with the capacity that this commit frees.
 
+import { endsWithin } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { CommitPace, Core, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
@@ -113,9 +114,8 @@ export class Scheduler {
   async drain(ms: number): Promise<void> {
     this.#isDraining = true;
     this.#running.cancel(whenever);
-    const patience = new AbortController();
-    const ended = this.#ended().then(() => patience.abort("ended"));
-    await this.#options.clock.sleep(ms, patience.signal);
+    const ended = this.#ended();
+    await endsWithin(ended, ms, this.#options.clock);
     this.#isShutDown = true;
     this.#running.shutDown();
     await ended;

@@ -5,6 +5,7 @@ import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { type ChannelId, type Clock, channelId, type Log, type Route, type SocketRoute } from "bridgehead/contract";
 import type { ServerOptions, WebSocket } from "ws";
+import { endsWithin } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import { plain } from "./channel-route.ts";
 import { LiveSocket, type SocketBounds } from "./socket.ts";
@@ -85,10 +86,10 @@ export class Sockets {
       live.drain();
     }
     const done = Promise.all(these.map((one) => one.done));
-    await this.#within(done, talkMs);
+    await endsWithin(done, talkMs, this.#options.clock);
     for (const { live } of these) live.finish(goingAway, "going down");
     // Twice the close timeout: for the peer's close frame, and for the adapter's last writes to the store.
-    await this.#within(done, this.#timing.closeFrame * 2);
+    await endsWithin(done, this.#timing.closeFrame * 2, this.#options.clock);
     for (const { live, path } of these.filter((one) => this.#all.has(one))) {
       live.terminate();
       this.#options.log.warn({ path }, "socket handler does not end");
@@ -176,13 +177,6 @@ export class Sockets {
         resolve(new LiveSocket(ws, this.#limits, this.#timing.ping, this.#options.clock));
       new WebSocketServer(settings).handleUpgrade(incoming, connection, head, taken);
     });
-  }
-
-  /** Resolves when `work` has ended, or after `ms` milliseconds. */
-  async #within(work: Promise<unknown>, ms: number): Promise<void> {
-    const over = new AbortController();
-    await Promise.race([work, this.#options.clock.sleep(ms, over.signal)]);
-    over.abort();
   }
 }
 

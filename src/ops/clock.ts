@@ -128,6 +128,13 @@ export function scopeUnder(parent?: AbortSignal): SignalScope {
   };
 }
 
+/** Waits for `work`, `ms` milliseconds at most. Resolves to whether it has ended; rejects when it has rejected. */
+export async function endsWithin(work: Promise<unknown>, ms: number, clock: Pick<Clock, "sleep">): Promise<boolean> {
+  const over = new AbortController();
+  const late = clock.sleep(ms, over.signal).then(() => false);
+  return Promise.race([work.then(() => true), late]).finally(() => over.abort(null));
+}
+
 /** Aborts with `parent`, or after `ms` milliseconds. The timer does not keep the process alive. It ends
  *  with the scope of `parent`; without one it runs for its full time. */
 export function limited(parent: AbortSignal, ms: number): AbortSignal {

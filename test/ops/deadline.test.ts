@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { limited, scopeUnder } from "../../src/ops/clock.ts";
+import { endsWithin, limited, scopeUnder, systemClock } from "../../src/ops/clock.ts";
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -51,5 +51,25 @@ describe("a time limit", () => {
     const limit = limited(limited(scopeUnder(parent.signal).signal, 60_000), 60_000);
     parent.abort("shutdown");
     expect(limit.reason).toBe("shutdown");
+  });
+});
+
+describe("a wait for work", () => {
+  const never = new Promise(() => undefined);
+
+  it("tells whether the work has ended in its time", async () => {
+    expect(await endsWithin(Promise.resolve(), 60_000, systemClock)).toBe(true);
+    expect(await endsWithin(never, 1, systemClock)).toBe(false);
+    await expect(endsWithin(Promise.reject(new Error("no disk")), 60_000, systemClock)).rejects.toThrow("no disk");
+  });
+
+  it("leaves no timer behind", async () => {
+    const left: AbortSignal[] = [];
+    const sleep = (_: number, signal?: AbortSignal) => {
+      if (signal) left.push(signal);
+      return never as Promise<void>;
+    };
+    await endsWithin(Promise.resolve(), 60_000, { sleep });
+    expect(left.map(({ aborted: isOver }) => isOver)).toEqual([true]);
   });
 });

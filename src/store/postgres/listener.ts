@@ -4,7 +4,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
-import { jitter } from "../../ops/clock.ts";
+import { endsWithin, jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { lockProcess } from "../leases.ts";
 import type { RefusedConnections } from "./refusals.ts";
@@ -84,10 +84,10 @@ export class WakeListener {
       this.#send();
       return this.#sent;
     });
-    await Promise.race([isSent, this.#clock.sleep(listenClose)]);
+    await endsWithin(isSent, listenClose, this.#clock);
     this.#stop.abort();
     // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
-    await Promise.race([this.#kept, this.#clock.sleep(listenClose)]);
+    await endsWithin(this.#kept, listenClose, this.#clock);
   }
 
   async #connect(): Promise<ListeningClient> {
@@ -138,10 +138,8 @@ export class WakeListener {
 
   /** Closes the connection; a lost one may never confirm, so the wait has a timeout. */
   async #end(): Promise<void> {
-    const patience = new AbortController();
     const ending = this.#listening?.client.end().catch(() => undefined);
-    await Promise.race([ending, this.#clock.sleep(this.#timing.listenClose, patience.signal)]);
-    patience.abort();
+    if (ending) await endsWithin(ending, this.#timing.listenClose, this.#clock);
   }
 
   #send(): void {

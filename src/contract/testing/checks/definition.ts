@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import * as z from "zod";
-import type { ExclusiveResource, Remark, Surroundings } from "../../index.ts";
+import { type ExclusiveResource, type Remark, type Surroundings, wrongTraits } from "../../index.ts";
 import { type AdapterUnderTest, type Check, check, type Fixture } from "../fixture.ts";
 import { secretsOf } from "./remains.ts";
 
@@ -10,12 +10,11 @@ const isText = (value: unknown): boolean => typeof value === "string" && value.t
 
 async function hasTraits({ definition: { name, traits } }: Fixture): Promise<void> {
   assert.ok(isText(name), "the definition has no name");
-  const { attachments, conversations, platform, defaults } = traits;
-  assert.equal(typeof attachments, "boolean", `traits.attachments is ${String(attachments)}: write true or false`);
-  const rule = conversations as string;
-  assert.ok(rule === "thread" || rule === "person", `traits.conversations is ${rule}: write "thread" or "person"`);
-  const isName = platform === null || /^[a-z][a-z0-9_]*$/.test(String(platform));
-  assert.ok(isName, `traits.platform is ${String(platform)}: write null, or lower-case letters, digits and _`);
+  const wrong = wrongTraits(traits).map(
+    ({ trait, given, form }) => `traits.${trait} is ${String(given)}: write ${form}`,
+  );
+  assert.deepEqual(wrong, [], wrong.join("; "));
+  const { defaults } = traits;
   const stored: unknown = JSON.parse(JSON.stringify(defaults ?? {}));
   assert.deepEqual(stored, defaults ?? {}, 'traits.defaults are not written as in the file: use texts such as "3s"');
 }
