@@ -35,7 +35,7 @@ export function leaseDeadline(clock: Pick<Clock, "now" | "monotonic">, leaseMs: 
     left,
     /** Called by a crossing. Throws, and nothing may be sent, when less than `leastMs` milliseconds are left: the effect does
      *  not fit into the rest. */
-    check(leastMs: number): void {
+    check: (leastMs: number): void => {
       const ms = left();
       if (ms < leastMs) throw new Error(`too little of the lease is left to begin (${Math.round(ms)} ms)`);
     },
