@@ -27,6 +27,9 @@ export const goals = {
   singleCommits: atMost(5),
   burstStatements: atMost(30),
   burstCommits: atMost(0.1),
+  /** The first version created about 14, and an exception for each wake-up. */
+  abortSignals: atMost(5),
+  exceptions: atMost(0.1),
   pathFiles: atMost(45),
   pathTransitions: atMost(180),
   pathReturns: atMost(30),

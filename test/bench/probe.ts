@@ -1,5 +1,5 @@
-// Loaded into a daemon by `--import` before its own code. Counts SQL statements on SQLite and calls between source files,
-// and samples memory and event loop delay. Sends a ProbeReport to the parent for each message, and resets its counters.
+// Loaded into a daemon by `--import` before its own code. Counts SQL statements on SQLite, calls between source files,
+// abort signals and DOM exceptions, and samples memory and event loop delay. Sends a ProbeReport to the parent for each message, and resets its counters.
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
@@ -25,6 +25,10 @@ export interface ProbeReport {
   readonly statements: readonly (readonly [sql: string, count: number])[];
   /** Those that changed a row, by the texts of their writing statements: a commit without changes writes nothing. */
   readonly commits: readonly (readonly [writes: readonly string[], count: number])[];
+  /** Created by own code and packages of the main thread. */
+  readonly signals: number;
+  /** Each captures a stack. Also those of an abort without a reason. */
+  readonly exceptions: number;
   /** Of the main thread, and of all workers; 0 when the code is not instrumented. */
   readonly paths: readonly PathCounts[];
   /** Used heap after a full collection, in bytes. */
@@ -54,6 +58,9 @@ if (isMainThread && process.send) {
     return execute();
   });
 
+  const created = { signals: 0, exceptions: 0 };
+  observeSignals(created);
+
   // Workers that are created later share the arrays.
   const length = pairsPlace + mostFiles ** 2;
   const shared = [0, 1].map(() => new Int32Array(new SharedArrayBuffer(4 * length)));
@@ -82,6 +89,7 @@ if (isMainThread && process.send) {
     const report: ProbeReport = {
       statements: [...statements].sort((a, b) => b[1] - a[1]),
       commits: [...commits].map(([key, count]) => [JSON.parse(key) as string[], count]),
+      ...created,
       paths: shared.map(pathOf),
       heap: process.memoryUsage().heapUsed,
       delay: delays,
@@ -89,6 +97,7 @@ if (isMainThread && process.send) {
     process.send?.(report);
     statements.clear();
     commits.clear();
+    Object.assign(created, { signals: 0, exceptions: 0 });
     resetShared();
     setImmediate(() => delay.reset());
   });
@@ -101,4 +110,36 @@ function pairsOf(counts: Int32Array): PathCounts["pairs"] {
   for (const [at, count] of counts.entries())
     if (count > 0) pairs.push([Math.floor(at / mostFiles), at % mostFiles, count]);
   return pairs;
+}
+
+/** Replaces the global classes and the functions of AbortSignal that create signals. */
+function observeSignals(created: { signals: number; exceptions: number }): void {
+  globalThis.AbortController = class extends AbortController {
+    constructor() {
+      super();
+      created.signals += 1;
+    }
+    override abort(reason?: unknown): void {
+      if (reason === undefined && !this.signal.aborted) created.exceptions += 1;
+      super.abort(reason);
+    }
+  };
+  globalThis.DOMException = new Proxy(DOMException, {
+    construct(target, args, caller) {
+      created.exceptions += 1;
+      return Reflect.construct(target, args, caller) as DOMException;
+    },
+  });
+  const counted = <Create extends (...args: never[]) => AbortSignal>(create: Create): Create =>
+    new Proxy(create, {
+      apply(target, self, args: never[]) {
+        created.signals += 1;
+        return target.apply(self, args);
+      },
+    });
+  Object.assign(AbortSignal, {
+    abort: counted(AbortSignal.abort.bind(AbortSignal)),
+    any: counted(AbortSignal.any.bind(AbortSignal)),
+    timeout: counted(AbortSignal.timeout.bind(AbortSignal)),
+  });
 }

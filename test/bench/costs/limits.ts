@@ -69,6 +69,8 @@ const limits: Readonly<Record<GoalName, Limit>> = {
   singleCommits,
   burstStatements: statementsFor(burstCommits),
   burstCommits,
+  abortSignals: () => ({ measured: 2, because: "One for the work of the question and one for that of the reply" }),
+  exceptions: () => ({ measured: 0, because: "Work that ends in time aborts nothing" }),
   pathFiles: ownStructure,
   pathTransitions: ownStructure,
   pathReturns: ownStructure,

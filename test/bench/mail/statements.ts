@@ -1,9 +1,10 @@
-// SQL statements and commits per email: single emails, and a burst; the first email of each conversation, and a later one.
+// SQL statements and commits per email, and the abort signals and DOM exceptions that own code and packages create: single
+// emails, and a burst; the first email of each conversation, and a later one.
 // The statements that the daemon runs without work are measured first and subtracted; a commit of such statements alone is
 // not one of an email. BEGIN, COMMIT and savepoints are no statements, and a transaction that changes nothing is no commit.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
-import { goalOf, goals } from "../goals.ts";
+import { type GoalName, goalOf, goals } from "../goals.ts";
 import { printFigure, printTable, printTally } from "../report.ts";
 import { printPages } from "../store/pages.ts";
 import { parallel, startDaemon } from "../subject.ts";
@@ -20,6 +21,8 @@ const goalNames = {
 interface Cost {
   readonly statements: number;
   readonly commits: number;
+  readonly signals: number;
+  readonly exceptions: number;
   /** Milliseconds per email. */
   readonly ms: number;
 }
@@ -55,9 +58,12 @@ export async function statements(servers: MailServers, main: string, singles: nu
       const report = await during(work);
       const { ms } = report;
       const own = report.commits.filter(([writes]) => !writes.every((sql) => periodic.has(sql)));
+      const lessIdle = (count: number, without: number) => (count - (without * ms) / idle.ms) / mails;
       return {
-        statements: (total(report.statements) - (total(idle.statements) * ms) / idle.ms) / mails,
+        statements: lessIdle(total(report.statements), total(idle.statements)),
         commits: total(own) / mails,
+        signals: lessIdle(report.signals, idle.signals),
+        exceptions: lessIdle(report.exceptions, idle.exceptions),
         ms: ms / mails,
       };
     };
@@ -114,14 +120,16 @@ const total = (counts: readonly (readonly [what: unknown, times: number])[]): nu
   counts.reduce((all, [, times]) => all + times, 0);
 
 function print(name: keyof typeof goalNames, which: string, cost: Cost): void {
-  for (const what of ["statements", "commits"] as const) {
+  const figure = (what: string, measured: number, goal: GoalName) =>
     printFigure({
       name: `${what} per email, ${name}${which}`,
       baseline: null,
-      measured: cost[what],
+      measured,
       unit: "",
       compare: "none",
-      goal: goalOf(goalNames[name][what], cost[what]),
+      goal: goalOf(goal, measured),
     });
-  }
+  for (const what of ["statements", "commits"] as const) figure(what, cost[what], goalNames[name][what]);
+  figure("abort signals", cost.signals, "abortSignals");
+  figure("DOM exceptions", cost.exceptions, "exceptions");
 }
