@@ -74,6 +74,7 @@ export interface DeliveryReport {
   readonly type: string;
   readonly recipients: readonly {
     readonly address: string;
+    /** One of those that special-parts.ts knows, or "". */
     readonly action: string;
     /** `5.1.1` */
     readonly status: string;

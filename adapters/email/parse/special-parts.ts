@@ -13,17 +13,17 @@ type MimeFields = ReadonlyMap<string, string>;
 
 /** Returns the report in a message, or null when it has none. `fromServer`: the message has the null sender or is from a
  *  mail server. Gateways repack the reports of mail servers, so their parts count in any structure. In other messages they
- *  count in a multipart/report only: elsewhere they are attachments, such as those of a bounce that a customer forwards. */
+ *  count in a multipart/report only: elsewhere they are attachments, such as those of a bounce that a customer forwards.
+ *  Read receipts and abuse reports are from addresses of any name, and some gateways put their own text before a receipt:
+ *  they count unless they are files. */
 export function reportOf(root: MimePart, fromServer: boolean): DeliveryReport | null {
   const parts = [...walk(root)];
   const top = reportIn(root);
   const counted = top !== null || fromServer ? parts : [];
   const status = counted.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
-  const receipt = counted.find((part) => /^message\/(?:global-)?disposition-notification$/.test(part.mediaType));
-  // Providers send abuse reports from addresses of any name, some as multipart/mixed. A file counts as above.
-  const abuse = [...counted, ...parts.filter((part) => !isFile(part))].find(
-    (part) => part.mediaType === "message/feedback-report",
-  );
+  const unnamed = [...counted, ...parts.filter((part) => !isFile(part))];
+  const receipt = unnamed.find((part) => /^message\/(?:global-)?disposition-notification$/.test(part.mediaType));
+  const abuse = unnamed.find((part) => part.mediaType === "message/feedback-report");
   const reportType = (top?.parameters["report-type"] ?? "").toLowerCase();
   const found = status ?? receipt ?? abuse;
   if (found === undefined && reportType === "") return null;
@@ -52,6 +52,10 @@ function reportIn(root: MimePart): MimePart | null {
   return part?.mediaType === "multipart/report" ? part : null;
 }
 
+/** The actions of RFC 3464, 2.3.3, and `expired`, which SendGrid has written without a status. Of any other word the status
+ *  says what it means. */
+const actions = new Set(["failed", "expired", "delayed", "delivered", "relayed", "expanded"]);
+
 function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][] {
   const final = fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
   if (final === undefined) return [];
@@ -59,10 +63,11 @@ function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][]
   // alias behind it.
   const original = fields.get("original-recipient");
   const address = addressIn(original ?? "") || addressIn(final);
+  const action = (fields.get("action") ?? "").toLowerCase().split(/[\s;(]/, 1)[0] ?? "";
   return [
     {
       address,
-      action: (fields.get("action") ?? "").toLowerCase().split(/[\s;(]/, 1)[0] ?? "",
+      action: actions.has(action) ? action : "",
       status: /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(fields.get("status") ?? "")?.[0] ?? "",
       diagnostic: cleanLine(fields.get("diagnostic-code") ?? fields.get("disposition") ?? "", 500),
     },

@@ -4,7 +4,7 @@
 import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
 import { cleanAddress, type Identity, isDaemon, messageIdsOf } from "../headers.ts";
-import type { Mail } from "../mail.ts";
+import type { DeliveryReport, Mail } from "../mail.ts";
 import { idsOfReturned } from "../special-parts.ts";
 import { otherReasons } from "./phrases.ts";
 
@@ -26,13 +26,13 @@ export function reportedBounce(mail: Mail): Bounce | null {
   const { report } = mail;
   if (report === null || report.type !== "delivery-status") return null;
   const failed = report.recipients.filter(
-    (one) => one.action === "failed" || (one.action === "" && /^[45]/.test(one.status)),
+    ({ action, status }) => action === "failed" || action === "expired" || (action === "" && /^[45]/.test(status)),
   );
   const [first] = failed;
   if (first === undefined) return null;
   return {
     kind: "bounce",
-    permanent: failed.every((one) => isPermanent(one.status, one.diagnostic)),
+    permanent: failed.every(isGone),
     recipients: [...new Set(failed.map((one) => one.address).filter((address) => address !== ""))],
     guessed: false,
     about: returnedIds(mail),
@@ -40,6 +40,9 @@ export function reportedBounce(mail: Mail): Bounce | null {
     detail: `${first.status} ${first.diagnostic}`.trim().slice(0, 500),
   };
 }
+
+const isGone = ({ action, status, diagnostic }: DeliveryReport["recipients"][number]): boolean =>
+  action !== "expired" && isPermanent(status, diagnostic);
 
 /** True when the address itself is invalid, by the status and by the codes in the diagnostic. Servers write 5.0.0 or 5.1.x
  *  for every failure and the reason into the diagnostic, so one code about something else suffices. A bare 552 is a full
@@ -253,6 +256,6 @@ function fateOf(mail: Mail, bounce: Bounce, recipient: string | null): Pick<Deli
   const row = rows.find((one) => one.address === recipient) ?? rows[0];
   if (row?.action === "delayed") return { state: "accepted" };
   if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action)) return { state: "delivered" };
-  const permanent = row === undefined || bounce.guessed ? bounce.permanent : isPermanent(row.status, row.diagnostic);
+  const permanent = row === undefined || bounce.guessed ? bounce.permanent : isGone(row);
   return { state: "failed", permanent };
 }

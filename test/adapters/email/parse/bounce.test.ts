@@ -60,6 +60,20 @@ describe("bounces", () => {
     expect(await finding(bounce({ status, diagnostic }))).toMatchObject({ kind: "bounce", permanent });
   });
 
+  it.each([
+    ["expired", "", "Unable to resolve MX host example.net", false],
+    ["Expired (after 72 hours)", "5.0.0", "smtp; 550 no such user", false],
+    ["failure", "5.1.1", "smtp; 550 5.1.1 no such user", true],
+  ])("reads the action %s, which RFC 3464 does not define", async (action, status, diagnostic, permanent) => {
+    const raw = bounce({ action, status, diagnostic });
+    expect(await finding(raw)).toMatchObject({ kind: "bounce", permanent, about: [ours] });
+    expect(await delivered(raw)).toMatchObject([{ state: "failed", permanent }]);
+  });
+  it("does not read an undefined action with a status of success as a failure", async () => {
+    const raw = bounce({ action: "success", status: "2.0.0", diagnostic: "smtp; 250 ok" });
+    expect(await finding(raw)).toMatchObject({ kind: "refused", code: "delivery-report" });
+  });
+
   it("says it of each recipient", async () => {
     const two = "Final-Recipient: rfc822; full@example.net\r\nAction: failed\r\nStatus: 5.2.2\r\n\r\nFinal-Recipient:";
     const raw = Buffer.from(Buffer.from(bounce()).toString().replace("Final-Recipient:", two));
@@ -202,6 +216,16 @@ describe("the parts of a report", () => {
       const raw = mail({ "Content-Type": `multipart/${kind}; boundary="bound"` }, body);
       expect(await finding(raw), kind).toMatchObject({ kind: "refused", code: "read-receipt" });
     }
+  });
+
+  it("count in a read receipt to which a gateway has added its own text", async () => {
+    const banner = { type: "text/plain", body: "CAUTION: this message is from outside" };
+    const inner = `--in\nContent-Type: text/plain\n\nread\n--in\nContent-Type: message/disposition-notification\n\n${receipt}\n--in--\n`;
+    for (const parts of [
+      [banner, { type: 'multipart/report; report-type=disposition-notification; boundary="in"', body: inner }],
+      [banner, { type: "text/plain", body: "read" }, { type: "message/disposition-notification", body: receipt }],
+    ])
+      expect(await finding(multipart("mixed", parts))).toMatchObject({ kind: "refused", code: "read-receipt" });
   });
 });
 
