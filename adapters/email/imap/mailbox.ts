@@ -85,13 +85,25 @@ export async function withKeyword(client: ImapFlow, keyword: string, from: numbe
   return found.filter((uid) => uid >= from);
 }
 
-/** Returns the UIDs of messages that arrived at or after this time (the server compares whole days). */
+/** Messages per search. A server returns their UIDs, of up to ten digits, as one line, which `maxLineLength` bounds. */
+const searchStep = 50_000;
+
+/** Returns the UIDs of messages that arrived at or after this time (the server compares whole days), in order. The newest are
+ *  searched first: what is expunged meanwhile moves the others down, to where they are found once more. */
 export async function arrivedSince(client: ImapFlow, since: number): Promise<number[]> {
-  if (openMailbox(client).exists === 0) return [];
-  const found = await client.search({ since: new Date(since - day) }, { uid: true });
-  // imapflow before 2.5.6 returned an empty result for a search that failed.
-  if (!Array.isArray(found) || !client.usable) throw new Error("searching the mailbox failed");
-  return found;
+  const uids = new Set<number>();
+  for (
+    let last = openMailbox(client).exists;
+    last > 0;
+    last = Math.min(last - searchStep, openMailbox(client).exists)
+  ) {
+    const seq = `${Math.max(1, last - searchStep + 1)}:${last}`;
+    const found = await client.search({ seq, since: new Date(since - day) }, { uid: true });
+    // imapflow before 2.5.6 returned an empty result for a search that failed.
+    if (!Array.isArray(found) || !client.usable) throw new Error("searching the mailbox failed");
+    for (const uid of found) uids.add(uid);
+  }
+  return [...uids].sort((a, b) => a - b);
 }
 
 /** Diagnostics channel: `{ phase: "before" | "after", uids }` around each command that marks. */

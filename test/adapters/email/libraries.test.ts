@@ -102,6 +102,7 @@ describeReal("imapflow on a real server", missing, () => {
     const client = await connect();
     await client.mailboxOpen("INBOX");
     expect((await list(client, 1)).map(({ uid }) => uid)).toEqual([1, 2, 3]);
+    expect(await arrivedSince(client, 0)).toEqual([1, 2, 3]);
     expect(await list(client, 4)).toEqual([]);
     expect(await listWithSource(client, 4, 1000)).toEqual([]);
     expect(await withKeyword(client, "$None", 4)).toEqual([]);

@@ -6,6 +6,7 @@ import type { ImapFlow } from "imapflow";
 import { describe, expect, it } from "vitest";
 import { batchesOf } from "../../../../adapters/email/imap/fetch.ts";
 import {
+  arrivedSince,
   listOnly,
   marker,
   markRest,
@@ -125,6 +126,29 @@ describe("UIDs with gaps", () => {
     expect(sets.filter((set) => set.length > 8000)).toEqual([]);
     expect(sets.join(",")).toBe(uids.join(","));
     expect(warned).toEqual([]);
+  });
+});
+
+describe("a search of a very large mailbox", () => {
+  it("is cut into short responses, and misses none when messages are expunged meanwhile", async () => {
+    let uids = Array.from({ length: 130_000 }, (_, at) => 4_000_000_000 + at);
+    const responses: number[] = [];
+    const mailbox = { path: "INBOX", uidValidity: 7n, exists: uids.length };
+    const search = async ({ seq = "" }: { seq?: string }) => {
+      const [from = 0, to = 0] = seq.split(":").map(Number);
+      const found = uids.slice(from - 1, to);
+      responses.push(found.length * 11);
+      // The oldest 100 are expunged, so all others count down.
+      uids = uids.slice(100);
+      mailbox.exists = uids.length;
+      return found;
+    };
+    const client = { usable: true, mailbox, search } as unknown as ImapFlow;
+    const found = await arrivedSince(client, 0);
+    expect(found).toEqual([...found].sort((a, b) => a - b));
+    const known = new Set(found);
+    expect(uids.filter((uid) => !known.has(uid))).toEqual([]);
+    expect(Math.max(...responses)).toBeLessThan(1_000_000);
   });
 });
 
