@@ -36,7 +36,8 @@ export function attachmentsOf(config: EventConfig, mail: Mail, omitted: readonly
   const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));
   const isMeant = (file: MailAttachment) =>
     !file.inline && !encrypted && !is(file, addedTypes, addedNames) && !isSealed(file);
-  const named = ({ inline }: MailAttachment) => config.attachments.name_to_agent && !inline;
+  // The picture of a message without words is the message.
+  const named = ({ inline }: MailAttachment) => config.attachments.name_to_agent && (!inline || mail.wordless);
   const lost = mail.attachments.filter((file) => isMeant(file) && !kept.includes(file));
   return [
     ...kept.map((file) => {

@@ -288,7 +288,7 @@ function formCustomer(
 /** Returns the addresses in Reply-To apart from our own and those of lists. The response goes to the first of them, with the
  *  others as further recipients. It goes to From when From is one of them or when one of them is not trusted. */
 function wantedReplies(mail: Mail, isExternal: (one: Mailbox) => boolean): readonly Mailbox[] {
-  const lists = new Set(mailboxesOf(mail.headers, "list-post").map(({ address }) => address.replace(/^mailto:/, "")));
+  const lists = new Set(mailboxesOf(mail.headers, "list-post").map(({ address }) => address));
   return unique(mail.replyTo).filter((one) => isExternal(one) && !lists.has(one.address));
 }
 

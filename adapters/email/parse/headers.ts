@@ -31,7 +31,7 @@ export function mailboxesOf(headers: readonly HeaderField[], name: string): Mail
   const found: Mailbox[] = [];
   for (const field of headers) {
     if (field.name !== name || field.value === "") continue;
-    for (const entry of addressParser(field.value.slice(0, maxAddressField), { flatten: true })) {
+    for (const entry of addressParser(parsable(field.value.slice(0, maxAddressField)), { flatten: true })) {
       if (found.length >= maxAddresses) return found;
       const address = cleanAddress("address" in entry ? (entry.address ?? "") : "");
       if (address !== "") found.push({ address, name: cleanLine(entry.name, 300) });
@@ -40,11 +40,23 @@ export function mailboxesOf(headers: readonly HeaderField[], name: string): Mail
   return found;
 }
 
-/** Returns the address in lower case without surrounding characters; "" when it is not an address. */
+/** Prepares a field for the address parser, which knows neither comments in comments (RFC 5322, 3.2.2) nor special characters
+ *  in encoded words (forbidden by RFC 2047, 5, and frequent): removes inner parentheses, and quotes such words. */
+function parsable(value: string): string {
+  let depth = 0;
+  return value.replace(/"(?:[^"\\]|\\.)*"|=\?[^?\s]{1,60}\?[bq]\?[^?\s]{0,500}\?=|\\.|[()]/gi, (token) => {
+    if (token === "(") return depth++ === 0 ? token : "";
+    if (token === ")") return depth === 0 || --depth === 0 ? token : "";
+    return depth === 0 && token.startsWith("=") && /[,;:<>@()]/.test(token) ? `"${token}"` : token;
+  });
+}
+
+/** Returns the address in lower case without surrounding characters and scheme; "" when it is not an address. */
 export function cleanAddress(text: string): string {
   const address = cleanLine(text, 320)
-    .replace(/^[<\s]+|[>\s]+$/g, "")
-    .toLowerCase();
+    .replace(/^[<\s]+|[>\s.]+$/g, "")
+    .toLowerCase()
+    .replace(/^(?:mailto|smtp):/, "");
   return /^[^\s@<>,;]{1,250}@[^\s@<>,;]{1,253}$/.test(address) || /^"[^"\r\n]{1,200}"@[^\s@<>]{1,253}$/.test(address)
     ? asciiAddress(address)
     : "";
@@ -88,14 +100,10 @@ export function dateOf(value: string | null): number | null {
 }
 
 /** True for a forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"); a later "Re:" cancels it. */
-export function isForwardSubject(subject: string): boolean {
-  return forwardPrefixes.has(prefixOf(subject));
-}
+export const isForwardSubject = (subject: string): boolean => forwardPrefixes.has(prefixOf(subject));
 
 /** True for "Re:" and its translations. */
-export function isReplySubject(subject: string): boolean {
-  return replyPrefixes.has(prefixOf(subject));
-}
+export const isReplySubject = (subject: string): boolean => replyPrefixes.has(prefixOf(subject));
 
 /** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without a prefix. */
 function prefixOf(subject: string): string {
@@ -289,13 +297,8 @@ function looksJapanese(bytes: Uint8Array): boolean {
  *  Latin text with a wrong label. */
 function decodeBrokenUtf8(bytes: Uint8Array): string {
   const text = decodeWith("utf-8", bytes);
-  let broken = 0;
-  let foreign = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code === 0xfffd) broken++;
-    else if (code > 127) foreign++;
-  }
+  const broken = text.replace(/[^\ufffd]+/g, "").length;
+  const foreign = text.replace(/[\x00-\x7f\ufffd]+/g, "").length;
   return broken > foreign ? decodeWith("windows-1252", bytes) : text;
 }
 

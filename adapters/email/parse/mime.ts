@@ -94,11 +94,12 @@ function setUp(this: Node, encoding: string): void {
 function toPart(node: Node): MimePart {
   const { value, params } = node.contentType.parsed;
   const fileName = node.contentDisposition.parsed.params["filename"] ?? params["name"] ?? null;
-  // A multipart without any boundary is read as plain text.
+  // A multipart without any boundary is read as plain text, and so is a type that is none, such as "text" (RFC 2045, 5.2).
   const childless = node.contentType.multipart !== false && node.childNodes.length === 0;
+  const isType = fileName !== null || /^[^\s/]+\/[^\s/]+$/.test(value);
   return {
     headers: node.headers.map(({ key, value }) => ({ name: key, value })),
-    mediaType: childless ? "text/plain" : value || "text/plain",
+    mediaType: childless || !isType ? "text/plain" : value || "text/plain",
     parameters: params,
     multipart: childless || node.contentType.multipart === false ? null : node.contentType.multipart,
     disposition: node.contentDisposition.parsed.value,
@@ -211,7 +212,7 @@ export interface Body {
   readonly text: string;
   readonly markers: readonly string[];
   readonly attachments: readonly MailAttachment[];
-  /** Messages attached inline, which a mail client shows as text. */
+  /** Attached messages that a mail client shows as text, and in a forward the others. */
   readonly carried: readonly MimePart[];
   /** True when the HTML shows coloured answers inside a quoted message. */
   readonly inlineAnswers: boolean;
@@ -264,7 +265,8 @@ function collect(part: MimePart, pieces: Pieces, related: boolean): void {
     pieces.texts.push(readingOf(part, pieces.options));
     return;
   }
-  if (part.mediaType === "message/rfc822" && part.disposition !== "attachment") pieces.carried.push(part);
+  const isShown = part.disposition !== "attachment" || pieces.options.relation === "forward";
+  if (part.mediaType === "message/rfc822" && isShown) pieces.carried.push(part);
   addAttachment(part, pieces, related);
 }
 
@@ -272,15 +274,18 @@ function collect(part: MimePart, pieces: Pieces, related: boolean): void {
  *  and when both have the same text: the sender's own line breaks and columns are then better than a conversion. */
 function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): void {
   const before = pieces.texts.length;
-  const found = part.children.map((child): PartText => {
-    const own: Pieces = { ...pieces, texts: [] };
-    collect(child, own, related);
-    return {
-      text: joined(own.texts),
-      html: hasHtml(child),
-      inlineAnswers: own.texts.some((one) => one.inlineAnswers),
-    };
-  });
+  const hasText = part.children.some(isText);
+  const found = part.children
+    .filter((child) => !hasText || !isOtherForm(child))
+    .map((child): PartText => {
+      const own: Pieces = { ...pieces, texts: [] };
+      collect(child, own, related);
+      return {
+        text: joined(own.texts),
+        html: hasHtml(child),
+        inlineAnswers: own.texts.some((one) => one.inlineAnswers),
+      };
+    });
   const html = found.filter((one) => one.html && one.text !== "").at(-1);
   const plain = found.find((one) => !one.html && one.text !== "");
   const same = html !== undefined && plain !== undefined && !html.inlineAnswers && hasSameText(plain.text, html.text);
@@ -308,8 +313,14 @@ const unquoted = (text: string) =>
 
 const hasHtml = (part: MimePart): boolean => part.mediaType === "text/html" || part.children.some(hasHtml);
 
+/** True for a form of the text that only some programs show, next to plain text or HTML: AMP, a watch's HTML, Gmail's reactions
+ *  as JSON. It is no file of the sender. */
+const isOtherForm = (part: MimePart) =>
+  /^text\/(?!calendar)/.test(part.mediaType) && part.fileName === null && !isText(part);
+
 const isText = (part: MimePart) =>
-  (part.mediaType === "text/plain" || part.mediaType === "text/html" || part.mediaType === "text/enriched") &&
+  (/^text\/(?:plain|html|enriched)$/.test(part.mediaType) ||
+    (/^text\/(?:x-)?markdown$/.test(part.mediaType) && part.fileName === null)) &&
   part.disposition !== "attachment" &&
   !(
     part.disposition === "inline" &&

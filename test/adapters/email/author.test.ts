@@ -294,6 +294,16 @@ describe("mail that only a human can read", () => {
   });
 });
 
+it("names a picture in the HTML to the agent when the message has no words", async () => {
+  const picture = (words: string) =>
+    multipart("related", [
+      { type: "text/html", body: `<p>${words}</p><img src="cid:i">` },
+      { type: "image/png; name=mug.png", body: Buffer.from("png"), fields: { "Content-ID": "<i>" } },
+    ]);
+  const named = async (words: string) => (await message(picture(words))).attachments?.map(({ named: is }) => is);
+  expect([await named(""), await named("My mug is broken")]).toEqual([[true], [false]]);
+});
+
 it("compares organizational domains by the Public Suffix List", () => {
   expect(isSameOrganization("a@mail.one.co.uk", "b@one.co.uk")).toBe(true);
   expect(isSameOrganization("a@localhost", "b@localhost")).toBe(true);

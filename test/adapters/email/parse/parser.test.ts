@@ -60,6 +60,19 @@ describe("fields", () => {
     });
     expect(read1.headers.find((header) => header.name === "references")?.value).toBe("<0@x> <1@x> junk <0@x>");
   });
+  it.each([
+    ["anna@example.org (Anna (Sales))", "anna@example.org", "Anna Sales"],
+    ["Anna (Sales (EU)) <anna@example.org>", "anna@example.org", "Anna"],
+    ['"Anna (Sales (EU)) \\"A\\"" <anna@example.org>', "anna@example.org", 'Anna (Sales (EU)) "A"'],
+    ["=?utf-8?Q?M=C3=BCller,_J=C3=BCrgen?= <j@example.org>", "j@example.org", "Müller, Jürgen"],
+    ['"=?utf-8?Q?M=C3=BCller,_J?=" <j@example.org>', "j@example.org", "Müller, J"],
+    ["=?utf-8?Q?Sales:_a@evil.example;?= <j@example.org>", "j@example.org", "Sales: a@evil.example;"],
+    ["=?utf-8?Q?M=C3=BCller,?= =?utf-8?Q?_J?= <j@example.org>", "j@example.org", "Müller, J"],
+    ["<mailto:anna@example.org>", "anna@example.org", ""],
+    ["Anna <anna@example.org.>", "anna@example.org", "Anna"],
+  ])("reads the address %s", async (From, address, name) => {
+    expect((await read(mail({ From }))).from).toEqual([{ address, name }]);
+  });
   it("reads cited ids without angle brackets", async () => {
     const cited = async (value: string) => {
       const { inReplyTo, references } = await read(mail({ "In-Reply-To": value, References: value }));
@@ -220,6 +233,51 @@ describe("attachments", () => {
     expect(parsed.text).toContain("my mug is broken");
     expect(parsed.forwardedFrom).toEqual({ address: "bob@example.net", name: "Bob" });
   });
+  it("reads the attached message of a forward, and only of a forward", async () => {
+    const raw = (subject: string) =>
+      multipart(
+        "mixed",
+        [
+          { type: "text/plain", body: "Please look." },
+          {
+            type: "message/rfc822; name=mail.eml",
+            body: "From: Bob <bob@example.net>\nSubject: Broken mug\n\nmy mug is broken",
+            fields: { "Content-Disposition": "attachment; filename=mail.eml" },
+          },
+        ],
+        { Subject: subject },
+      );
+    const forward = await read(raw("Fwd: Broken mug"));
+    expect(forward.text).toMatch(/^Please look\.[^]*Broken mug[^]*my mug is broken$/);
+    expect(forward).toMatchObject({
+      forwardedFrom: { address: "bob@example.net" },
+      attachments: [{ name: "mail.eml" }],
+    });
+    expect(await read(raw("A file"))).toMatchObject({ text: "Please look.", forwardedFrom: null });
+  });
+  it("does not list the forms of the text that only some programs show", async () => {
+    const parsed = await read(
+      multipart("alternative", [
+        { type: "text/plain", body: "Yes" },
+        { type: "text/x-amp-html", body: "<html amp4email>Yes</html>" },
+        { type: "text/vnd.google.email-reaction+json", body: '{"version":1,"emoji":"x"}' },
+        { type: "text/calendar", body: "BEGIN:VCALENDAR\nEND:VCALENDAR" },
+        { type: "text/csv; name=list.csv", body: "1,2" },
+        { type: "text/html", body: "<p>Yes</p>" },
+      ]),
+    );
+    expect([parsed.text, ...parsed.attachments.map(({ name }) => name)]).toEqual(["Yes", "invitation.ics", "list.csv"]);
+  });
+});
+
+it("reads a body whose type is none, and Markdown, as text; a named one is a file", async () => {
+  for (const type of ["text", "text/markdown; charset=utf-8"])
+    expect(await read(mail({ "Content-Type": type })), type).toMatchObject({
+      text: "Where is my parcel?",
+      attachments: [],
+    });
+  expect((await read(mail({ "Content-Type": "text; name=a.pdf" }))).attachments).toHaveLength(1);
+  expect((await read(mail({ "Content-Type": "text/markdown; name=a.md" }))).attachments).toHaveLength(1);
 });
 
 describe("forwards in text", () => {
