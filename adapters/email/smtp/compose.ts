@@ -69,9 +69,10 @@ export function referencesOf(history: readonly ExternalId[], answers: ExternalId
   return [...all.slice(0, 1), ...all.slice(-(referenceLimit - 1))];
 }
 
-/** False for ids that other servers do not know, and for those that a header cannot carry. */
+/** False for ids that other servers do not know, and for those that a header cannot carry to every server: others than ASCII
+ *  need SMTPUTF8. */
 function isCitable(id: string): boolean {
-  return /^<[^<>\s\p{Cc}\p{Cs}]{1,900}>$/u.test(id) && !id.endsWith(surrogateEnd);
+  return /^<[!-;=?-~]{1,900}>$/.test(id) && !id.endsWith(surrogateEnd);
 }
 
 function automaticOf(reply: Reply): EmailDraft["automatic"] {

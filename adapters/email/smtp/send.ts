@@ -50,6 +50,10 @@ export function sender(options: SenderOptions): (draft: EmailDraft, attempt: Att
   };
 }
 
+/** Until this attempt the whole message waits for a copy that is refused for now. Then it is sent to those that are accepted.
+ *  Greylisting ends before: it lasts five minutes, as the first two delays do. */
+const copyAttempts = 3;
+
 interface Once {
   readonly result: SendOutcome;
   readonly error: unknown;
@@ -64,11 +68,14 @@ async function once(pool: SmtpPool, draft: EmailDraft, bytes: Buffer, attempt: A
    *  written, except for the final dot, without which a server must not deliver anything. Of a large message, the last
    *  slices may still be in the buffers of the streams and of the kernel. */
   const message = async function* () {
-    const { rejectedErrors } = envelope;
+    const { rejectedErrors = [] } = envelope;
     const refusal = refusalOf(draft, rejectedErrors);
+    const waits = (one: SmtpFailure) => outcomeOf(one, false).kind !== "refused";
     // A retry would otherwise send the accepted copies again.
-    if (refusal !== null && outcomeOf(refusal, false).kind !== "refused")
+    if (refusal !== null && waits(refusal))
       throw Object.assign(new Error("the recipient was refused"), { rejectedErrors });
+    const copy = refusal === null && attempt.number < copyAttempts ? rejectedErrors.find(waits) : undefined;
+    if (copy !== undefined) throw copy;
     for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, at + sliceBytes);
     await attempt.crossing();
     state.crossed = true;

@@ -95,6 +95,9 @@ describe("threading", () => {
     expect(draft.subject).toBe("Re: Where is it?");
   });
 
+  it("cites no id outside ASCII, which a server without SMTPUTF8 rejects in a header", () => {
+    expect(referencesOf([externalId("<ä@x>"), externalId("<a;b=c@x>")], null)).toEqual(["<a;b=c@x>"]);
+  });
   it("bounds References by leaving out the middle", () => {
     const all = Array.from({ length: 50 }, (_, i) => externalId(`<${i}@example.net>`));
     const kept = referencesOf(all, externalId("<49@example.net>"));

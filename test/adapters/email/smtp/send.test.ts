@@ -233,8 +233,8 @@ it("stores the Message-ID that a server assigns instead of our own", async () =>
 describe("a message with a copy", () => {
   const [ann, bob] = ["ann@example.net", "bob@example.net"];
   type Answer = { readonly code: number; readonly text: string } | null;
-  /** Sends to ann with a copy to bob, once with these responses to their RCPT and once without. */
-  async function sendTwice(toAnn: Answer, toBob: Answer) {
+  /** Sends to ann with a copy to bob, once with these responses to their RCPT and once without. `number`: of the attempt. */
+  async function sendTwice(toAnn: Answer, toBob: Answer, number = 1) {
     const refused = new Map(
       Object.entries({ [ann]: toAnn, [bob]: toBob }).flatMap(([to, one]) => (one ? [[to, one]] : [])),
     );
@@ -243,7 +243,7 @@ describe("a message with a copy", () => {
     const { outbound } = adapterFor(settingsFor(1, own.port, { reply: "all", smtp: login })).adapter;
     if (!outbound) throw new Error("cannot send");
     const [draft] = outbound.compose(replyTo({ cc: [{ address: bob }] }));
-    const tried = attempt();
+    const tried = Object.assign(attempt(), { number });
     const outcome = await outbound.send(draft as never, tried);
     const arrived = own.arrived.map(({ to }) => to);
     refused.clear();
@@ -273,11 +273,15 @@ describe("a message with a copy", () => {
     ["fails by the response to the recipient", policy, noUser, refused("5.7.1", "draft"), null],
     ["fails by a permanent response to the recipient", noUser, wait, refused("5.1.1", "recipient"), null],
     ["is sent when a copy is refused", null, noUser, sent("550 5.1.1 unknown"), [ann]],
-    ["is sent when a copy is refused for now", null, wait, sent("450 4.2.0 greylisted"), [ann]],
+    ["waits for a copy that is refused for now", null, wait, waiting, null],
   ])("%s", async (_, toAnn, toBob, expected, receivers) => {
     const { outcome, crossed, arrived } = await sendTwice(toAnn, toBob);
     expect({ scope: undefined, ...outcome }).toMatchObject(expected);
     expect([crossed, arrived]).toEqual([receivers !== null, receivers === null ? [] : [receivers]]);
+  });
+  it("is sent without a copy that the third attempt still refuses for now", async () => {
+    expect(await sendTwice(null, wait, 2)).toMatchObject({ outcome: { kind: "deferred" }, arrived: [] });
+    expect(await sendTwice(null, wait, 3)).toMatchObject({ outcome: sent("450 4.2.0 greylisted"), arrived: [[ann]] });
   });
 });
 
