@@ -156,6 +156,13 @@ export const eventWith = (text: string): MessageEvent => ({
 });
 
 const header = (text: string) => [{ name: "x", value: text }];
+/** The error of a command that a server rejected with this text. */
+const rejectedFetch = (text: string) =>
+  Object.assign(new Error(text), {
+    responseStatus: "NO",
+    responseText: text,
+    response: { attributes: [{ section: [{ value: text }] }] },
+  });
 /** The error of a login that a server rejected with this text. */
 const rejectedLogin = (text: string) =>
   Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true });
@@ -385,6 +392,10 @@ export const emailCases: Cases = {
       const client = { mailbox, usable: true, fetchAll: () => Promise.resolve(rows) };
       return f(client, [1], ["subject"]);
     },
+  },
+  "adapters/email/imap/sources.ts": {
+    rejectionIn: (f, text) => f(rejectedFetch(text)),
+    nullIfRejected: (f, text) => f(rejectedFetch(text)),
   },
   "adapters/email/imap/traces.ts": {
     Traces: (f, text) => {

@@ -28,10 +28,10 @@ import {
   listWithSource,
   type Mark,
   type ReadProgress,
-  sources,
   unmarked,
 } from "./mailbox.ts";
 import { readPartly } from "./oversized.ts";
+import { nullIfRejected, readSources } from "./sources.ts";
 import type { Traces } from "./traces.ts";
 
 export interface FetchOptions {
@@ -87,15 +87,16 @@ const fewMails = 8;
 const smallMail = 256_000;
 /** After this many failed attempts a message is settled as unreadable. */
 const readLimit = 3;
-/** After this many attempts the sender counts as one that cannot be verified. With the retry delays this
- *  takes some minutes. */
-const senderLimit = 8;
+/** After this many attempts the sender counts as one that cannot be verified, and a message that the server rejects as
+ *  unreadable. With the retry delays this takes some minutes. */
+const slowLimit = 8;
 
 /** Fetches new messages over one connection. */
 export class MailFetcher {
   readonly #options: FetchOptions;
   /** The parts of every request to the parser that depend on the channel only, without the secrets of its configuration. */
   readonly #always: Pick<EventRequest, "config" | "addresses">;
+  readonly #idOf = (uid: number): ExternalId => externalId(`${this.#options.prefix}/${uid}`);
 
   constructor(options: FetchOptions) {
     this.#options = options;
@@ -113,7 +114,8 @@ export class MailFetcher {
     const from = progress.position.uid + 1;
     // Without a new message `N:*` would download the last message again, so a scheduled poll only lists.
     const quick = announced !== null && announced > 0 && announced <= fewMails && !progress.gap;
-    const found = quick ? await listWithSource(client, from, smallMail) : await list(client, from);
+    const whole = quick ? await listWithSource(client, from, smallMail).catch(nullIfRejected) : null;
+    const found = whole ?? (await list(client, from));
     const open = progress.open(found);
     if (open.length === 0) {
       // The message that blocked the cursor was deleted from the mailbox.
@@ -122,7 +124,7 @@ export class MailFetcher {
     }
     // Only a new connection can find messages above its cursor that are already stored.
     const fresh = announced === null ? await this.#notKnown(open) : open;
-    return this.#take(quick ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) => progress.finish(uids));
+    return this.#take(whole ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) => progress.finish(uids));
   }
 
   /** Accepts the messages that arrived since a time (epoch ms) again, at the first start and after a change of
@@ -194,10 +196,10 @@ export class MailFetcher {
   }
 
   async #results(batch: Batch): Promise<FetchResult[]> {
-    const { client, config, traces } = this.#options;
+    const { attempts: ends, client, config, traces } = this.#options;
     const fits = (one: Listed) => one.size <= config.max_size;
-    const mails =
-      batch.fetched?.filter(fits) ?? (await sources(client, batch.listed.filter(fits), config.max_size + 1));
+    const request = { client, maxLength: config.max_size + 1, ends, idOf: this.#idOf };
+    const mails = batch.fetched?.filter(fits) ?? (await readSources(request, batch.listed.filter(fits)));
     const found = await Promise.all(mails.map((mail) => this.#read(mail)));
     for (const one of batch.listed) if (!fits(one)) found.push(await this.#readOversized(one));
     const unread = found.filter((one) => one.kind === "unread").map((one) => one.uid);
@@ -220,6 +222,7 @@ export class MailFetcher {
   async #read(mail: Fetched): Promise<FetchResult | Unread> {
     const { client, config, context, isCanary } = this.#options;
     const { raw, uid } = mail;
+    if (raw === null && mail.failure) return this.#again(mail, slowLimit, "unreadable", mail.failure);
     if (raw === null) return this.#again(mail, readLimit, "unreadable", "the server gives no content");
     // The message is larger than the server reported.
     if (raw.length > config.max_size) return this.#readOversized(mail);
@@ -288,7 +291,7 @@ export class MailFetcher {
     const { understanding } = result;
     if (understanding.kind === "again") {
       const { code, reason } = understanding.otherwise;
-      return this.#again(mail, senderLimit, code, reason);
+      return this.#again(mail, slowLimit, code, reason);
     }
     const events = understanding.events.map((event) => ("raw" in event ? { ...event, raw } : event));
     return { kind: "events", uid, events };
@@ -326,10 +329,6 @@ export class MailFetcher {
       events.push(handledBefore === null ? event : ({ ...event, handledBefore } as MessageEvent));
     }
     return { ...one, events };
-  }
-
-  #idOf(uid: number): ExternalId {
-    return externalId(`${this.#options.prefix}/${uid}`);
   }
 
   #arrival(listed: Listed): Arrival {

@@ -23,6 +23,8 @@ export interface Listed {
 /** `raw` is null when the server's response has no bytes. */
 export interface Fetched extends Listed {
   readonly raw: Uint8Array | null;
+  /** Why the server does not return the message (`readSources`). */
+  readonly failure?: string;
 }
 
 const meta = { uid: true, size: true, internalDate: true, flags: true } as const;
@@ -62,19 +64,6 @@ export async function listWithSource(client: ImapFlow, from: number, maxLength: 
   if (openMailbox(client).exists === 0) return [];
   const rows = await rowsOf(client, `${from}:*`, { ...meta, source: { start: 0, maxLength } });
   return ordered(rows.filter((row) => row.uid >= from).map((row) => ({ ...listed(row), raw: whole(row, maxLength) })));
-}
-
-/** Returns the bytes of these messages. `raw` is also null for a message that the server left out of its response. */
-export async function sources(client: ImapFlow, wanted: readonly Listed[], maxLength: number): Promise<Fetched[]> {
-  if (wanted.length === 0) return [];
-  const query = { uid: true, source: { start: 0, maxLength } } as const;
-  const range = uidSet(wanted.map((one) => one.uid));
-  const rows = openMailbox(client).exists === 0 ? [] : await rowsOf(client, range, query);
-  const byUid = new Map(rows.map((row) => [row.uid, row]));
-  return wanted.map((one) => {
-    const row = byUid.get(one.uid);
-    return { ...one, raw: row === undefined ? null : bytesOf(row) };
-  });
 }
 
 /** Returns the UIDs at or above `from` that carry the keyword. */
@@ -230,7 +219,8 @@ function listed(row: FetchMessageObject): Listed {
   return { uid: row.uid, size: row.size ?? 0, arrived: Number.isNaN(arrived) ? null : arrived, keywords };
 }
 
-function bytesOf(row: FetchMessageObject): Uint8Array | null {
+/** Returns null for a row without bytes. */
+export function bytesOf(row: FetchMessageObject): Uint8Array | null {
   return row.source !== undefined && row.source.length > 0 ? row.source : null;
 }
 

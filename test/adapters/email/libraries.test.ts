@@ -12,9 +12,9 @@ import {
   listWithSource,
   marker,
   openMailbox,
-  sources,
   withKeyword,
 } from "../../../adapters/email/imap/mailbox.ts";
+import { sources } from "../../../adapters/email/imap/sources.ts";
 import { readTree } from "../../../adapters/email/parse/mime.ts";
 import { brief, statusOf } from "../../../adapters/email/status.ts";
 import { standardTiming as timing } from "../../../adapters/email/timing.ts";

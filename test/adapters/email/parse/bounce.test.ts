@@ -205,27 +205,22 @@ describe("the parts of a report", () => {
     ]);
   });
 
-  it("count in a report that is signed, or has a list's footer", async () => {
+  it("count in a report that is signed, or has a list's footer or a gateway's text before it", async () => {
     const inner = `Content-Type: multipart/report; report-type=disposition-notification; boundary="in"`;
     const parts = `--in\nContent-Type: text/plain\n\nread\n--in\nContent-Type: message/disposition-notification\n\n${receipt}\n--in--\n`;
-    for (const [kind, type] of [
-      ["signed", "application/pkcs7-signature; name=smime.p7s"],
-      ["mixed", "text/plain"],
+    const banner = "--bound\nContent-Type: text/plain\n\nCAUTION\n";
+    for (const [kind, type, start] of [
+      ["signed", "application/pkcs7-signature; name=smime.p7s", ""],
+      ["mixed", "text/plain", ""],
+      ["mixed", "text/plain", banner],
     ] as const) {
-      const body = `--bound\n${inner}\n\n${parts}\n--bound\nContent-Type: ${type}\n\nx\n--bound--\n`;
+      const body = `${start}--bound\n${inner}\n\n${parts}\n--bound\nContent-Type: ${type}\n\nx\n--bound--\n`;
       const raw = mail({ "Content-Type": `multipart/${kind}; boundary="bound"` }, body);
       expect(await finding(raw), kind).toMatchObject({ kind: "refused", code: "read-receipt" });
     }
-  });
-
-  it("count in a read receipt to which a gateway has added its own text", async () => {
-    const banner = { type: "text/plain", body: "CAUTION: this message is from outside" };
-    const inner = `--in\nContent-Type: text/plain\n\nread\n--in\nContent-Type: message/disposition-notification\n\n${receipt}\n--in--\n`;
-    for (const parts of [
-      [banner, { type: 'multipart/report; report-type=disposition-notification; boundary="in"', body: inner }],
-      [banner, { type: "text/plain", body: "read" }, { type: "message/disposition-notification", body: receipt }],
-    ])
-      expect(await finding(multipart("mixed", parts))).toMatchObject({ kind: "refused", code: "read-receipt" });
+    const text = { type: "text/plain", body: "CAUTION" };
+    const flat = multipart("mixed", [text, { type: "message/disposition-notification", body: receipt }]);
+    expect(await finding(flat)).toMatchObject({ code: "read-receipt" });
   });
 });
 
