@@ -7,12 +7,14 @@ import type { Mail } from "../mail.ts";
 import { type Bounce, guessedBounce, incompleteBounce, isMailServer, reportedBounce } from "./bounce.ts";
 import {
   absenceNounsByLetter,
+  absenceOfNotes,
   absenceStarts,
   absenceStartsByLetter,
   announcements,
   answerPrefix,
   autoReplyHeaders,
   calendarAnswers,
+  dmarcReport,
   listHeaders,
   listNames,
   noReply,
@@ -254,7 +256,8 @@ function automaticByHeader(mail: Mail): Automatic | null {
     otherSigns.get(header.name)?.test(header.value.slice(0, 500).toLowerCase()),
   );
   if (odd !== undefined) return { code: "auto-reply", reason: `the header ${odd.name}` };
-  return null;
+  const isReport = dmarcReport.test(mail.subject.slice(0, 1000));
+  return isReport ? { code: "auto-generated", reason: "the subject of a DMARC report (RFC 7489, 7.2.1.1)" } : null;
 }
 
 /** Returns why a message is a calendar program's response to an invitation, or null. */
@@ -316,8 +319,7 @@ const isEnd = (rest: string): boolean => /^[\s.!]{0,5}$/.test(rest);
 /** Removes prefixes of answers and tags ("[EXT]"), in any order. A tag that names an automatic response begins the subject:
  *  "[Auto-Reply] My parcel". */
 function bareSubject(text: string): { readonly subject: string; readonly isAnswer: boolean } {
-  // HCL Notes.
-  let subject = text.replace(/^auto: .{1,100}? is out of (?:the )?office.*/, "automatic reply");
+  let subject = text.replace(absenceOfNotes, "automatic reply");
   let isAnswer = false;
   for (let step = 0; step < 6; step += 1) {
     const prefix = answerPrefix.exec(subject)?.[0];

@@ -10,7 +10,7 @@ export const tag = /^[[【]([^\]】]{1,60})[\]】]\s{0,5}/;
 
 /** How programs begin the subject of an automatic response, by language; lower case. */
 export const announcements: readonly string[] = [
-  "out of office autoreply|out of office auto-reply|out of office reply|out of office:|automatic reply|auto reply|auto-reply|autoreply|auto response|auto-response|autoresponse|vacation reply|automated response|automated reply|autoresponder",
+  "yahoo! auto response|out of office autoreply|out of office auto-reply|out of office reply|out of office:|automatic reply|auto reply|auto-reply|autoreply|auto response|auto-response|autoresponse|vacation reply|automated response|automated reply|autoresponder",
   "automatische antwort|automatische abwesenheitsnotiz|abwesenheitsnotiz|autoantwort|message d'absence|réponse automatique|reponse automatique|respuesta automática|respuesta automatica|respuesta de ausencia",
   "risposta automatica|automatisch antwoord|automatische beantwoording|afwezigheidsbericht|resposta automática|resposta automatica|resposta automàtica",
   "automatyczna odpowiedź|odpowiedź automatyczna|autoodpowiedź|autosvar|automatiskt svar|automatisk svar|automaattinen vastaus|poissaoloviesti",
@@ -55,6 +55,14 @@ export const absenceStarts: readonly string[] = [...announcements, ...absences];
 /** Few of them begin like a subject. */
 export const absenceStartsByLetter = Map.groupBy(absenceStarts, (words) => words.charAt(0));
 export const absenceNounsByLetter = Map.groupBy(absenceNouns, (words) => words.charAt(0));
+
+/** The subject of an absence message of HCL Notes, lower case: "auto: ann is out of the office (returning 05/03/2030)", and of
+ *  older versions "ann/sales/acme is out of the office." */
+export const absenceOfNotes =
+  /^(?:auto: .{1,100}?|[^:/]{1,60}\/[^:]{1,60}?) (?:is out of (?:the )?office|ist außer haus|est absent\b|est absente\b|está ausente\b|está fuera de la oficina|è assente\b|è fuori (?:sede|ufficio)|is afwezig\b).*/;
+
+/** The subject of an aggregate report of DMARC. Large receivers send them daily, some without any other mark. */
+export const dmarcReport = /^report[ -]domain:\s?\S{1,255}\s{1,5}submitter:/i;
 
 /** Headers of lists and campaigns. Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to
  *  messages by people. */

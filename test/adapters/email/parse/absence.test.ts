@@ -41,6 +41,9 @@ describe("a subject in the form of a program", () => {
     "Automatic reply: how do I set it up?",
     "Out of Office AutoReply: My parcel",
     "AUTO: Ann Bell is out of the office (returning 05/03/2030)",
+    "AUTO: Anna Schmidt ist außer Haus (Rückkehr am 03.05.2030)",
+    "AUTO: Anne Petit est absente (retour 03/05/2030)",
+    "Anna Schmidt/Vertrieb/Muster ist außer Haus.",
     "Réponse automatique : Mon colis",
     "Automātiska atbilde: sūtījums",
     "自动答复: 包裹",
@@ -86,6 +89,7 @@ describe("an absence subject", () => {
     ],
     ["a longer word", { Subject: "Afwezigheidsverzekering", "In-Reply-To": "<1@x>" }],
     ["a question about chairs", { Subject: "Out of office chairs: any left?" }],
+    ["a question about a car", { Subject: "Auto: Der Wagen steht seit Montag beim Händler" }],
     ["a question about automatic replies", { Subject: "Automatic reply does not work" }],
   ])("of a person is answered: %s", async (_, fields) => {
     expect(await finding(fields)).toEqual({ kind: "person" });

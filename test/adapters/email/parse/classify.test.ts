@@ -118,6 +118,14 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["a group in From", "forged-from", mail({ From: "Team: a@example.org, b@example.org;" })],
   ["only in Bcc", "not-addressed", mail({ To: "undisclosed-recipients:;" })],
   ["to somebody else", "not-addressed", mail({ To: "other@example.com", "Delivered-To": "support@example.com" })],
+  [
+    "an aggregate report of DMARC",
+    "auto-generated",
+    mail({
+      From: "dmarcreport@receiver.example",
+      Subject: "Report Domain: example.com Submitter: a.example Report-ID: <1>",
+    }),
+  ],
   ["delayed delivery", "delivery-report", bounce({ action: "delayed", status: "4.4.1" })],
   ["delivered", "delivery-report", bounce({ action: "delivered", status: "2.0.0" })],
   [
