@@ -74,8 +74,14 @@ function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][]
   ];
 }
 
+/** Servers without SMTPUTF8 write a character outside ASCII as `\x{E4}` (RFC 6533, 3). */
 function addressIn(value: string): string {
-  return cleanAddress(value.slice(value.indexOf(";") + 1).trim());
+  const address = value.slice(value.indexOf(";") + 1).trim();
+  return cleanAddress(
+    address.replace(/\\x\{(10[\dA-F]{4}|[\dA-F]{2,5})\}/gi, (_, code: string) =>
+      String.fromCodePoint(Number.parseInt(code, 16)),
+    ),
+  );
 }
 
 function envelopeIdOf(groups: readonly MimeFields[]): string | null {

@@ -83,6 +83,10 @@ describe("bounces", () => {
     ]);
   });
 
+  it("reads a recipient outside ASCII", async () => {
+    const raw = bounce({ recipient: "gone\\x{E4}\\x{1F600}\\x{110000}@example.net" });
+    expect(await finding(raw)).toMatchObject({ recipients: ["goneä😀\\x{110000}@example.net"] });
+  });
   it("prefers the original recipient to the alias behind it", async () => {
     const raw = Buffer.from(
       Buffer.from(bounce())
