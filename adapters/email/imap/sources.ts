@@ -79,7 +79,7 @@ interface RejectedCommand {
   readonly responseStatus?: string;
   readonly responseText?: string;
   readonly response?: {
-    readonly attributes?: readonly { readonly section?: readonly { readonly value?: unknown }[] }[];
+    readonly attributes?: readonly { readonly section?: readonly { readonly value?: string }[] }[];
   };
 }
 
@@ -88,7 +88,7 @@ interface RejectedCommand {
 export function rejectionIn(error: unknown): string | null {
   const { code, responseStatus, responseText = "", response } = (error ?? {}) as RejectedCommand;
   if (code === "ETHROTTLE" || (responseStatus !== "NO" && responseStatus !== "BAD")) return null;
-  const reason = String(response?.attributes?.[0]?.section?.[0]?.value ?? "");
+  const reason = response?.attributes?.[0]?.section?.[0]?.value ?? "";
   return /^(?:UNAVAILABLE|INUSE|LIMIT|OVERQUOTA)$/i.test(reason) ? null : oneLine(responseText) || responseStatus;
 }
 

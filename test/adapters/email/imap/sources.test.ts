@@ -110,7 +110,7 @@ describeReal("a message that the server rejects", missing, () => {
     const { channel } =
       when === "when it connects" ? boxes.open({}, { port: proxy.port, poll: "1s" }, first.channel, first.box) : first;
     await arrived(channel, 2);
-    expect(subjects(channel).sort()).toEqual(["Mail after", "Mail before"]);
+    expect(new Set(subjects(channel))).toEqual(new Set(["Mail after", "Mail before"]));
     proxy.rewrite(null);
     await arrived(channel, 3);
     expect(channel.messages[2]).toMatchObject({ subject: "Mail bad", text: "POISON" });
