@@ -19,14 +19,31 @@ export async function signedParams(
   request: Request,
 ): Promise<Params | null> {
   const { search } = new URL(request.url);
-  const url = channel.url(path).href + search;
-  const body = request.method === "POST" ? new URLSearchParams(await request.text()) : new URLSearchParams();
   const signature = request.headers.get(header);
-  // The signature covers all values of repeated names, including blank ones.
-  const signed = Object.fromEntries([...body.keys()].map((key) => [key, valuesOf(body, key)]));
-  const holds = signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, signed));
-  return holds ? { ...firstOf(new URLSearchParams(search)), ...firstOf(body) } : null;
+  if (signature === null) return null;
+  const form = request.method === "POST" ? formOf(await request.text()) : {};
+  if (Object.keys(form).length > mostFields) return null;
+  const url = channel.url(path).href + search;
+  if (!secrets.some((secret) => validateRequest(secret, signature, url, form))) return null;
+  return { ...firstOf(formOf(search)), ...firstOf(form) };
 }
+
+/** Several times what the provider sends. Each field costs time before the request is verified. */
+const mostFields = 1000;
+
+/** The values of each name, in order. */
+type FormFields = Readonly<Record<string, string[]>>;
+
+/** Parses a form or a query. Keeps blank values and all values of a repeated name, because the signature covers them. Takes
+ *  linear time: the request is not verified yet. */
+export function formOf(body: string): FormFields {
+  const form = Object.create(null) as Record<string, string[]>;
+  for (const [name, value] of new URLSearchParams(body)) (form[name] ??= []).push(value);
+  return form;
+}
+
+const firstOf = (form: FormFields): Params =>
+  Object.fromEntries(Object.entries(form).map(([name, [first]]) => [name, first]));
 
 /** Returns whether a websocket upgrade request is signed. The signature covers the exact websocket URL without
  *  parameters. */
@@ -45,17 +62,6 @@ export function upgradeIsSigned(
 export function socketUrl(url: URL): string {
   return url.href.replace(/^http/, "ws");
 }
-
-function valuesOf(body: URLSearchParams, key: string): string | string[] {
-  const [first = "", ...more] = body.getAll(key);
-  return more.length === 0 ? first : [first, ...more];
-}
-
-const firstOf = (params: URLSearchParams): Params => {
-  const found: Record<string, string> = {};
-  for (const [key, value] of params) found[key] ??= value;
-  return found;
-};
 
 // The token that binds a websocket to its call. It is created in the response to the call's webhook and expires. It
 // works once: its id becomes the id of the stored opening, which is unique.

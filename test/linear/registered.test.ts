@@ -108,7 +108,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/sms/twilio/forms.ts#textOfRecord",
     "adapters/voice/engine/record.ts",
     "adapters/voice/twiml.ts#transferData",
-    "adapters/voice/proof.ts",
+    ...["signedParams", "upgradeIsSigned", "callToken"].map((name) => `adapters/voice/proof.ts#${name}`),
     "adapters/voice/speech/speakable.ts#limit",
   ],
   "makes a request, or waits for a worker, with limits of its own": [

@@ -417,6 +417,7 @@ export const cases: Cases = {
   },
   "adapters/voice/proof.ts": {
     readToken: (f, text) => f(["secret"], text, text, 0),
+    formOf: (f, text) => [f(text), f("ab=&".repeat(text.length / 4))],
   },
   "adapters/voice/outbound.ts": {
     callable: one,

@@ -1,6 +1,7 @@
 // A call from its start to its end, with lost connections: requests without a signature are rejected, and no utterance
 // is lost silently.
 
+import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { callToken } from "../../../adapters/voice/proof.ts";
@@ -239,6 +240,27 @@ test("requests that are not signed are refused", async () => {
     expect((await fetch(url, { method: "POST", body, headers: { "x-twilio-signature": other } })).status).toBe(403);
   }
   expect(fixture.channel.calls).toEqual([]);
+});
+
+test("accepts repeated and blank parameters as they are signed, and refuses more of them than a provider sends", async () => {
+  const fixture = await openVoiceFixture();
+  const post = (pairs: readonly (readonly [string, string])[]) => {
+    const form: Record<string, string | string[]> = {};
+    for (const [name, value] of pairs) form[name] = name in form ? [form[name] ?? "", value].flat() : value;
+    const signed = getExpectedTwilioSignature(authToken, `${publicUrl}/channels/line/status`, form);
+    const body = new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value]));
+    const url = `${fixture.listener.url}/channels/line/status`;
+    return fetch(url, { method: "POST", body, headers: { "x-twilio-signature": signed } });
+  };
+  const pairs = [
+    ["CallSid", "CA1"],
+    ["CallStatus", "ringing"],
+    ["CallerName", ""],
+    ...["b", "a", "b"].map((value) => ["AddOns", value] as const),
+  ] as const;
+  expect((await post(pairs)).status).toBe(204);
+  const many = Array.from({ length: 1001 }, (_, at) => [`field${at}`, ""] as const);
+  expect((await post([...pairs, ...many])).status).toBe(403);
 });
 
 test("a connection that another one replaced does not report the call as lost", async () => {
