@@ -83,6 +83,23 @@ export async function applyReplyAsReceipt(
   }
 }
 
+/** Suppresses the recipient of a draft, because the provider refused it to a person who opted out. A person who has said START
+ *  since the attempt is not suppressed: the provider reports the state before it. `via`: see `ReceiptDraft`. Returns whether
+ *  the suppression applies. */
+export async function applyOptOut(
+  q: Query,
+  line: ChannelRuntime,
+  { id, recipient, via }: Pick<ReceiptDraft, "id" | "recipient" | "via">,
+  reason: string,
+): Promise<boolean> {
+  const own = consentAddress(line, via);
+  const since = (await lastAttempt(q, id))?.started_at ?? 0;
+  const consent = { code: "opt-in", since, to: own === allOwn ? undefined : via } as const;
+  if (await hasKeywordSince(q, line.channel, recipient, consent)) return false;
+  await suppressOptedOut(q, line.channel, recipient, reason, own);
+  return true;
+}
+
 /** Writes the effect of the event. Call with the lane's row locked. */
 async function write(
   q: Query,
@@ -98,14 +115,9 @@ async function write(
     return logOnDisk(q, log).warn(fields, "delivery receipt ignored: a delivered reply is reported as failed");
   const { suppress, change, ends } = effect;
   if (suppress?.by === "opt-out") {
-    const own = consentAddress(line, draft.via);
-    // A late receipt says nothing of a person who has said START since the attempt.
-    const since = (await lastAttempt(q, draft.id))?.started_at ?? 0;
-    const consent = { code: "opt-in", since, to: own === allOwn ? undefined : draft.via } as const;
-    if (!(await hasKeywordSince(q, channel, suppress.address, consent))) {
-      await suppressOptedOut(q, channel, suppress.address, suppress.reason, own);
-      logOnDisk(q, log).info(fields, "recipient opted out at the provider");
-    }
+    const { id, via } = draft;
+    const isApplied = await applyOptOut(q, line, { id, recipient: suppress.address, via }, suppress.reason);
+    if (isApplied) logOnDisk(q, log).info(fields, "recipient opted out at the provider");
   } else if (suppress) {
     const suppressed = await strike(q, channel, suppress.address, strikeLimit, suppress.reason);
     logOnDisk(q, log).warn({ ...fields, suppressed }, "reply bounced");

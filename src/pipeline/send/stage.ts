@@ -15,11 +15,12 @@ import { abandonLane, guardLease, type Lease, releaseLane, returnLane } from "..
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, type DraftChange, endRest, endSent, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
-import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
+import { strike } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import { type ChannelRuntime, type ChannelRuntimes, consentAddress } from "../channel-runtime.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
+import { applyOptOut } from "../reconcile/receipts.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
 import { concluded, type Ending, type HeadFacts, type NextStep, nextStep } from "./decide.ts";
 import {
@@ -320,8 +321,7 @@ async function conclude(
 async function applyEnding(q: Query, { line, lease, draft }: Sending, { change, suppress }: Ending): Promise<void> {
   if (!(await changeDraft(q, draft.id, change, "sending"))) return;
   const { channel } = line;
-  if (suppress?.by === "opt-out")
-    await suppressOptedOut(q, channel, draft.recipient, suppress.reason, consentAddress(line, lease.sender || null));
+  if (suppress?.by === "opt-out") await applyOptOut(q, line, { ...draft, via: lease.sender || null }, suppress.reason);
   if (suppress?.by === "strike") await strike(q, channel, draft.recipient, strikeLimit, suppress.reason);
   reportEnd(q, draft, change);
   if (change.state !== "failed") return;

@@ -24,7 +24,7 @@ import { insertReply, readDraft } from "../../../src/store/tables/drafts.ts";
 import { pausesOf, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { strike, suppression } from "../../../src/store/tables/suppressions.ts";
 import { activeSettings, clock, lineOf, listen, put, watched } from "../../support/pipeline/stage.ts";
-import { conversation, draft, stateOf, turn } from "../../support/store/databases.ts";
+import { conversation, draft, stateOf, storeEvent, turn } from "../../support/store/databases.ts";
 
 const sent: SendOutcome = { kind: "sent", id: externalId("x1"), also: [externalId("x2")] };
 
@@ -105,6 +105,24 @@ describe("send", () => {
     );
     expect(await row(db, "d1")).toMatchObject({ state, attempts: 1 });
     expect(await db.read((q) => attemptsOn(q, "d1"))).toMatchObject([{ number: 1, outcome: noted, node: "n" }]);
+  });
+
+  it("suppresses a person who opted out at the provider, but not one who has said START since the attempt", async () => {
+    const outcome = { kind: "refused", code: "opted-out", reason: "21610", scope: "recipient" } as const;
+    const suppressedAfter = async (code: string, sent: string) => {
+      const db = await withDrafts(0);
+      const outbound = outboundOf(async () => {
+        const set = `state = 'ignored', code = '${code}', sender = 'a@example.org', sent_at = now_ms() ${sent}`;
+        await db.tx(async (q) => put(q, "events", String(await storeEvent(q, "keyword")), set));
+        return outcome;
+      });
+      await round(db, outbound);
+      expect(await row(db, "d1")).toMatchObject({ state: "failed" });
+      return db.read((q) => suppression(q, "c", "a@example.org"));
+    };
+    expect(await suppressedAfter("opt-in", "+ 1000")).toBeNull();
+    expect(await suppressedAfter("opt-in", "- 60000")).toContain("opted out: 21610");
+    expect(await suppressedAfter("help", "+ 1000")).toContain("opted out: 21610");
   });
 
   it("remembers every id it was sent under, also one that an answer has cited before", async () => {
