@@ -28,6 +28,8 @@ export interface ChannelState {
   status: ChannelStatus;
   /** Clock milliseconds of the last change of `status.state`. */
   since: number;
+  /** The same instant in monotonic milliseconds, for durations. */
+  changedAt: number;
   /** Clock milliseconds of the last accepted event or confirmed poll; null before the first. */
   lastActivityAt: number | null;
   /** Warnings for the operator while the channel works, by code. */
@@ -98,9 +100,10 @@ export function createChannel(options: ChannelParts): Channel {
     report(status) {
       const recovered = status.state === "ready" && state.status.state !== "ready";
       if (status.state !== state.status.state) {
-        reportChange(log, state, status, clock.now());
+        reportChange(log, state, status, clock.monotonic() - state.changedAt);
         if (!isUp(status) && isUp(state.status)) options.lost();
         state.since = clock.now();
+        state.changedAt = clock.monotonic();
       } else if (status.state === "degraded" && state.status.state === "degraded" && status.code !== state.status.code)
         log.warn({ ...status }, "channel fails for another reason, retrying");
       const caughtUp = state.status.state === "connecting" && status.state !== "connecting";
@@ -121,8 +124,8 @@ export function createChannel(options: ChannelParts): Channel {
 export const isUp = ({ state }: ChannelStatus): boolean => state === "ready" || state === "connecting";
 
 /** Writes one line when the connection is lost or cannot be made, and one when it works again. Failed attempts in between
- *  change no state and have no line at this level. */
-function reportChange(log: Log, before: ChannelState, after: ChannelStatus, now: number): void {
+ *  change no state and have no line at this level. `lastedMs`: how long the state before lasted. */
+function reportChange(log: Log, before: ChannelState, after: ChannelStatus, lastedMs: number): void {
   const fields = { ...after };
   switch (after.state) {
     case "unauthorized":
@@ -134,7 +137,7 @@ function reportChange(log: Log, before: ChannelState, after: ChannelStatus, now:
       );
     case "ready":
       if (before.status.state === "connecting") return log.info(fields, "channel connected");
-      return log.info({ ...fields, duration_ms: now - before.since }, "channel connection recovered");
+      return log.info({ ...fields, duration_ms: Math.round(lastedMs) }, "channel connection recovered");
     default:
       return log.info(fields, "channel state changed");
   }

@@ -74,6 +74,7 @@ class RunningChannel {
     this.state = {
       status: { state: "connecting" },
       since: clock.now(),
+      changedAt: clock.monotonic(),
       lastActivityAt: null,
       warnings: new Map(),
       escalating: new Map(),

@@ -92,12 +92,12 @@ interface HealthSources {
 export function pulsesOf(host: Host, clock: Clock, { isConfirmed, diskProblem }: HealthSources): ChannelHealth[] {
   const running = host.running();
   const channels = running.map(
-    ({ config, line, state: { status, since } }): ChannelHealth => ({
+    ({ config, line, state: { status, changedAt } }): ChannelHealth => ({
       channel: config.id,
       agent: config.core.agent,
       state: status.state,
       reason: "reason" in status ? status.reason : null,
-      forMs: clock.now() - since,
+      forMs: clock.monotonic() - changedAt,
       agentProblem: agentProblem(line),
       isAgentUnknown: config.adapter.traits.platform !== null && !isConfirmed(config.core.agent),
     }),

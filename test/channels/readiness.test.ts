@@ -127,6 +127,19 @@ it("an inactive agent is ready, is no failure, and is marked for the alerts", as
   expect(body).toContain('bridgehead_channel_inactive{channel="texts"} 1');
 });
 
+it("a step of the clock is no time in which a channel has failed", async () => {
+  const { app, clock, channel } = await setUp(200, {}, true);
+  channel.report({ state: "degraded", code: "connection", reason: "the server is gone" });
+  clock.set(60 * minute);
+  await app.scheduler.sweep();
+  expect(await states(app), "the clock went forward").toEqual([]);
+  clock.set(-120 * minute);
+  await passes(app, clock, 4 * minute);
+  expect(await states(app)).toEqual([]);
+  await passes(app, clock, 2 * minute);
+  expect(await states(app), "the clock went back").toEqual([["open", expect.stringContaining("the server is gone")]]);
+});
+
 it("a warning that escalates opens one escalation when it lasts, and its end closes it", async () => {
   const { app, clock, channel } = await setUp(200);
   await expect.poll(() => texts(app)[0]?.not_asking).toBe("the agent has no sms skill");

@@ -27,7 +27,7 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
       const policy = deps.policy();
       if (!policy?.causes.includes("channel-down")) return [];
       const pulses = deps.pulses();
-      const found = judgeHealth(pulses, fallen, policy.downAfter, clock.now());
+      const found = judgeHealth(pulses, fallen, policy.downAfter, clock.monotonic());
       fallen = found.fallen;
       const running = new Set(pulses.map(aboutHealth));
       for (const about of known.keys()) if (!running.has(about)) known.delete(about);
