@@ -138,6 +138,14 @@ describe("a text", () => {
     expect(await name("\u202e\n")).toBeUndefined();
   });
 
+  it("without a body says which button or list entry was selected", async () => {
+    const selected = async (fields: Fields) => (await heard(textForm("SM1", "", fields))).text;
+    expect(await selected({ ButtonText: "Yes, please", ButtonPayload: "yes" })).toBe("Yes, please");
+    expect(await selected({ ListId: "1", ListTitle: "Opening hours" })).toBe("Opening hours");
+    expect(await selected({ Body: "Yes", ButtonText: "Yes, please" })).toBe("Yes");
+    expect((await heard(textForm("SM1", "", { ButtonText: "STOP" }))).consent?.word).toBe("stop");
+  });
+
   it("that shares a place says where", async () => {
     const place = { Latitude: "52.5", Longitude: "13.4", Label: "Alex", Address: "Platz 1" };
     expect((await heard(textForm("SM1", "", place))).text).toBe("[place: 52.5, 13.4 (Alex, Platz 1)]");
