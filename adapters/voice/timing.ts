@@ -16,7 +16,7 @@ export const standardTiming = {
   firstFrame: 5 * second,
   /** Delay between sending text and the start of its playback. */
   lead: 300,
-  /** Tolerance of the estimated end of a piece. */
+  /** Tolerance of the estimated end of a piece, and the interval at which a filler looks whether our speech has ended. */
   estimate: second,
   /** A "speaking" event of the provider is believed for twice the estimated playback and this time. */
   doubt: 5 * second,

@@ -10,7 +10,7 @@ import type { Speaker } from "./speaking.ts";
 export interface TimerParts {
   readonly clock: Clock;
   readonly config: VoiceConfig;
-  readonly timing: Pick<VoiceTiming, "longestSpeech">;
+  readonly timing: Pick<VoiceTiming, "estimate" | "longestSpeech">;
   readonly speaker: Speaker;
   /** Reports a background error that ends the connection. */
   readonly failed: (error: unknown) => void;
@@ -101,12 +101,12 @@ export class ReplyWait {
   /** Starts the wait for a reply and cancels the previous wait. `elapsed`: how long another process has waited, in
    *  milliseconds. */
   begin(elapsed = 0): void {
-    const { clock, config, speaker } = this.#parts;
+    const { clock, config, speaker, timing } = this.#parts;
     const { first, second, every } = config.fillers;
     const limit = config.give_up.after;
     const began = clock.monotonic() - elapsed;
     const left = (due: number) => Math.max(0, Math.min(due, limit) - (clock.monotonic() - began));
-    const following = (due: number) => (due < second ? second : due + every);
+    const following = (due: number) => due + (due < second ? second - first : every);
     let due = first;
     while (due < Math.min(elapsed, limit)) due = following(due);
     this.#timer.after(left(due), async () => {
@@ -114,9 +114,13 @@ export class ReplyWait {
         this.#giveUp();
         return null;
       }
-      // The cycle stays open: the reply follows in the same cycle and never interrupts a filler.
-      if (!speaker.busy) await speaker.say(this.#filler(), false);
-      due = following(due);
+      // Our speech, such as the greeting after a lost connection, is still played: the filler follows it.
+      if (speaker.busy) due += timing.estimate;
+      else {
+        // The cycle stays open: the reply follows in the same cycle and never interrupts a filler.
+        await speaker.say(this.#filler(), false);
+        due = following(due);
+      }
       return left(due);
     });
   }

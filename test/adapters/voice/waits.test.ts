@@ -53,6 +53,19 @@ test("fillers come at their times, each another, and the answer follows in the s
   expect(said(call)).toHaveLength(5);
 });
 
+test("a filler that becomes due during our own speech follows it", async () => {
+  const greeting = "Good morning, this is the support line of Example."; // 50 characters, played in 3.6 s
+  const fixture = await openVoiceFixture({ config: { ...config, greeting, interruptible: "none" } });
+  const call = await fixture.dial();
+  await fixture.says(call, "Hello?");
+  await fixture.clock.passes(3500);
+  expect(said(call)).toEqual([]);
+  await fixture.clock.passes(1000);
+  expect(said(call)).toEqual(["Filler A."]);
+  await fixture.clock.passes(5000);
+  expect(said(call)).toEqual(["Filler A.", "Filler B."]);
+});
+
 test("no filler follows the answer, and the next wait begins with another filler", async () => {
   const fixture = await openVoiceFixture({ config });
   const call = await fixture.dial();
