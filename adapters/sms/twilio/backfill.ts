@@ -105,7 +105,7 @@ export class Backfill {
   }
 
   /** Returns whether one of our texts that the database does not contain was sent to the sender
-   *  afterwards. One list request serves all messages. */
+   *  afterwards, from the address that received the message. One list request for each of our addresses. */
   async #answeredBefore(
     old: readonly MessageInstance[],
     signal: AbortSignal,
@@ -113,22 +113,21 @@ export class Backfill {
     if (old.length === 0) return () => false;
     const { number, service, timing } = this.#settings;
     const since = new Date(Math.min(...old.map(timeOf)));
-    const sent = await this.#client.messages({ signal }).list({
-      ...(number === null ? {} : { from: number }),
-      dateSentAfter: since,
-      pageSize,
-    });
+    const sent: MessageInstance[] = [];
+    for (const from of new Set(old.map(({ to }) => to)))
+      sent.push(...(await this.#client.messages({ signal }).list({ from, dateSentAfter: since, pageSize })));
     const ours = sent.filter(
       (one) => one.direction === "outbound-api" && (number !== null || one.messagingServiceSid === service),
     );
     // A process that was killed after a request has not stored the id of its text. Such texts explain as many of these.
     const unconfirmed = await this.#channel.unconfirmed(new Date(since.getTime() - timing.skew));
+    const partiesOf = (our: string, their: string) => `${our} ${their}`;
     const last = new Map<string, number>();
-    for (const [to, texts] of Map.groupBy(await this.#unknown(ours), (one) => one.to))
-      if (texts.length > unconfirmed.filter((recipient) => recipient === to.toLowerCase()).length)
-        last.set(to, Math.max(...texts.map(timeOf)));
+    for (const [parties, texts] of Map.groupBy(await this.#unknown(ours), (one) => partiesOf(one.from, one.to)))
+      if (texts.length > unconfirmed.filter((recipient) => recipient === texts[0]?.to.toLowerCase()).length)
+        last.set(parties, Math.max(...texts.map(timeOf)));
     const asked = new Set(old);
-    return (message) => asked.has(message) && (last.get(message.from) ?? 0) >= timeOf(message);
+    return (message) => asked.has(message) && (last.get(partiesOf(message.to, message.from)) ?? 0) >= timeOf(message);
   }
 
   async #mediaOf(message: MessageInstance, signal: AbortSignal) {

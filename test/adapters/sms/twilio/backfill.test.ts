@@ -323,6 +323,27 @@ describe("texts at our further addresses", () => {
     expect(new Set(vias)).toEqual(new Set([`to ${ours}: default`, ...further.map((to) => `to ${to}: ${to}`)]));
   });
 
+  it("are answered already when the answer came from the same address", async () => {
+    const clock = { ahead: -2000 };
+    const history = await startApi({ clock: { ...wallClock(), now: () => wallClock(clock.ahead).now() } });
+    onTestFinished(() => history.close());
+    const [customer, whatsapp] = [`whatsapp:${person}`, `whatsapp:${ours}`];
+    await history.receive({ from: customer, to: whatsapp, body: "over WhatsApp", webhook: false });
+    await history.receive({ from: person, to: ours, body: "to the number", webhook: false });
+    await history.receive({ from: person, to: "+15550300", body: "to the other number", webhook: false });
+    for (const to of [customer, person]) await sendText(openTwilio(history.url), to, "the answer");
+    clock.ahead = 0;
+    const here = openTwilio(history.url, { further_numbers: ["+15550300", whatsapp] });
+    await running(here, ago(minute), (channel) => looks(channel, 4));
+    expect(new Map(here.channel.messages.map(({ text, handledBefore }) => [text, handledBefore?.by]))).toEqual(
+      new Map([
+        ["over WhatsApp", "other"],
+        ["to the number", "other"],
+        ["to the other number", undefined],
+      ]),
+    );
+  });
+
   it("are found where a webhook has brought one before", async () => {
     const here = openTwilio(api.url);
     for (const [at, To] of further.entries()) {
