@@ -145,11 +145,10 @@ export class SenderPauses {
   }
 
   /** Handles the status of a sent text: pauses its sender, or resumes it. */
-  handleStatus({ kind, code, status, state, sender }: TextStatus): void {
-    if (state === "delivered" || status === "sent") {
-      if (sender !== undefined) this.#closed.delete(sender);
-      this.#closed.delete(account);
-    }
+  handleStatus({ kind, code, status, state, sender, service }: TextStatus): void {
+    // A text whose number the service selects knows only the service.
+    const senders = [sender, service].filter((one) => one !== undefined);
+    if (state === "delivered" || status === "sent") for (const key of [...senders, account]) this.#closed.delete(key);
     if (kind !== "set-up" && kind !== "account" && kind !== "login") return;
     const refusal = {
       code: code ?? status,
@@ -157,7 +156,11 @@ export class SenderPauses {
     };
     const health = statusOf(kind, refusal);
     if (health !== null) this.#health.set("account", health);
-    const key = kind === "set-up" && sender !== undefined ? sender : account;
+    const keys = kind === "set-up" && senders.length > 0 ? senders : [account];
+    for (const key of keys) this.#close(key, refusal.reason);
+  }
+
+  #close(key: string, reason: string): void {
     const before = this.#closed.get(key);
     const now = this.#clock.now();
     // Texts that were in flight together count as one loss.
@@ -165,7 +168,7 @@ export class SenderPauses {
     const lost = together ? before.lost : (before?.lost ?? 0) + 1;
     const forMs = Math.min(this.#timing.pauseFirst * 2 ** (lost - 1), this.#timing.pauseLongest);
     const scope = key === account ? "account" : "set-up";
-    this.#closed.set(key, { reason: refusal.reason, kind: scope, since: now, forMs, lost });
+    this.#closed.set(key, { reason, kind: scope, since: now, forMs, lost });
   }
 
   /** Sends a text by `request`, which awaits the crossing before the first byte, unless its sender or the account is

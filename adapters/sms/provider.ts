@@ -142,6 +142,8 @@ export interface TextStatus {
   readonly key: SendKey | null;
   /** Our canonical address that sent the text; absent when the status does not name it. */
   readonly sender?: string;
+  /** The messaging service or profile that sent it; absent when the status does not name it. */
+  readonly service?: string;
   /** The provider's status name. With `id` it forms the event id, so that duplicates of a status are ignored. */
   readonly status: string;
   /** When the text got the status, as the provider writes it: part of the event id for a provider that uses ids again. */

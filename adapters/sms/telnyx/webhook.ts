@@ -27,6 +27,7 @@ const payload = z.object({
   errors: z.array(error).nullish(),
   webhook_url: z.string().nullish(),
   autoresponse_type: z.string().nullish(),
+  messaging_profile_id: z.string().nullish(),
 });
 const event = z.object({
   data: z.object({ event_type: z.string(), occurred_at: z.string().optional(), payload: z.unknown() }),
@@ -98,6 +99,7 @@ function statusOf(payload: Payload, raw: Uint8Array): TextStatus {
     status,
     state,
     ...(sender === null ? {} : { sender }),
+    ...(payload.messaging_profile_id ? { service: payload.messaging_profile_id } : {}),
     ...(failed ? { kind: classOfCode(code) } : {}),
     ...(code === undefined ? {} : { code }),
     ...(detail === undefined ? {} : { detail }),

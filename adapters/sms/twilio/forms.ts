@@ -147,6 +147,7 @@ export function statusOfForm(form: FormFields, url: URL, raw: Uint8Array): TextS
   const key = url.searchParams.get(keyParameter);
   const code = field(form, "ErrorCode");
   const sender = canonicalNumber(field(form, "From") ?? "");
+  const service = field(form, "MessagingServiceSid");
   const words = field(form, "ErrorMessage") || field(form, "ChannelStatusMessage");
   return {
     id,
@@ -155,6 +156,7 @@ export function statusOfForm(form: FormFields, url: URL, raw: Uint8Array): TextS
     state,
     raw,
     ...(sender === null ? {} : { sender }),
+    ...(service ? { service } : {}),
     ...(state === "failed" ? { kind: classOfText(code ? Number(code) : null) } : {}),
     ...(code ? { code } : {}),
     ...(words ? { detail: words } : {}),

@@ -8,13 +8,16 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import {
   attempt,
+  type Fields,
   openTwilio,
   ours,
   person,
   replyTo,
   type Settings,
   sendText,
+  signed,
   startApi,
+  statusForm,
   token,
 } from "../../../support/sms/providers.ts";
 
@@ -132,6 +135,29 @@ describe("a text that is taken", () => {
 });
 
 describe("a text that is refused", () => {
+  it.each([
+    ["a number", {}],
+    ["a messaging service that selects the number", { messaging_service: "MG1", number: undefined }],
+  ])(
+    "after it was accepted, from %s that may not send: the next one waits until a text is sent",
+    async (_, settings) => {
+      const here = openTwilio(api.url, settings);
+      const status = (sid: string, name: string, more: Fields) =>
+        here.post(
+          "/status",
+          signed(
+            "https://bridge.example/channels/test-channel/status",
+            statusForm(sid, name, { MessagingServiceSid: "MG1", ...more }),
+          ),
+        );
+      expect((await sendText(here, person, "One.")).outcome.kind).toBe("sent");
+      await status("SM1", "undelivered", { ErrorCode: "30034" });
+      expect((await sendText(here, person, "Two.")).outcome).toMatchObject({ kind: "deferred", scope: "sender" });
+      await status("SM2", "sent", {});
+      expect((await sendText(here, person, "Three.")).outcome.kind).toBe("sent");
+    },
+  );
+
   const minutes = 60_000;
   it.each<[number, object]>([
     [21211, { kind: "refused", code: "21211", scope: "recipient" }],
