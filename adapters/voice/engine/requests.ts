@@ -113,11 +113,12 @@ class RequestCall {
     const from = personOf(request.person, request.call);
     let facts = await channel.session(session);
     const openings = facts?.openings ?? 0;
-    if (request.state === null) {
+    const isOver = facts !== null && (facts.state === "closed" || facts.transferring !== null);
+    // A call that continues belongs to another process, or is lost since that process ended. Its replies must come here.
+    if (request.state === null || !isOver) {
       const id = externalId(`opened/${request.call}/gather${openings === 0 ? "" : `/${openings}`}`);
       await channel.accept([{ kind: "session", id, session, state: "opened", from }]);
-      const stored = await channel.session(session);
-      facts = stored;
+      facts = await channel.session(session);
     }
     // It is the caller's turn, also when an earlier question is unanswered.
     if (facts !== null && (request.state?.askedAt ?? null) === null) facts = { ...facts, pending: null };

@@ -82,6 +82,42 @@ test("a process waits for the reply to a question that another process has asked
   expect(answered).not.toContain("<Gather");
 });
 
+test("a call whose process ended while a question is pending is opened again, and the reply is spoken", async () => {
+  const fixture = await begun();
+  const asked = post(fixture, "/gather?n=1", { SpeechResult: "Where is it?" });
+  await fixture.channel.until("the question", ({ messages }) => messages.length === 1);
+  await fixture.clock.passes(1500);
+  const path = redirectIn((await asked).body).slice(base.length);
+  await fixture.adapter.close?.(AbortSignal.timeout(60_000));
+  const session = sessionId("CA1");
+  const lost = {
+    kind: "session",
+    id: externalId("lost"),
+    session,
+    from: { address: caller },
+    reason: "restarted",
+  } as const;
+  await fixture.channel.accept([{ ...lost, state: "lost" }]);
+  fixture.restart();
+  const held = post(fixture, path);
+  await fixture.channel.until("the call", () => fixture.sessions("opened").length === 2);
+  expect(await fixture.channel.session(session)).toMatchObject({ state: "open", pending: "CA1/gather/1" });
+  // The request is held in a moment; the core repeats a deferred reply.
+  const said = () => fixture.answer({ sid: "CA1" } as never, "In Hamburg.");
+  await expect.poll(async () => (await said()).kind, { timeout: 60_000 }).toBe("sent");
+  expect((await held).body).toContain("In Hamburg.");
+});
+
+test("a late request of a call that is over does not open it again", async () => {
+  const fixture = await begun();
+  await post(fixture, "/status", { CallStatus: "completed" });
+  fixture.restart();
+  const held = post(fixture, "/gather?n=1");
+  await fixture.clock.passes(10_000);
+  await held;
+  expect(fixture.sessions("opened")).toHaveLength(1);
+});
+
 test("two first requests of a call at a new process open it once", async () => {
   const fixture = await begun();
   await fixture.adapter.close?.(AbortSignal.timeout(60_000));
