@@ -32,17 +32,18 @@ export async function signedParams(
 const mostFields = 1000;
 
 /** The values of each name, in order. */
-type FormFields = Readonly<Record<string, string[]>>;
+type ParamLists = Readonly<Record<string, string[]>>;
 
 /** Parses a form or a query. Keeps blank values and all values of a repeated name, because the signature covers them. Takes
  *  linear time: the request is not verified yet. */
-export function formOf(body: string): FormFields {
+export function formOf(body: string): ParamLists {
   const form = Object.create(null) as Record<string, string[]>;
   for (const [name, value] of new URLSearchParams(body)) (form[name] ??= []).push(value);
   return form;
 }
 
-const firstOf = (form: FormFields): Params =>
+/** Returns the first value of each name. */
+export const firstOf = (form: ParamLists): Params =>
   Object.fromEntries(Object.entries(form).map(([name, [first]]) => [name, first]));
 
 /** Returns whether a websocket upgrade request is signed. The signature covers the exact websocket URL without

@@ -51,7 +51,7 @@ export function textOfForm(form: FormFields, raw: Uint8Array, now: Date): Inboun
     id,
     from,
     to,
-    body: withPlace(wordsOf(form), form),
+    body: withPlace(bodyOrLabel(form), form),
     sentAt: now,
     media: mediaOf(form, id),
     raw,
@@ -99,7 +99,7 @@ function mediaOf(form: FormFields, message: string): readonly InboundMedium[] {
 }
 
 /** Returns the body; without one, the label of the button or the list entry that the sender selected (WhatsApp, RCS). */
-const wordsOf = (form: FormFields): string =>
+const bodyOrLabel = (form: FormFields): string =>
   ["Body", "ButtonText", "ListTitle"].map((name) => field(form, name) ?? "").find((text) => text.trim() !== "") ?? "";
 
 /** Adds a shared location (WhatsApp) to the body, because such a message has no text. */

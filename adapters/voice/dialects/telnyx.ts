@@ -8,7 +8,7 @@ import * as z from "zod";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import { secret, type VoiceConfig } from "../config.ts";
 import type { VoiceChannel } from "../engine/record.ts";
-import { callToken, type Params, readToken, socketUrl } from "../proof.ts";
+import { callToken, firstOf, formOf, type Params, readToken, socketUrl } from "../proof.ts";
 import { primary } from "../speech/phrases.ts";
 import { element } from "../twiml.ts";
 import { defineDialect, type Translator } from "./dialect.ts";
@@ -136,8 +136,8 @@ async function signedParams(
   if (!isTelnyxSigned(request, body, keys, channel.clock.now(), timing.webhookSkew)) return null;
   const params: Params = {
     // Only the body is signed, so its parameters override those of the URL.
-    ...Object.fromEntries(new URL(request.url).searchParams),
-    ...Object.fromEntries(new URLSearchParams(body.toString())),
+    ...firstOf(formOf(new URL(request.url).search)),
+    ...firstOf(formOf(body.toString())),
   };
   return request.url.includes("/ended") ? { ...params, SessionStatus: statusOf(params) } : params;
 }
