@@ -85,8 +85,10 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
     "1 while the agent is not asked because the platform reports it or its skill as inactive: an operator wants it so.",
     (one) => (one.notices_only ? null : Number(one.inactive === true)),
   );
-  define("channel_key_rejected", "1 while the platform rejects the key of the channel's agent.", (one) =>
-    one.notices_only ? null : Number(one.key_rejected),
+  define(
+    "channel_key_rejected",
+    "1 while the platform, or its model, rejects the key of the channel's agent.",
+    (one) => (one.notices_only ? null : Number(one.key_rejected)),
   );
   define(
     "channel_warnings",

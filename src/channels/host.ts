@@ -183,7 +183,8 @@ class RunningChannel {
         clock.monotonic() - builtAt < timing.channels.catchUp,
       settings: () => agent.state.settings,
       problem: () => agent.state.problem,
-      report: (problem) => agent.report(problem),
+      refusal: () => agent.state.refusal,
+      report: (result, isQuestion) => agent.report(result, isQuestion),
     };
   }
 

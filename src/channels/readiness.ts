@@ -18,9 +18,10 @@ export interface ChannelReport {
   /** The adapter's state, or `standby` while another node reads the channel. */
   readonly state: ChannelStatus["state"] | "standby";
   readonly reason: string | null;
-  /** Reason why the agent is not asked although the channel reads: an inactive agent or skill, a rejected key. */
+  /** Reason why the agent is not asked, or answers nothing, although the channel reads: an inactive agent or skill, a
+   *  rejected key of the agent or of its model. */
   readonly not_asking: string | null;
-  /** True when the platform rejects the agent's key, which requires an operator. */
+  /** True when the platform rejects the agent's key, or its model rejects the platform's; both require an operator. */
   readonly key_rejected: boolean;
   /** Present when the platform has not answered since the start, for minutes, and the agent's settings were never read. */
   readonly settings_unread?: true;
@@ -49,9 +50,9 @@ export interface ChannelReport {
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
   return host.running().map(({ config, state, failures, retryAt, standby, pause, isAgentUnread }) => {
     const line = host.lines.get(config.id);
-    const refused = agents.get(config.core.agent)?.state.problem ?? null;
+    const refused = agents.get(config.core.agent)?.state.refusal ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
-    const notAsking = noticesOnly || line === undefined ? null : whyNotAsk(line);
+    const notAsking = noticesOnly || line === undefined ? null : (whyNotAsk(line) ?? refused);
     const isInactive = notAsking !== null && refused === null && line !== undefined && agentProblem(line) === null;
     return {
       id: config.id,

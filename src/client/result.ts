@@ -22,12 +22,14 @@ export type CallResult<T> =
     }
   /** The operation was certainly not performed, and a retry may succeed: no connection, or 429
    *  (`limited`; with `retryAfterMs` above 0 if the platform sends it). Also a response that the
-   *  platform did not generate itself: a redirect, 405, 408, 425, any other 404. */
+   *  platform did not generate itself: a redirect, 405, 408, 425, any other 404. `lasting`: the platform's model rejects its
+   *  key, name or account, and no retry succeeds before an operator has corrected them. */
   | {
       readonly kind: "deferred";
       readonly reason: string;
       readonly retryAfterMs?: number;
       readonly limited?: true;
+      readonly lasting?: true;
     }
   /** The operation may have been performed: a timeout, a reset after the request was sent, 5xx, or an unreadable
    *  success. `tooLarge`: the response exceeds the client's size limit; a smaller page may not. */
@@ -107,8 +109,10 @@ function failedAnswer(result: Answered, expected: Expectation): Failed {
   // Nobody answers 410 in passing: it says that the object will not return (RFC 9110, 15.5.11).
   if (status === 410 && mayBeMissing) return { kind: "missing", reason };
   if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected) };
-  if (status === 503 && isNamed(body, modelUnavailable))
-    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected) };
+  if (status === 503 && isNamed(body, modelUnavailable)) {
+    const lasting = failureDetails(body) === undefined ? {} : { lasting: true as const };
+    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected), ...lasting };
+  }
   if (status >= 500) return { kind: "unknown", reason };
   if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
   const details = failureDetails(body);

@@ -1,7 +1,7 @@
 // The channel runtime: a configured channel with its agent, as the pipeline uses it.
 
 import type { Adapter, Outbound, Traits } from "bridgehead/contract";
-import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
+import type { AgentClient, AgentSettings, CallResult, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
 import type { Lease, LeaseDeadline } from "../store/lanes.ts";
 import { allOwn } from "../store/tables/suppressions.ts";
@@ -55,11 +55,13 @@ export interface ChannelRuntime {
   catchingUp(): boolean;
   /** The settings from the last successful read of the platform; null until the first read succeeds. */
   settings(): AgentSettings | null;
-  /** Why the platform refuses the agent's key; null while it is accepted. */
+  /** Why nothing is asked now: the platform refuses the agent's key; null while it is accepted. */
   problem(): string | null;
-  /** Called with each call's result: the reason of the refusal, or null. Forwards it to the agent that
-   *  this channel runtime was built with. */
-  report(problem: string | null): void;
+  /** Why an operator has to correct a key before the agent answers (`AgentState.refusal`); null without a refusal. */
+  refusal(): string | null;
+  /** Called with the result of a failed call, and with that of an answered question after a refusal. Forwards it to the
+   *  agent that this channel runtime was built with (`RunningAgent.report`). */
+  report(result: CallResult<unknown>, isQuestion: boolean): void;
 }
 
 /** Returns our address to which a consent applies that was given to `via` (null: the default); `allOwn` where it applies to

@@ -1,7 +1,7 @@
 // The agents of the channels: one client each, and the settings from the last read. Settings are read at start and
 // every `refresh`, and cached in the store. The daemon starts with the cached settings while the platform is down.
 
-import type { AgentClient, AgentSettings } from "../agent/calls.ts";
+import type { AgentClient, AgentSettings, CallResult } from "../agent/calls.ts";
 import { jitter } from "../ops/clock.ts";
 import { failpoints } from "../ops/failpoints.ts";
 import type { Core } from "../store/driver.ts";
@@ -21,8 +21,12 @@ interface AgentParts extends Omit<Core, "node"> {
 export interface AgentState {
   /** Null until the first read or `load`. */
   readonly settings: AgentSettings | null;
-  /** Why the platform refuses the agent's calls; null when it accepts them. */
+  /** Why nothing is asked: the platform refused the key when the settings were read, or refused a call since. */
   readonly problem: string | null;
+  /** Why an operator is needed: the platform refused the key, or its model refused the platform's, when the settings were
+   *  read or a question was asked. Null since a question was answered, or the settings were read after such a refusal of
+   *  their own. */
+  readonly refusal: string | null;
 }
 
 /** An agent of the configuration while the daemon runs. */
@@ -30,8 +34,14 @@ export class RunningAgent {
   readonly name: string;
   readonly client: AgentClient;
   readonly #parts: AgentParts;
-  readonly #state: { -readonly [Name in keyof AgentState]: AgentState[Name] } = { settings: null, problem: null };
+  readonly #state: { -readonly [Name in keyof AgentState]: AgentState[Name] } = {
+    settings: null,
+    problem: null,
+    refusal: null,
+  };
   readonly state: AgentState = this.#state;
+  /** True when the platform refused the key at the last read of the settings. */
+  #isRejected = false;
   /** Ends the sleep between two reads. */
   #wake: () => void = () => undefined;
 
@@ -41,11 +51,19 @@ export class RunningAgent {
     this.#parts = parts;
   }
 
-  /** Called with each call's result. After a refusal `run` reads the settings immediately; the problem
-   *  ends when the key is accepted. */
-  report(problem: string | null): void {
-    this.#note(problem);
-    if (problem !== null) this.#wake();
+  /** Called with the result of a call. `isQuestion`: it asks the agent, or opens a conversation for that. After a refusal of
+   *  the key `run` reads the settings immediately; questions are asked again when the key is accepted there. The refusal
+   *  of a question ends with an answer: a platform may accept the key for the settings, and not for messages. */
+  report(result: CallResult<unknown>, isQuestion: boolean): void {
+    if (result.kind === "unauthorized") {
+      this.#state.problem = rejectedKey(result.reason);
+      this.#wake();
+    }
+    if (!isQuestion) return;
+    if (result.kind === "ok") this.#accepted();
+    else if (result.kind === "unauthorized") this.#refused(rejectedKey(result.reason));
+    else if (result.kind === "deferred" && result.lasting)
+      this.#refused(`the platform's model rejects the request: ${result.reason}`);
   }
 
   /** Loads the settings from the store, so that `state` has them before the first call. */
@@ -63,11 +81,16 @@ export class RunningAgent {
     const timeout = AbortSignal.timeout(timing.agents.call);
     const result = await this.client.describe(AbortSignal.any([signal, timeout]));
     if (result.kind === "ok") {
-      this.#note(null);
+      if (this.#isRejected) this.#accepted();
+      this.#isRejected = false;
+      this.#state.problem = null;
       return this.#keep(result.value);
     }
-    if (result.kind === "unauthorized") this.#note(result.reason);
-    else if (!signal.aborted)
+    if (result.kind === "unauthorized") {
+      this.#isRejected = true;
+      this.#state.problem = rejectedKey(result.reason);
+      this.#refused(this.#state.problem);
+    } else if (!signal.aborted)
       log.warn({ agent: this.name, reason: result.reason }, "reading the agent's settings failed");
     if (result.kind === "deferred" && result.limited) {
       await db.tx((q) => rate.penalise(q, result.retryAfterMs ?? timing.rate.window));
@@ -92,13 +115,17 @@ export class RunningAgent {
     }
   }
 
-  #note(problem: string | null): void {
-    const { log } = this.#parts;
-    if (problem !== null && this.#state.problem === null)
-      log.error({ agent: this.name, reason: problem }, "platform rejects the agent's requests");
-    if (problem === null && this.#state.problem !== null)
-      log.info({ agent: this.name }, "platform accepts the agent's requests again");
-    this.#state.problem = problem;
+  #refused(reason: string): void {
+    if (this.#state.refusal === null)
+      this.#parts.log.error({ agent: this.name, reason }, "platform rejects the agent's requests");
+    this.#state.refusal = reason;
+  }
+
+  #accepted(): void {
+    if (this.#state.refusal !== null)
+      this.#parts.log.info({ agent: this.name }, "platform accepts the agent's requests again");
+    this.#state.refusal = null;
+    this.#state.problem = null;
   }
 
   async #keep(settings: AgentSettings): Promise<void> {
@@ -117,3 +144,5 @@ export class RunningAgent {
     this.#parts.changed();
   }
 }
+
+const rejectedKey = (reason: string): string => `the platform rejects its key: ${reason}`;

@@ -149,12 +149,13 @@ function createApp(
     if (c.req.raw.signal.aborted || isGone(c.env.incoming))
       log.info({ error }, "embedded platform: the client closed the connection");
     else if (isModelFailure(error)) {
-      const { model, reason, fix, isPassing, afterMs } = error.modelFailure;
+      const { model, reason, fix, isPassing, isLasting, afterMs } = error.modelFailure;
       log.error({ agent: c.var.agent.name, model, reason, fix }, "model request failed");
       const message = `${model}: ${reason} (${fix})`;
       if (!isPassing) return fail(c, { ...internalError, name: "MODEL_ERROR", message });
       const wait = afterMs === null ? {} : { "retry-after": String(Math.ceil(afterMs / 1000)) };
-      return fail(c, { ...modelUnavailable, message }, wait);
+      const details = isLasting ? { details: [{ path: "model", message: fix }] } : {};
+      return fail(c, { ...modelUnavailable, message, ...details }, wait);
     } else log.error({ error }, "embedded platform request failed");
     return fail(c, internalError);
   });

@@ -224,7 +224,8 @@ export const tooManyRequests = failureOf(429, "TOO_MANY_REQUESTS_ERROR", "RATE_L
 /** Not documented either; bounds the size of the body. */
 export const tooLarge: Failure = { ...badRequest([{ path: "", message: "too large" }]), status: 413 };
 /** The embedded platform's response when the model is unreachable or refuses the account: the request had no effect.
- *  Other platforms have no such name, and their 503 leaves the effect open. */
+ *  `details` names the key of the configuration that an operator has to correct; absent when the failure may pass. Other
+ *  platforms have no such name, and their 503 leaves the effect open. */
 export const modelUnavailable: Failure = { status: 503, name: "MODEL_UNAVAILABLE_ERROR", message: "" };
 export const internalError: Failure = { status: 500, message: "Internal Server Error" };
 

@@ -153,8 +153,8 @@ it("keeps a replaced agent's late refusal from the one that took its place", asy
   const before = app.host.lines.get("a");
   await reload({ key: "k-2", channels: { a: {} } });
   const after = app.host.lines.get("a");
-  before?.report("the old key is refused");
-  expect(before?.problem()).toBe("the old key is refused");
+  before?.report({ kind: "unauthorized", reason: "HTTP 401" }, true);
+  expect([before?.problem(), before?.refusal()]).toEqual(Array(2).fill("the platform rejects its key: HTTP 401"));
   expect(after?.problem()).toBeNull();
   expect(app.agents.get("support")?.state.problem).toBeNull();
 });

@@ -93,6 +93,34 @@ describe("a look at a large conversation", () => {
     expect(await escalationsIn(db)).toMatchObject([{ state: "closed" }]);
   });
 
+  it("is not repeated when the conversation belongs to a former agent of the channel, or stays missing", async () => {
+    const { platform, look, db, logged } = await watched();
+    platform.faults.mode = refusing(403);
+    expect(await look()).toMatchObject({ failures: 1 });
+    expect(await due()).not.toBeNull();
+    async function due(): Promise<unknown> {
+      const [row] = await db.read((q) => q.all<{ due_at: number | null }>("SELECT due_at FROM polls"));
+      return row?.due_at;
+    }
+    platform.faults.mode = refusing(404);
+    expect(await look()).toMatchObject({ failures: 2 });
+    expect(await due()).not.toBeNull();
+    await db.tx((q) => q.run("UPDATE polls SET failures = 60"));
+    await look();
+    expect(await due()).toBeNull();
+    await db.tx((q) => q.run("UPDATE conversations SET agent = 'former'"));
+    for (const status of [403, 404]) {
+      platform.faults.mode = refusing(status);
+      await db.tx((q) => q.run("UPDATE polls SET failures = 0"));
+      await look();
+      expect(await due()).toBeNull();
+    }
+    platform.faults.mode = refusing(500);
+    await look();
+    expect(await due()).not.toBeNull();
+    expect(logged.filter((line) => line === "polling the platform failed")).toHaveLength(6);
+  });
+
   it("reads 23 MB of messages, and delivers what a human wrote behind them", async () => {
     const { platform, look, human, delivered, messages, db } = await watched();
     for (let n = 0; n < 23; n++) messages.push(messageRecord(`large-${n}`, "assistant", "x".repeat(1_000_000)));

@@ -9,7 +9,7 @@ import {
   planDeliveries,
   type StoredDelivery,
 } from "../../src/escalation/platform-webhook/decide.ts";
-import { type PollFacts, planPoll, retryIn, takeoverTrigger } from "../../src/escalation/poll/decide.ts";
+import { type PollFacts, planPoll, retryAfter, retryIn, takeoverTrigger } from "../../src/escalation/poll/decide.ts";
 import type { PollRow } from "../../src/escalation/poll/rows.ts";
 import type { Customer } from "../../src/escalation/reply/rows.ts";
 import {
@@ -483,3 +483,16 @@ describe("a platform webhook", () => {
     expect([ms(0), ms(2), ms(30)]).toEqual([retry, 4 * retry, retryLongest]);
   });
 });
+
+it.each([
+  ["unauthorized", 0, false, true],
+  ["unauthorized", 0, true, false],
+  ["missing", 0, true, false],
+  ["missing", 59, false, true],
+  ["missing", 60, false, false],
+  ["deferred", 60, true, true],
+] as const)(
+  "a poll that is %s after %d failures (of a former agent: %s) is retried: %s",
+  (kind, failures, isFormer, is) =>
+    expect(retryAfter({ failures }, kind, isFormer, standardTiming.escalation) !== null).toBe(is),
+);

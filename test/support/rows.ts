@@ -64,6 +64,7 @@ export function lineOf(
     settings: () => over.settings ?? activeSettings(),
     catchingUp: () => false,
     problem: () => null,
+    refusal: () => null,
     report: () => undefined,
   };
 }

@@ -189,7 +189,7 @@ export const escalation = z.strictObject({
   down_after: duration
     .prefault("10m")
     .describe(
-      "How long may a channel be down before responders are notified? Also applies to an agent that cannot be asked, because its key is rejected or its settings were never read, to a missing canary, and to a disk of the store that is nearly full.",
+      "How long may a channel be down before responders are notified? Also applies to an agent that cannot be asked, because its key or that of its model is rejected, or its settings were never read, to a missing canary, and to a disk of the store that is nearly full.",
     ),
   poll: span.prefault("5m").describe("How often is the mode of a conversation polled, where no webhook reports it?"),
   poll_open: span.prefault("20s").describe("How often is it polled while the conversation is escalated?"),

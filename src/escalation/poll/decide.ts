@@ -1,6 +1,6 @@
 // Decisions about a poll of the platform's conversation, on loaded rows. Pure.
 
-import type { PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
+import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
 import { delayAfter } from "../../domain/retry.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
@@ -249,3 +249,18 @@ export const retryIn = (
   { failures }: Pick<PollRow, "failures">,
   { pollRetry, pollBusy }: Timing["escalation"],
 ): number => Math.max(delayAfter(failures + 1, pollRetry), pollBusy);
+
+/** Number of polls, most of them a minute apart, after which a conversation that is missing counts as deleted. */
+const missingPolls = 60;
+
+/** Returns the milliseconds until a poll that could not read the mode is retried; null: after the next answer. The platform
+ *  refuses the conversation of a former agent (`isFormer`) to that of the channel, and one that stays missing is deleted. */
+export function retryAfter(
+  poll: Pick<PollRow, "failures">,
+  kind: CallResult<unknown>["kind"],
+  isFormer: boolean,
+  timing: Timing["escalation"],
+): number | null {
+  const isRefused = isFormer && (kind === "unauthorized" || kind === "missing");
+  return isRefused || (kind === "missing" && poll.failures >= missingPolls) ? null : retryIn(poll, timing);
+}

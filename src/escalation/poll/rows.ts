@@ -136,8 +136,8 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
   };
 }
 
-/** Records a failed poll and schedules the next one. */
-export async function failPoll(q: Query, conversation: string, nextMs: number): Promise<void> {
+/** Records a failed poll and schedules the next one; `nextMs` null schedules none. */
+export async function failPoll(q: Query, conversation: string, nextMs: number | null): Promise<void> {
   await q.write(
     "UPDATE polls SET failures = failures + 1, due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,

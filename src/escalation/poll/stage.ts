@@ -19,7 +19,7 @@ import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
 import { acknowledge, close, type EscalationCore, type EscalationParts } from "../actions.ts";
 import { loadSubjects } from "../trigger/rows.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";
-import { type PollPlan, planPoll, retryIn, takeoverTrigger } from "./decide.ts";
+import { type PollPlan, planPoll, retryAfter, takeoverTrigger } from "./decide.ts";
 import { beginPoll, duePoll, duePolls, endPoll, failPoll, loadPollFacts, type PollRow, postponePoll } from "./rows.ts";
 
 /** Without a policy conversations are polled at the default intervals. */
@@ -189,7 +189,7 @@ function warnOf(
     { ...fields, result: failure.kind, reason: failure.reason },
     "reading the platform's messages failed; its mode was read",
   );
-  if (failure.kind === "unauthorized" && conversation.agent === line.agent) line.report(failure.reason);
+  if (conversation.agent === line.agent) line.report(failure, false);
 }
 
 /** Handles a conversation that is gone, or cannot be read now. */
@@ -197,11 +197,11 @@ function failed(work: PollWork, result: Exclude<CallResult<unknown>, { kind: "ok
   const { line, poll, conversation } = work;
   const fields = { channel: line.channel, conversation: conversation.id, result: result.kind };
   deps.log.warn({ ...fields, reason: result.reason }, "polling the platform failed");
-  // The platform may refuse the conversation of another agent: that of the channel was changed.
-  if (result.kind === "unauthorized" && conversation.agent === line.agent) line.report(result.reason);
+  const isFormer = conversation.agent !== line.agent;
+  if (!isFormer) line.report(result, false);
   return async (q) => {
     await guardLease(q, work.lease);
-    await failPoll(q, poll.conversation, retryIn(poll, deps.timing.escalation));
+    await failPoll(q, poll.conversation, retryAfter(poll, result.kind, isFormer, deps.timing.escalation));
     await releaseLane(q, work.lease, "in");
   };
 }

@@ -127,16 +127,16 @@ function concluded<T>(
   const { turn, line, attempt } = asking;
   const result = accessible(asking, given);
   if (result.kind === "ok") {
-    if (line.problem() !== null) line.report(null);
-    return done(result.value);
+    const decision = done(result.value);
+    if (decision.kind === "answered" && line.refusal() !== null) line.report(result, true);
+    return decision;
   }
   if (attempt.obsolete) return afterFailedCall(asking, result);
   const fields = { ...logged(turn), result: result.kind, reason: result.reason };
   // A caller who continues to speak cancels the question; this is no failure of the platform.
   if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "question cancelled");
   else deps.log.warn(fields, attempt.unrecorded ? "recording an attempt failed" : "platform request failed");
-  // The agent reads its settings now. If the key is accepted there, only this conversation is refused.
-  if (result.kind === "unauthorized") line.report(result.reason);
+  line.report(result, turn.kind === "question");
   return afterFailedCall(asking, result);
 }
 
@@ -264,7 +264,7 @@ export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskD
 function unreadable(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
   const { line, turn } = asking;
   deps.log.warn({ ...logged(turn), result: result.kind, reason: result.reason }, "platform lookup failed");
-  if (result.kind === "unauthorized") line.report(result.reason);
+  line.report(result, false);
   return afterFailedLookup(asking, result);
 }
 

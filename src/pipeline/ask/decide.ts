@@ -18,22 +18,22 @@ import type { Asking } from "./stage.ts";
 export function whyNotAsk(line: ChannelRuntime): string | null {
   const { platform } = line.traits;
   if (platform === null) return "the channel carries notices only";
-  const problem = agentProblem(line);
-  if (problem !== null) return problem;
   const settings = line.settings();
+  const problem = line.problem() ?? (settings ? null : unread);
+  if (problem !== null) return problem;
   if (settings && settings.status !== "active") return `the agent is ${settings.status}`;
   const skill = skillNamed(settings, platform);
   if (!skill) return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
   return skill.status === "active" ? null : `the agent's ${platform} skill is inactive`;
 }
 
-/** Returns why the agent cannot be asked although no operator has deactivated it: the platform rejects its key, or its
- *  settings were never read. Null when it can be asked, when it is inactive, and for a channel that asks no agent. */
-export function agentProblem(line: Pick<ChannelRuntime, "traits" | "problem" | "settings">): string | null {
+const unread = "the agent's settings were never read: the platform has not answered yet";
+
+/** Returns why the agent answers nothing although no operator has deactivated it: the platform or its model rejects a key,
+ *  or the settings were never read. Null when it can be asked, when it is inactive, and for a channel that asks no agent. */
+export function agentProblem(line: Pick<ChannelRuntime, "traits" | "refusal" | "settings">): string | null {
   if (line.traits.platform === null) return null;
-  const refusal = line.problem();
-  if (refusal !== null) return `the platform rejects its key: ${refusal}`;
-  return line.settings() ? null : "the agent's settings were never read: the platform has not answered yet";
+  return line.refusal() ?? (line.settings() ? null : unread);
 }
 
 /** Why a turn is not asked. Its messages are listed with the code (`planRefusal`). `readAt`: when the turn was read, in

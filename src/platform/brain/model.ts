@@ -43,6 +43,8 @@ export interface ModelFailure extends Error {
     readonly reason: string;
     readonly fix: string;
     readonly isPassing: boolean;
+    /** The endpoint rejects the key, the account or the address until an operator corrects it. */
+    readonly isLasting: boolean;
     /** Milliseconds from Retry-After; null without one. */
     readonly afterMs: number | null;
   };
@@ -58,6 +60,7 @@ function failure(model: ModelDefinition, { reason, status, afterMs, isPassing }:
     reason,
     fix: remedy(reason, status),
     isPassing,
+    isLasting: status !== null && elsewhere.has(status),
     afterMs,
   };
   return Object.assign(new Error(`asking the model: ${reason}`), { modelFailure });

@@ -112,6 +112,28 @@ it("asks again with backoff while the endpoint rejects the key or answers unread
   expect(platformReader(() => join(mailbox.folder, "platform.db")).questions()).toHaveLength(1);
 });
 
+it("notifies a responder while the endpoint rejects the key, and again when a question is answered", async () => {
+  const mailbox = await startMailbox();
+  mailbox.model.say((response) => response.writeHead(401).end("{}"));
+  const more = `escalation:
+  responders: { ben: { email: ben@bridge.test } }
+  fallback: { notify: [ ben ] }
+  group: 0s
+  down_after: 1s
+`;
+  const daemon = await running(mailbox.configure({ more }));
+  mailbox.receive(customer, "Hello", "Is anyone there?");
+  const [outage] = await answers(mailbox, "ben@bridge.test", 1);
+  expect(outage).toContain("agent support cannot be asked: the platform's model rejects the request: HTTP 503");
+  expect(outage).toContain("check model.key");
+  mailbox.model.say(saying("Here I am."));
+  expect(await answers(mailbox, customer, 1)).toEqual([expect.stringContaining("Here I am.")]);
+  const [, recovery] = await answers(mailbox, "ben@bridge.test", 2);
+  expect(recovery).toContain("channel support-mail works again");
+  const states = daemon.lines.flatMap(({ message }) => (/^platform (rejects|accepts)/.test(message) ? [message] : []));
+  expect(states).toEqual(["platform rejects the agent's requests", "platform accepts the agent's requests again"]);
+});
+
 it("answers once after the process was killed while the model was answering", async () => {
   const mailbox = await startMailbox();
   const asked = Promise.withResolvers<void>();

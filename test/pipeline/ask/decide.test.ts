@@ -41,7 +41,8 @@ describe("a question waits", () => {
   it.each<[string, ChannelRuntime, string | null]>([
     ["not, when the agent has the skill", lineWith("email"), null],
     ["on a channel of notices", lineWith(null, { problem: () => "401" }), "the channel carries notices only"],
-    ["while the key is refused", lineWith("email", { problem: () => "401" }), "the platform rejects its key: 401"],
+    ["while the key is refused", lineWith("email", { problem: () => "401", settings: () => null }), "401"],
+    ["not, while the model's key is refused: it is asked again", lineWith("email", { refusal: () => "401" }), null],
     ["until the settings were read", lineWith("email", { settings: () => null }), neverRead],
     [
       "while the agent is inactive",
@@ -69,14 +70,10 @@ describe("a question waits", () => {
   ])("%s", (_what, line, why) => expect(whyNotAsk(line)).toBe(why));
 
   it.each<[string, ChannelRuntime, string | null]>([
-    ["no agent", lineWith(null, { problem: () => "401", settings: () => null }), null],
+    ["no agent", lineWith(null, { refusal: () => "401", settings: () => null }), null],
     ["an agent that can be asked", lineWith("email"), null],
     ["an inactive agent", lineWith("email", { settings: () => ({ ...settings, status: "inactive" }) }), null],
-    [
-      "an agent with a refused key",
-      lineWith("email", { problem: () => "401", settings: () => null }),
-      "the platform rejects its key: 401",
-    ],
+    ["an agent with a refused key", lineWith("email", { refusal: () => "401", settings: () => null }), "401"],
     ["an agent without settings", lineWith("email", { settings: () => null }), neverRead],
   ])("without an operator's doing for %s", (_what, line, problem) => expect(agentProblem(line)).toBe(problem));
 });

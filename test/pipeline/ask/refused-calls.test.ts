@@ -8,7 +8,14 @@ import { cutting, listen, refusing, type ScriptedPlatform, startPlatform } from 
 import { fresh, onEachDatabase } from "../../support/store/databases.ts";
 
 /** A pipeline whose agent reads its settings from the platform, as rarely as the daemon's. */
-async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgent; platform: ScriptedPlatform }> {
+async function withAgent(): Promise<{
+  pipeline: TestPipeline;
+  agent: RunningAgent;
+  platform: ScriptedPlatform;
+  /** Messages of the agent's log. */
+  lines: readonly string[];
+}> {
+  const { log, lines } = listen();
   const platform = await startPlatform();
   let agent: RunningAgent | null = null;
   const pipeline = await openPipeline({
@@ -17,7 +24,8 @@ async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgen
       ...line,
       settings: () => agent?.state.settings ?? null,
       problem: () => agent?.state.problem ?? null,
-      report: (problem) => agent?.report(problem),
+      refusal: () => agent?.state.refusal ?? null,
+      report: (...result) => agent?.report(...result),
     }),
   });
   agent = new RunningAgent({
@@ -27,7 +35,7 @@ async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgen
     db: pipeline.db,
     rate: pipeline.rate,
     clock: pipeline.clock,
-    log: listen().log,
+    log,
     timing: standardTiming,
     changed: () => pipeline.scheduler.wake(),
   });
@@ -39,7 +47,7 @@ async function withAgent(): Promise<{ pipeline: TestPipeline; agent: RunningAgen
   });
   pipeline.sweeps();
   await expect.poll(() => agent?.state.settings, { interval: 5 }).not.toBeNull();
-  return { pipeline, agent, platform };
+  return { pipeline, agent, platform, lines };
 }
 
 it("continues with others when one conversation is refused, and retries that one later", async () => {
@@ -98,14 +106,81 @@ it("asks nothing while the key is refused, reads the settings once a refusal and
   await pipeline.passes(600_000, 10_000);
   expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
   expect(agent.state.problem).toContain("403");
+  expect(agent.state.refusal).toBe(agent.state.problem);
+  delete platform.faults.ask;
+  delete platform.faults.describe;
+  await expect
+    .poll(
+      () => {
+        pipeline.clock.forward(100_000);
+        return pipeline.sent;
+      },
+      { interval: 10 },
+    )
+    .toEqual(["answer to hello"]);
+  expect([agent.state.problem, agent.state.refusal]).toEqual([null, null]);
+});
+
+const rejects = "platform rejects the agent's requests";
+const accepts = "platform accepts the agent's requests again";
+type Fault = NonNullable<ScriptedPlatform["faults"]["ask"]>;
+const misconfigured: Fault = (asked) =>
+  asked.answer(503, {
+    status: 503,
+    name: "MODEL_UNAVAILABLE_ERROR",
+    message: "m at model.test: HTTP 401 (check model.key)",
+    details: [{ path: "model", message: "check model.key" }],
+  });
+
+it.each<[string, Fault, RegExp]>([
+  ["the key for messages alone", refusing(401), /^the platform rejects its key: HTTP 401/],
+  ["its model's key", misconfigured, /^the platform's model rejects the request: HTTP 503: .*check model\.key/],
+])("is refused as long as no question is answered, and is still asked: %s", async (_what, fault, refusal) => {
+  const { pipeline, agent, platform, lines } = await withAgent();
+  platform.faults.ask = fault;
+  await pipeline.arrives({ text: "hello" });
+  await expect.poll(() => agent.state.refusal).toMatch(refusal);
+  const until = async (count: number) =>
+    expect
+      .poll(
+        () => {
+          pipeline.clock.forward(1000);
+          return platform.count("ask hello");
+        },
+        { interval: 10 },
+      )
+      .toBeGreaterThanOrEqual(count);
+  await until(4);
+  expect(agent.state.refusal).toMatch(refusal);
+  delete platform.faults.ask;
+  await expect
+    .poll(
+      () => {
+        pipeline.clock.forward(10_000);
+        return pipeline.sent;
+      },
+      { interval: 10 },
+    )
+    .toEqual(["answer to hello"]);
+  await expect.poll(() => agent.state).toMatchObject({ problem: null, refusal: null });
+  expect(lines.filter((line) => line === rejects || line === accepts)).toEqual([rejects, accepts]);
+});
+
+it("needs no operator while the model is out of reach", async () => {
+  const { pipeline, agent, platform } = await withAgent();
+  platform.faults.ask = (asked) => asked.answer(503, { status: 503, name: "MODEL_UNAVAILABLE_ERROR", message: "m" });
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(10_000, 1000);
+  expect(platform.count("ask hello")).toBeGreaterThan(1);
+  expect(agent.state).toMatchObject({ problem: null, refusal: null });
 });
 
 onEachDatabase((newDatabase) => {
   it.each([403, 404])("opens another conversation when the former agent's one answers %i", async (status) => {
-    const reports: (string | null)[] = [];
+    const reports: string[] = [];
     const pipeline = await openPipeline({
       db: await fresh(newDatabase),
-      line: (line) => ({ ...line, report: (problem) => void reports.push(problem) }),
+      line: (line) => ({ ...line, report: ({ kind }) => void reports.push(kind) }),
     });
     const first = mail({ text: "hello" });
     await pipeline.arrives(first);
@@ -117,7 +192,7 @@ onEachDatabase((newDatabase) => {
       asked.conversation === former ? refusing(status)(asked) : asked.answer(200, asked.perform());
     await pipeline.arrives({ text: "again", thread: { answers: [first.id] } });
     await expect.poll(() => pipeline.sent, { interval: 1 }).toEqual(["answer to hello", "answer to again"]);
-    expect([pipeline.platform.count("start"), await agents(), reports]).toEqual([2, [{ agent: "agent" }], []]);
+    expect([pipeline.platform.count("start"), await agents(), reports]).toEqual([2, [{ agent: "agent" }], ["missing"]]);
   });
 });
 

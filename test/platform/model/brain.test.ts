@@ -169,7 +169,14 @@ agents:
     model.say(fault);
     const name = status === 503 ? "MODEL_UNAVAILABLE_ERROR" : "MODEL_ERROR";
     const message = expect.stringContaining(reason);
-    expect(await say("Hi")).toMatchObject({ status, body: { status, name, message } });
+    const refused = await say("Hi");
+    expect(refused).toMatchObject({ status, body: { status, name, message } });
+    // Names what an operator has to correct, unless the failure may pass.
+    const fix = /^HTTP 40[14] \((.*)\)$/.exec(reason)?.[1];
+    const details = (refused.body as { details?: unknown }).details;
+    expect(details).toEqual(
+      fix === undefined ? (status === 503 ? undefined : details) : [{ path: "model", message: fix }],
+    );
     expect(await messages()).toEqual([]);
     expect(errors).toHaveLength(1);
     model.say(saying("Back again."));
