@@ -153,3 +153,36 @@ test("a stored delivery has no copy of the messages, and is sent again with thos
   expect(hook.got[2]?.body).toEqual(hook.got[0]?.body);
   expect(hook.got[2]?.body.messages).toMatchObject([{ message: "My number is 12345." }, {}]);
 });
+
+test("a delivery whose outcome cannot be recorded is repeated after a pause, and not at once", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "platform-deliveries-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const [file, hook] = [join(folder, "platform.db"), await receiver()];
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const sleep = async (ms: number, signal: AbortSignal) => {
+    if (ms !== 5_000) return systemClock.sleep(ms, signal);
+    begun.resolve();
+    return ended.promise;
+  };
+  const clock = { ...systemClock, sleep };
+  const platform = await startTestPlatform({ file, clock, allowPrivateWebhooks: true });
+  const webhook = await registered(platform, hook.url, "each_message");
+  const db = new Database(file);
+  onTestFinished(() => void db.close());
+  db.exec("CREATE TRIGGER full BEFORE UPDATE ON delivery BEGIN SELECT RAISE(FAIL, 'disk full'); END");
+  const id = await platform.open();
+  await platform.call("POST", `conversations/${id}/messages`, { message: "hi" });
+  await begun.promise;
+  expect(hook.got).toHaveLength(1);
+  db.exec("DROP TRIGGER full");
+  // Another event of the same webhook stays behind it.
+  await platform.call("POST", `conversations/${id}/messages`, { message: "Are you there?" });
+  ended.resolve();
+  const states = async () =>
+    (await platform.call("GET", `agents/webhooks/${webhook}/deliveries`)).body.data.map(
+      (one: { state: string }) => one.state,
+    );
+  await expect.poll(states).toEqual(["delivered", "delivered"]);
+  const [first, second, third] = hook.got.map(({ headers }) => headers["webhook-id"]);
+  expect([first === second, second === third, hook.got.length]).toEqual([true, false, 3]);
+});

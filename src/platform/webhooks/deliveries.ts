@@ -21,7 +21,7 @@ type DueDelivery = DeliveryRow & { readonly webhook: WebhookRow };
 
 /** Milliseconds before each retry (schedule of Standard Webhooks). The delivery fails permanently after
  *  the last one. */
-const schedule = [5_000, 300_000, 1_800_000, 7_200_000, 18_000_000, 36_000_000, 50_400_000, 72_000_000];
+const schedule = [5_000, 300_000, 1_800_000, 7_200_000, 18_000_000, 36_000_000, 50_400_000, 72_000_000] as const;
 const withinMs = 15_000;
 const atOnce = 16;
 const lookMs = 1_000;
@@ -38,7 +38,7 @@ interface DeliveryContext {
 export class Deliveries {
   readonly #store: PlatformStore;
   readonly #context: DeliveryContext;
-  /** Webhooks with a running delivery. */
+  /** Webhooks with a running delivery, or one whose outcome could not be recorded. */
   readonly #busy = new Set<string>();
   readonly #queue = new PQueue({ concurrency: atOnce });
   #woken: SignalScope | null = null;
@@ -74,18 +74,25 @@ export class Deliveries {
       if (this.#queue.pending >= atOnce) return;
       if (this.#busy.has(due.webhook_id)) continue;
       this.#busy.add(due.webhook_id);
-      void this.#queue.add(() => this.#deliverLogged(due)).then(() => this.wake());
+      void this.#queue.add(() => this.#deliver(due)).then(this.#end(due), this.#pause(due));
     }
   }
 
-  /** Never rejects. */
-  async #deliverLogged(due: DueDelivery): Promise<void> {
-    try {
-      await this.#deliver(due);
-    } catch (error) {
-      this.#context.log.error({ err: error }, "recording a webhook outcome failed");
-    }
-    this.#busy.delete(due.webhook_id);
+  #end(due: DueDelivery) {
+    return () => {
+      this.#busy.delete(due.webhook_id);
+      this.wake();
+    };
+  }
+
+  /** The store cannot be written: the delivery is still due. At once it would be repeated as long as that lasts. */
+  #pause(due: DueDelivery) {
+    return async (error: unknown) => {
+      const { clock, log, signal } = this.#context;
+      log.error({ err: error }, "recording a webhook outcome failed");
+      await clock.sleep(schedule[0], signal);
+      this.#end(due)();
+    };
   }
 
   async #deliver(due: DueDelivery): Promise<void> {
