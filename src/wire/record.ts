@@ -120,7 +120,7 @@ function textIn(value: unknown, depth: number): string | null {
 const iso = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/i;
 
 /** Returns epoch milliseconds. A time without a zone is UTC, in any time zone of the server; a date
- *  alone is its first instant. */
+ *  alone is its first instant. A day that the month does not have is refused; `Date.parse` counts on into the next one. */
 export const instant = z
   .string()
   .transform(msOf)
@@ -130,7 +130,8 @@ function msOf(given: string): number {
   // A plus sign that was not percent-encoded arrives as a space.
   const text = given.replace(/ (?=\d\d:\d\d$)/, "+");
   const [, time, , , zone] = iso.exec(text) ?? [];
-  if (!iso.test(text)) return Number.NaN;
+  const day = text.slice(0, 10);
+  if (!iso.test(text) || Number.isNaN(Date.parse(day)) || !new Date(day).toJSON().startsWith(day)) return Number.NaN;
   return Date.parse(time !== undefined && zone === undefined ? `${text}Z` : text);
 }
 

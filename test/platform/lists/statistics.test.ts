@@ -159,7 +159,13 @@ agents: { a: { key: ${keys.support}, model: { url: "${model.url}", name: m }, sk
     expect((await call("GET", "agents/statistic?fkId=jo", undefined, keys.sales)).body).toEqual(none);
   });
 
-  test.each(["startDate=yesterday", "userId=17", "conversationUserId=x"])("refuses %s", async (query) => {
+  test.each([
+    "startDate=yesterday",
+    "startDate=2026-02-30",
+    "endDate=2025-02-29T10:00:00+01:00",
+    "userId=17",
+    "conversationUserId=x",
+  ])("refuses %s", async (query) => {
     const { call } = await startTestPlatform();
     expect(await call("GET", `agents/statistic?${query}`)).toMatchObject({ status: 400 });
   });
