@@ -77,7 +77,7 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
   );
   define(
     "channel_asking",
-    "1 while the agent of the channel is asked; 0 when its key is rejected, its settings were never read, or the agent or its skill is inactive.",
+    "1 while the agent of the channel is asked; 0 when its key or that of its model is rejected, its settings were never read, or the agent or its skill is inactive.",
     (one) => (one.notices_only ? null : Number(one.not_asking === null)),
   );
   define(
@@ -85,10 +85,8 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
     "1 while the agent is not asked because the platform reports it or its skill as inactive: an operator wants it so.",
     (one) => (one.notices_only ? null : Number(one.inactive === true)),
   );
-  define(
-    "channel_key_rejected",
-    "1 while the platform, or its model, rejects the key of the channel's agent.",
-    (one) => (one.notices_only ? null : Number(one.key_rejected)),
+  define("channel_key_rejected", "1 while the platform rejects the key of the channel's agent.", (one) =>
+    one.notices_only ? null : Number(one.key_rejected),
   );
   define(
     "channel_warnings",

@@ -21,7 +21,7 @@ export interface ChannelReport {
   /** Reason why the agent is not asked, or answers nothing, although the channel reads: an inactive agent or skill, a
    *  rejected key of the agent or of its model. */
   readonly not_asking: string | null;
-  /** True when the platform rejects the agent's key, or its model rejects the platform's; both require an operator. */
+  /** True when the platform rejects the agent's key for everything, which requires an operator. */
   readonly key_rejected: boolean;
   /** Present when the platform has not answered since the start, for minutes, and the agent's settings were never read. */
   readonly settings_unread?: true;
@@ -50,17 +50,17 @@ export interface ChannelReport {
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
   return host.running().map(({ config, state, failures, retryAt, standby, pause, isAgentUnread }) => {
     const line = host.lines.get(config.id);
-    const refused = agents.get(config.core.agent)?.state.refusal ?? null;
+    const { refusal = null, isRejected = false } = agents.get(config.core.agent)?.state ?? {};
     const noticesOnly = config.adapter.traits.platform === null;
-    const notAsking = noticesOnly || line === undefined ? null : (whyNotAsk(line) ?? refused);
-    const isInactive = notAsking !== null && refused === null && line !== undefined && agentProblem(line) === null;
+    const notAsking = noticesOnly || line === undefined ? null : (whyNotAsk(line) ?? refusal);
+    const isInactive = notAsking !== null && refusal === null && line !== undefined && agentProblem(line) === null;
     return {
       id: config.id,
       adapter: config.adapter.name,
       state: standby ? "standby" : state.status.state,
       reason: "reason" in state.status ? state.status.reason : null,
       not_asking: notAsking,
-      key_rejected: !noticesOnly && refused !== null,
+      key_rejected: !noticesOnly && isRejected,
       ...(isAgentUnread && { settings_unread: true }),
       ...(isInactive && { inactive: true }),
       since: new Date(state.since).toISOString(),

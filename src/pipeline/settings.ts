@@ -27,6 +27,8 @@ export interface AgentState {
    *  read or a question was asked. Null since a question was answered, or the settings were read after such a refusal of
    *  their own. */
   readonly refusal: string | null;
+  /** True when the platform refused the key at the last read of the settings. */
+  readonly isRejected: boolean;
 }
 
 /** An agent of the configuration while the daemon runs. */
@@ -38,10 +40,9 @@ export class RunningAgent {
     settings: null,
     problem: null,
     refusal: null,
+    isRejected: false,
   };
   readonly state: AgentState = this.#state;
-  /** True when the platform refused the key at the last read of the settings. */
-  #isRejected = false;
   /** Ends the sleep between two reads. */
   #wake: () => void = () => undefined;
 
@@ -81,13 +82,13 @@ export class RunningAgent {
     const timeout = AbortSignal.timeout(timing.agents.call);
     const result = await this.client.describe(AbortSignal.any([signal, timeout]));
     if (result.kind === "ok") {
-      if (this.#isRejected) this.#accepted();
-      this.#isRejected = false;
+      if (this.#state.isRejected) this.#accepted();
+      this.#state.isRejected = false;
       this.#state.problem = null;
       return this.#keep(result.value);
     }
     if (result.kind === "unauthorized") {
-      this.#isRejected = true;
+      this.#state.isRejected = true;
       this.#state.problem = rejectedKey(result.reason);
       this.#refused(this.#state.problem);
     } else if (!signal.aborted)

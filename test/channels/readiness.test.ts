@@ -113,6 +113,25 @@ it("a rejected key raises an escalation that names the agent and the cause", asy
   expect(await states(app)).toEqual([["open", expect.stringMatching(/^agent support cannot be asked: .*401/)]]);
 });
 
+it("a model that rejects its key leaves the daemon ready, and raises an escalation until a question is answered", async () => {
+  const { app, clock } = await setUp(200, { skills: [{ systemName: "SMS", status: "active" }] });
+  await expect.poll(() => texts(app)[0]?.not_asking).toBeNull();
+  const line = app.host.lines.get("texts");
+  line?.report({ kind: "deferred", reason: "HTTP 503: check model.key", lasting: true }, true);
+  const not_asking = "the platform's model rejects the request: HTTP 503: check model.key";
+  expect(texts(app)).toMatchObject([{ not_asking, key_rejected: false }]);
+  expect(isReady(texts(app))).toBe(true);
+  await passes(app, clock, 6 * minute);
+  expect(await states(app)).toEqual([["open", `agent support cannot be asked: ${not_asking}`]]);
+  line?.report({ kind: "ok", value: null }, true);
+  expect(texts(app)).toMatchObject([{ not_asking: null }]);
+  const swept = async () => {
+    await app.scheduler.sweep();
+    return states(app);
+  };
+  await expect.poll(swept).toEqual([["closed", expect.anything()]]);
+});
+
 it("an inactive agent is ready, is no failure, and is marked for the alerts", async () => {
   const { app, clock } = await setUp(200, { status: "inactive" });
   await expect.poll(() => texts(app)[0]?.not_asking).toBe("the agent is inactive");
