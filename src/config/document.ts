@@ -150,8 +150,7 @@ export interface LoadOptions {
   /** Loads an adapter by its name in the file, relative to the file's folder. Rejects with a message for
    *  the operator; an error's `fix`, if present, is shown as the remedy. */
   readonly adapters: (name: string, fromFolder: string) => Promise<AdapterDefinition>;
-  /** Set when a missing or closed folder of the store is a problem (`check`). Without it, the folder is created at
-   *  the start. */
+  /** Set when the paths of SQLite files are checked (`check`, `doctor`): the daemon must be able to open or create them. */
   readonly disk?: Disk;
 }
 

@@ -224,8 +224,13 @@ function wrongPath(
     return [findingAt(key, `is a directory: ${path}`, fix)];
   }
   const home = dirname(path);
-  if (!exists(home)) {
-    const message = `lies in a folder that does not exist: ${home}`;
+  // The daemon creates a missing folder at its start, with those above it.
+  let above = home;
+  while (!exists(above) && above !== dirname(above)) above = dirname(above);
+  if (!exists(`${above}/.`)) return [findingAt(key, `lies below a file: ${above}`, "correct the path")];
+  if (above !== home) {
+    if (isWritable(above)) return [];
+    const message = `lies in a folder that does not exist and cannot be created: ${home}`;
     const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;
     return [findingAt(key, message, fix)];
   }

@@ -124,9 +124,9 @@ const errors: readonly [string, string, string][] = [
     "FILE:10:8 store: is a directory: DIR (name a file in it: sqlite:DIR/bridgehead.db)",
   ],
   [
-    "a store in a folder that is not there",
-    file(mail, "store: sqlite:absent/store.db\n"),
-    "FILE:10:8 store: lies in a folder that does not exist: DIR/absent (correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead DIR/absent)",
+    "a store below a file",
+    file(mail, "store: sqlite:/dev/null/absent/store.db\n"),
+    "FILE:10:8 store: lies below a file: /dev/null (correct the path)",
   ],
   [
     "a responder with a number, and no channel for texts",

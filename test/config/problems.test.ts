@@ -208,8 +208,10 @@ it.each([
 });
 
 describe("a file of SQLite", () => {
-  const disk = (exists: readonly string[], writable: readonly string[]) => ({
-    exists: (path: string) => exists.includes(path),
+  /** Folders end with a slash. */
+  const disk = (entries: readonly string[], writable: readonly string[]) => ({
+    exists: (path: string) =>
+      entries.includes(path) || entries.includes(path.endsWith("/.") ? path.slice(0, -1) : `${path}/`),
     isWritable: (path: string) => writable.includes(path),
     isMountedReadOnly: (path: string) => path.startsWith("/mounted"),
   });
@@ -218,18 +220,30 @@ describe("a file of SQLite", () => {
 
   it("lies in a folder that this process can write, and can be written itself", async () => {
     const store = "store: sqlite:/data/a.db";
-    expect(await found(store, disk(["/data"], ["/data"]))).toEqual([]);
-    expect(await found(store, disk(["/data"], []))).toEqual([
+    expect(await found(store, disk(["/data/"], ["/data"]))).toEqual([]);
+    expect(await found(store, disk(["/data/"], []))).toEqual([
       `9:8 store: lies in a folder that cannot be written: /data ${fix("/data")}`,
     ]);
-    expect(await found(store, disk(["/data", "/data/a.db"], ["/data"]))).toEqual([
+    expect(await found(store, disk(["/data/", "/data/a.db"], ["/data"]))).toEqual([
       `9:8 store: cannot be written: /data/a.db ${fix("/data/a.db")}`,
     ]);
-    expect(await found("store: sqlite:/mounted/a.db", disk(["/mounted"], []))).toEqual([
+    expect(await found("store: sqlite:/mounted/a.db", disk(["/mounted/"], []))).toEqual([
       expect.stringMatching(
         /^9:8 store: lies in a folder that cannot be written: \/mounted \(its file system is mounted/,
       ),
     ]);
+  });
+
+  it("lies in a folder that this process can create", async () => {
+    const at = (path: string) => `store: sqlite:${path}`;
+    const closed = (path: string) =>
+      `9:8 store: lies in a folder that does not exist and cannot be created: ${path} (correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${path})`;
+    expect(await found(at("/data/a/b/c.db"), disk(["/data/"], ["/data"]))).toEqual([]);
+    expect(await found(at("/data/a/b/c.db"), disk(["/data/"], []))).toEqual([closed("/data/a/b")]);
+    for (const path of ["/data/a.db/b.db", "/data/a.db/b/c.db"])
+      expect(await found(at(path), disk(["/data/", "/data/a.db"], ["/data", "/data/a.db"]))).toEqual([
+        "9:8 store: lies below a file: /data/a.db (correct the path)",
+      ]);
   });
 
   it("of the embedded platform is checked as well", async () => {
@@ -239,7 +253,7 @@ describe("a file of SQLite", () => {
         "platform: { url: embedded, embedded: { agents: a.yaml, database: /other/p.db } }",
       )
       .concat("store: sqlite:/data/a.db\n");
-    expect(await problems(text, env, disk(["/data", "/other"], ["/data"]))).toEqual([
+    expect(await problems(text, env, disk(["/data/", "/other/"], ["/data"]))).toEqual([
       `1:66 platform.embedded.database: lies in a folder that cannot be written: /other ${fix("/other")}`,
     ]);
   });
