@@ -92,8 +92,13 @@ async function main(): Promise<number> {
   }
 }
 
+/** Waits for what the stream has not written. When nothing waits, nothing is written: a log that cannot be written is no
+ *  failure of the command. An error of an earlier write is reported first. */
 const flushed = (stream: NodeJS.WriteStream): Promise<void> =>
-  new Promise((resolve) => stream.write("", () => resolve()));
+  new Promise((resolve) => {
+    if (stream.writableLength === 0) setImmediate(resolve);
+    else stream.write("", () => resolve());
+  });
 
 if (isSupported(process.versions.node)) {
   surviveHangup();

@@ -12,7 +12,8 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { bridgehead, inProcess, root, start } from "../support/machine/command.ts";
+import { bridgehead, childEnv, inProcess, root, start } from "../support/machine/command.ts";
+import { configureIdle } from "../support/process/daemon.ts";
 
 describe("the command line", () => {
   it("prints the versions of package, Node.js, SQLite and schema, also as JSON", async () => {
@@ -176,6 +177,17 @@ describe("the command line", () => {
       exitCodes.failed,
       "bridgehead: writing the output: ENOSPC: no space left on device, write\n",
     ]);
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("ends well at SIGTERM while the log cannot be written", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-full-"));
+    const daemon = [process.execPath, "--conditions=source", `${root}src/main.ts`, "run", "--config"];
+    // Its log may be read nowhere: that it has started shows at its file.
+    const script = 'exec "$0" "$@" 2> /dev/full';
+    const { child, ended } = start("/bin/sh", ["-c", script, ...daemon, configureIdle(folder)], childEnv);
+    await expect.poll(() => existsSync(join(folder, "store.db-installation"))).toBe(true);
+    child.kill("SIGTERM");
+    expect(await ended).toMatchObject({ code: exitCodes.ok, signal: null });
   });
 
   it("ends with its own code when the configuration is wrong", async () => {
