@@ -56,7 +56,7 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   const running = await startLocked(file, () =>
     startPlatform({
       file,
-      listen: options.listen,
+      listen: { ...options.listen, setting: "--listen" },
       agents,
       clock,
       log,

@@ -252,7 +252,7 @@ async function embeddedPlatform({ config, log, timing, io }: Service): Promise<P
   const start = () =>
     startPlatform({
       file: embedded.database,
-      listen: embedded.listen,
+      listen: { ...embedded.listen, setting: "platform.embedded.listen" },
       agents,
       clock,
       log,

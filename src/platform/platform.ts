@@ -39,7 +39,8 @@ const closeWithinMs = 5_000;
 export interface PlatformOptions {
   /** The SQLite file; ":memory:" stores nothing on disk. */
   readonly file: string;
-  readonly listen: { readonly host: string; readonly port: number };
+  /** `setting`: the key or option of the address, for the error when it is unavailable. */
+  readonly listen: { readonly host: string; readonly port: number; readonly setting?: string };
   readonly agents: readonly AgentDefinition[];
   readonly clock: Clock;
   readonly log: Log;
@@ -79,7 +80,10 @@ export async function startPlatform(options: PlatformOptions) {
     const app = createApp(options, store, { roster, turns, library }, stopping.signal);
     const server = createHttpServer(app.fetch, clock, options.limits);
     server.listen(options.listen.port, options.listen.host);
-    await once(server, "listening");
+    await once(server, "listening").catch((error: Error) => {
+      const { setting = "listen", host, port } = options.listen;
+      throw new Error(`listening on ${host}:${port} (${setting}): ${error.message}`, { cause: error });
+    });
     const { signal } = stopping;
     const allowPrivate = options.allowPrivateWebhooks ?? false;
     const deliveries = new Deliveries(store, { clock, log, allowPrivate, signal });

@@ -2,6 +2,8 @@
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
@@ -9,6 +11,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { commandIo, root } from "../support/machine/command.ts";
+import { listen } from "../support/machine/network.ts";
 
 const agents = `organization: { name: Acme }
 agents:
@@ -89,6 +92,19 @@ test("a second one on the same file is refused before it changes the agents' key
   expect(second.err).toContain("another Bridgehead process");
   expect((await first.ask("support-key-1")).status).toBe(200);
   await first.stop();
+});
+
+test("names the option of an address that is taken", async () => {
+  const { config, database } = folder();
+  const server = createServer();
+  await listen(server);
+  onTestFinished(() => void server.close());
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const taken = await bridgehead(["platform", "--config", config, "--database", database, "--listen", address]);
+  expect(taken).toMatchObject({
+    code: exitCodes.failed,
+    err: expect.stringContaining(`listening on ${address} (--listen): listen EADDRINUSE`),
+  });
 });
 
 test("refuses a wrong file of agents with line and key, and a wrong command line", async () => {
