@@ -2,6 +2,7 @@
 // and returns the answers with its own.
 
 import { resolve } from "node:path";
+import { exitCodes } from "../io.ts";
 import type { Answers, MailLogin } from "./answers.ts";
 import { discover, type MailProvider, type MailServers, providerOfServer, readServer } from "./discovery.ts";
 import { InitFailure, Stopped } from "./prompter.ts";
@@ -13,10 +14,10 @@ const isAddress = (text: string): boolean => text.length <= 254 && /^[^@\s<>"',;
 
 type Guesses = Parameters<typeof verifyMailbox>[0]["servers"];
 
-/** Reports a rejection. Throws it when no other answer can be given. */
-function retry({ prompter }: InitDialogue, rejection: Rejection): void {
+/** Reports a rejection. Throws it, with the exit code, when no other answer can be given. */
+function retry({ prompter }: InitDialogue, rejection: Rejection, code: number = exitCodes.failed): void {
   const text = `${rejection.reason}\n${rejection.remedy}`;
-  if (!prompter.asks) throw new InitFailure(text);
+  if (!prompter.asks) throw new InitFailure(text, code);
   prompter.report("failed", text);
 }
 
@@ -26,7 +27,8 @@ export async function askMailbox(before: Answers, dialogue: InitDialogue): Promi
   const { options, prompter, signal, cwd } = dialogue;
   let given = options.address;
   if (given !== undefined && !isAddress(given)) {
-    retry(dialogue, rejected(`--address: ${given} is no email address`, "write it like support@example.com"));
+    const wrong = rejected(`--address: ${given} is no email address`, "write it like support@example.com");
+    retry(dialogue, wrong, exitCodes.usage);
     given = undefined;
   }
   given ??= await prompter.text("Which mailbox is to be answered?", "support@example.com", (text) =>
@@ -90,7 +92,8 @@ async function serversFor(
 function serverOption(text: string | undefined, side: "imap" | "smtp"): Guesses["imap"] | null {
   if (text === undefined) return null;
   const server = readServer(text, side);
-  if (server === null) throw new InitFailure(`--${side}: ${text} is no server: write it like ${side}.example.com:993`);
+  if (server === null)
+    throw new InitFailure(`--${side}: ${text} is no server: write it like ${side}.example.com:993`, exitCodes.usage);
   return server;
 }
 
@@ -219,7 +222,8 @@ export async function askAnswerer(before: Answers, dialogue: InitDialogue): Prom
       if (URL.parse(first)?.host !== lastHost) key = undefined;
       [url, name] = [trimmed(first), second];
     }
-    if (!isWebUrl(url)) throw new InitFailure(`${url} is no URL: write it like https://api.example.com/v1`);
+    if (!isWebUrl(url))
+      throw new InitFailure(`${url} is no URL: write it like https://api.example.com/v1`, exitCodes.usage);
     prompter.report("note", `asking ${new URL(url).host}`);
     const platform = options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, dialogue)));
     signal.throwIfAborted();
@@ -262,7 +266,8 @@ export async function askResponder(before: Answers, dialogue: InitDialogue): Pro
   let { responder } = options;
   const problem = responder === undefined ? undefined : wrong(responder);
   if (problem !== undefined) {
-    retry(dialogue, rejected(`--responder: ${problem}`, "give another address, or --no-responder"));
+    const rejection = rejected(`--responder: ${problem}`, "give another address, or --no-responder");
+    retry(dialogue, rejection, exitCodes.usage);
     responder = undefined;
   }
   const test = options.testResponder && options.roundTrip ? "; receives a test notification" : "";

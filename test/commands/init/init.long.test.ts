@@ -157,6 +157,12 @@ it("runs from a script, names every missing option, and exits with the remedy of
     code: 2,
     err: expect.stringMatching(/required: --imap-password-file .*; --model-url .*; --responder .*--no-responder/),
   });
+  for (const [option, value] of [
+    ["--address", "support"],
+    ["--imap", "imap:no-port"],
+    ["--model-url", "ftp://models.example.com"],
+  ] as const)
+    expect(await scripted(servers, [...complete(servers), option, value]), option).toMatchObject({ code: 2 });
   writeFileSync(join(folder, "bad-key"), "bad-key-1\n");
   const refused = await scripted(servers, complete(servers, "bad-key"));
   expect(refused).toMatchObject({ code: 1, err: expect.stringContaining("the endpoint rejects the key") });
@@ -176,4 +182,6 @@ it("runs from a script, names every missing option, and exits with the remedy of
   expect(readFileSync(config, "utf8")).toContain(`url: "${model}/v1"`);
   // Verified once, with the answers of the failed run.
   expect(servers.asked).toEqual(["Answer with one word: ready"]);
+  const wrong = await scripted(servers, [...complete(servers), "--replace", "--responder", "anna"]);
+  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining("--responder: Write an address") });
 });
