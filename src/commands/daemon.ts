@@ -220,9 +220,9 @@ export class Daemon {
     try {
       const next = await load();
       if (!next.ok) {
-        log.error({ problems: next.problems.length }, "configuration rejected, the old one stays in use");
         const lines = next.problems.map(problemLine);
         for (const line of lines) io.err(line);
+        log.error({ problems: next.problems.length }, "configuration rejected, the old one stays in use");
         return { result: "rejected", lines };
       }
       const secrets = secretValues(next.config);

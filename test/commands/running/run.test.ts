@@ -53,6 +53,7 @@ async function running(files: Readonly<Record<string, string | object>>) {
   return { child, ended, heard, said: () => said, write, reload: () => child.kill("SIGHUP") };
 }
 
+const rejected = "configuration rejected, the old one stays in use";
 const failed = "reloading the configuration failed, the old one stays in use";
 
 it("continues when a reload fails, applies the next valid one, and still exits cleanly", async () => {
@@ -73,6 +74,13 @@ it("continues when a reload fails, applies the next valid one, and still exits c
   reload();
   await heard(failed);
   expect(said()).toContain("no paper");
+
+  write({ "bridgehead.yaml": "agents: {}\n" });
+  reload();
+  await heard(rejected);
+  // The reasons come first, as docs/troubleshooting.md says.
+  expect(said().indexOf("platform: is missing")).toBeGreaterThan(0);
+  expect(said().indexOf("platform: is missing")).toBeLessThan(said().indexOf(rejected));
 
   write(configured({ broken: false }, { raw: "2d" }));
   reload();
