@@ -42,13 +42,14 @@ const named = (channel: string | undefined): string => (channel === undefined ? 
 export const pauseChannel = (options: ChannelOptions, io: Io): Promise<number> =>
   withChannels(options, io, async (db) => {
     const { channel, reason = "", for: forMs = null } = options;
-    await pauseIn(db, {
+    const replaced = await pauseIn(db, {
       channel: channel ?? everyChannel,
       reason: clean(reason) || "no reason given",
       forMs,
     });
     const until = forMs === null ? "until resumed" : `for ${durationText(forMs)}`;
     io.out(`${named(channel)}: paused ${until}`);
+    if (replaced !== null) io.err(replacedText(replaced));
     io.out("messages are received and stored; nothing is asked or sent to customers");
     return exitCodes.ok;
   });
@@ -72,6 +73,9 @@ export const resumeChannel = (options: ChannelOptions, io: Io): Promise<number> 
     // The channel that was named still sends nothing.
     return options.channel !== undefined && remaining.length > 0 ? exitCodes.failed : exitCodes.ok;
   });
+
+const replacedText = ({ since, until, reason }: ChannelPause): string =>
+  `this replaces the pause since ${when(since)} ${until === null ? "until resumed" : `until ${when(until)}`} (${clean(reason)})`;
 
 const stillPaused = ({ channel, since, reason }: ChannelPause): string =>
   channel === everyChannel

@@ -44,18 +44,21 @@ export function workOf({ events, turns, replies, drafts, oldest_turn }: ChannelO
   };
 }
 
-/** Pauses the channel, or all of them (`everyChannel`), and replaces an existing pause. `forMs`: null until it is
- *  resumed. Effective on every node when the transaction commits; an attempt that is being made ends normally. */
+/** Pauses the channel, or all of them (`everyChannel`). Returns the pause that it replaces, or null. `forMs`: null until it
+ *  is resumed. Effective on every node when the transaction commits; an attempt that is being made ends normally. */
 export async function pause(
   db: Database,
   wanted: { readonly channel: string; readonly reason: string; readonly forMs: number | null },
-): Promise<void> {
-  await db.tx(async (q) => {
+): Promise<ChannelPause | null> {
+  const replaced = await db.tx(async (q) => {
+    const former = (await channelPauses(q)).find(({ channel }) => channel === wanted.channel);
     await pauseChannel(q, { ...wanted, code: "operator", event: null });
     await db.wake(q);
     failpoints["pause.commit"].publish({ phase: "before", channel: wanted.channel });
+    return former ?? null;
   });
   failpoints["pause.commit"].publish({ phase: "after", channel: wanted.channel });
+  return replaced;
 }
 
 /** Ends the pause of the channel, or that of all channels (`everyChannel`); the pauses of single channels stay then.

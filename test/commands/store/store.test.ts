@@ -61,6 +61,19 @@ describe("outbox, inbox and migrate", () => {
     expect(unresolved.err).toContain("store: needs the environment variable PGPASSWORD");
   });
 
+  it("print what a pause replaces", async () => {
+    const { file } = await withStore();
+    const pause = async (...words: string[]) => (await inProcess(["pause", ...words, "--config", file])).err;
+    expect(await pause("office", "--reason", "wrong prices")).toBe("");
+    expect(await pause("--for", "1h")).toBe("");
+    expect(await pause("office", "--for", "2h")).toMatch(
+      /^this replaces the pause since [\d-]+ [\d:]+ until resumed \(wrong prices\)\n$/,
+    );
+    expect(await pause("office")).toMatch(
+      /^this replaces the pause since .+ until [\d-]+ [\d:]+ \(no reason given\)\n$/,
+    );
+  });
+
   it("refuse states that there are not, and name those that there are", async () => {
     for (const [command, named] of [
       ["outbox", "queued, sending, unknown, sent, delivered, failed, held, dropped"],
