@@ -31,7 +31,11 @@ const isOpen = `COALESCE((SELECT turns.state FROM turns WHERE turns.id = events.
 /** The state by which `--state` selects a message. */
 const listedState = `CASE WHEN state = 'stored' OR state = 'routed' AND ${isOpen} THEN 'waiting'
   WHEN state = 'routed' THEN 'answered' ELSE state END`;
-const listedColumns = eventColumns.replace(" state,", ` ${listedState} AS state,`);
+/** A message that waits has the reason for which its question was not answered yet. */
+const listedReason = `COALESCE(reason, (SELECT turns.reason FROM turns WHERE turns.id = events.turn AND turns.open = 1))`;
+const listedColumns = eventColumns
+  .replace(" state,", ` ${listedState} AS state,`)
+  .replace(" reason,", ` ${listedReason} AS reason,`);
 
 // The first three repeat the condition of the partial index; without it the databases would scan all events.
 const stopped = "state IN ('ignored', 'held', 'failed') AND state =";

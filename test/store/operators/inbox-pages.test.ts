@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { listEvents } from "../../../src/store/operators/inbox.ts";
 import { recordOutcome } from "../../../src/store/tables/events.ts";
-import { fresh, onEachDatabase, storeEvent } from "../../support/store/databases.ts";
+import { conversation, fresh, onEachDatabase, put, storeEvent, turn } from "../../support/store/databases.ts";
 
 const day = 86_400_000;
 
@@ -30,6 +30,23 @@ onEachDatabase((newDatabase) => {
       expect(await list({ state: "ignored", code: "loop" })).toEqual(["to 21"]);
       expect(await list({ state: "ignored", code: "loop", after: 21 })).toEqual(["1", "to the end"]);
       expect(await list({ state: "ignored", since: Date.now() + day })).toEqual(["to the end"]);
+    });
+
+    it("gives the reason for which a message waits, and no longer that of a question that is closed", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        const id = await storeEvent(q, "m1");
+        await conversation(q, "k1");
+        await turn(q, "t1", "k1");
+        await recordOutcome(q, id, { state: "routed" });
+        await q.run("UPDATE events SET turn = 't1'");
+        await put(q, "turns", "t1", "reason = '503 Service Unavailable'");
+      });
+      const reasons = async (state: "waiting" | "answered") =>
+        (await db.read((q) => listEvents(q, { state, limit: 9 }))).events.map(({ reason }) => reason);
+      expect(await reasons("waiting")).toEqual(["503 Service Unavailable"]);
+      await db.tx((q) => put(q, "turns", "t1", "state = 'answered', open = 0"));
+      expect([await reasons("waiting"), await reasons("answered")]).toEqual([[], [null]]);
     });
   });
 });
