@@ -154,7 +154,8 @@ export function listing<Row>(
   const now = systemClock.now();
   const texts = rows.map((row) => columns.map(({ cell }) => clean(String(cell(row, now) ?? ""))));
   const cells = [columns.map(({ head }) => head), ...texts];
-  const widths = columns.map((_, at) => Math.max(...cells.map((row) => columnsOf(row[at] ?? ""))));
+  // A list has more rows than a function takes arguments.
+  const widths = columns.map((_, at) => cells.reduce((most, row) => Math.max(most, columnsOf(row[at] ?? "")), 0));
   let excess = widths.reduce((sum, one) => sum + one + 2, -2) - (io.screen?.columns ?? Infinity);
   // The widest flexible column is cut first, down to the next one, and so on.
   while (excess > 0) {

@@ -223,6 +223,12 @@ it("times are durations before now, or dates with or without an offset", () => {
   ]);
 });
 
+it("tables have as many rows as there are", () => {
+  const rows = Array.from({ length: 200_000 }, (_, n) => n);
+  const table = listing([{ head: "N", right: true, cell: (n: number) => n }], rows, {});
+  expect(table.split("\n").filter((line) => line.length === 6)).toHaveLength(200_001);
+});
+
 it("tables keep wide characters in their columns", () => {
   const table = listing(
     [

@@ -58,7 +58,7 @@ async function list(db: Database, options: InboxOptions, io: Io): Promise<number
       if (left <= 0) break;
       const filter = { ...wanted, kind: "message", state: one, limit: left } as const;
       const page = await listEvents(q, written === undefined ? filter : { ...filter, after });
-      found.push(...page.events);
+      for (const event of page.events) found.push(event);
       if (page.readTo !== null)
         unread.push(
           `messages (${one}) received before ${when(page.readTo.received_at)} UTC were not read: continue with --state ${one} --after ${page.readTo.id}`,

@@ -47,7 +47,7 @@ export async function findPerson(q: Query, given: readonly string[]): Promise<Pe
       if (one.person_name) names.add(one.person_name);
     }
     const sent = await q.all<{ id: number }>("SELECT id FROM events WHERE lower(sender) = $1 ORDER BY id", address);
-    events.push(...sent.map(({ id }) => id));
+    for (const { id } of sent) events.push(id); // a person may have sent more than a function takes arguments
   }
   const probable = new Set<string>();
   for (const name of names) {
