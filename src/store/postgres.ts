@@ -85,7 +85,11 @@ function notOpened(url: string, error: unknown): Error {
   const { host } = URL.parse(url) ?? { host: "" };
   const { code = isUnreachable(error) ? "ETIMEDOUT" : undefined, message } = error as Error & { code?: string };
   const reason = message || code;
-  const text = `opening the store on PostgreSQL${host && ` at ${host}`}: ${reason}. Remedy: check that the server runs and accepts the address, user and password of \`store:\``;
+  const remedy =
+    code === "53300"
+      ? "end other connections, or raise max_connections"
+      : "check that the server runs and accepts the address, user and password of `store:`";
+  const text = `opening the store on PostgreSQL${host && ` at ${host}`}: ${reason}. Remedy: ${remedy}`;
   return Object.assign(new Error(text, { cause: error }), { code });
 }
 

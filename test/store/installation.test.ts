@@ -43,6 +43,18 @@ onEachDatabase((newDatabase) => {
       });
     });
 
+    it("is behind when an operator has marked it as docs/operations.md says", async () => {
+      const here = await newDatabase();
+      const db = await here.open();
+      await migrate(db);
+      const identify = () => identifyInstallation(db, here.file ?? null, standardTiming.commands.copying);
+      await identify();
+      const [, statement = ""] = /psql .*-c "(.+)"/.exec(readFileSync("docs/operations.md", "utf8")) ?? [];
+      await db.tx((q) => q.run(statement));
+      expect(await identify()).toMatchObject({ cause: "restored", changed: true });
+      expect(await identify()).toMatchObject({ cause: "restored", changed: false });
+    });
+
     it("holds messages, questions and replies, of one channel or all, and lets an operator decide", async () => {
       const db = await fresh(newDatabase);
       const decide = async (action: Repair, channel = ""): Promise<number> => {
