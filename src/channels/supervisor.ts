@@ -74,7 +74,7 @@ async function runOnce(one: Supervised, reader: ReaderLease, signal: AbortSignal
     // The signal aborted during the query. An adapter that only listens for the abort event would miss it.
     if (life.aborted) return null;
     await one.inbound.run(position === null ? null : cursor(position), life);
-    return new Error("the adapter's run ended by itself");
+    return new Error(life.aborted ? "the channel's lease was lost" : "the adapter's run ended by itself");
   } catch (error) {
     return error;
   } finally {

@@ -11,7 +11,9 @@ import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
-it("stands by while another node reads the channel, and says so; then it reads", async ({ onTestFinished }) => {
+it("stands by while another node reads the channel, and says so; then it reads, until its lease is lost", async ({
+  onTestFinished,
+}) => {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-supervisor-"));
   const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
   onTestFinished(async () => {
@@ -23,6 +25,7 @@ it("stands by while another node reads the channel, and says so; then it reads",
   const abort = new AbortController();
   const stoodBy = Promise.withResolvers<void>();
   const reading = Promise.withResolvers<void>();
+  const fallen = Promise.withResolvers<unknown>();
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
   const life = supervise(
     {
@@ -42,13 +45,17 @@ it("stands by while another node reads the channel, and says so; then it reads",
       isReady: () => false,
       tick: () => undefined,
       standby: () => stoodBy.resolve(),
-      fell: () => undefined,
+      fell: fallen.resolve,
     },
     abort.signal,
   );
   await stoodBy.promise;
   await db.tx((q) => dropLease(q, "channel:c", "other"));
   await reading.promise;
+  // As if its lease had expired while the process was frozen.
+  await db.tx((q) => dropLease(q, "channel:c", "own"));
+  await db.tx((q) => takeLease(q, "channel:c", "other", 3_600_000));
+  expect(await fallen.promise).toMatchObject({ message: "the channel's lease was lost" });
   abort.abort();
   await expect(life).resolves.toBeUndefined();
 });
