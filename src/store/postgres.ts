@@ -13,11 +13,18 @@ import { isUnreachable } from "./postgres/unreachable.ts";
 
 const wakeChannel = "bridgehead_wake";
 
-/** Throws when commits of this role do not wait for the disk of the server: a crash of the server would lose
- *  messages that their providers were told are stored. */
+/** Throws when the server accepts no writes, which `isUnreachable` counts as temporary; and when commits of this role do not
+ *  wait for its disk: a crash of the server would lose messages that their providers were told are stored. */
 async function checkDurable(pool: Pool): Promise<void> {
-  const { rows } = await pool.query<{ synchronous_commit: string }>("SHOW synchronous_commit");
-  if (rows[0]?.synchronous_commit !== "off") return;
+  const { rows } = await pool.query<{ commits: string; readonly: string }>(
+    "SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly",
+  );
+  if (rows[0]?.readonly === "on") {
+    const text =
+      "opening the store: this PostgreSQL server accepts no writes, as a standby. Remedy: promote it, or name the primary in `store:`";
+    throw Object.assign(new Error(text), { code: "25006" });
+  }
+  if (rows[0]?.commits !== "off") return;
   throw new Error(
     "opening the store: synchronous_commit is off on this PostgreSQL server, so its crash would lose acknowledged messages. Remedy: ALTER ROLE ... SET synchronous_commit = on, or add options=-c%20synchronous_commit%3Don to the URL",
   );

@@ -11,6 +11,7 @@ const codes: ReadonlySet<string> = new Set([
   "EAI_AGAIN",
   "ETIMEDOUT",
   "EPIPE",
+  "25006", // the server accepts no writes: a standby that is not promoted yet
   "57P01", // the server is shutting down
   "57P02", // the server has crashed
   "57P03", // the server is starting up
@@ -18,7 +19,7 @@ const codes: ReadonlySet<string> = new Set([
 ]);
 
 /** Returns true when a retry may succeed later: no response, or a response that reports temporary
- *  unavailability (SQLSTATE classes 08, 53, 57). */
+ *  unavailability (SQLSTATE classes 08, 25, 53, 57). */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code = "" } = error as { code?: string };

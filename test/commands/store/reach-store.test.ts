@@ -1,5 +1,6 @@
 // The daemon's start while its database server is not there.
 
+import { Client } from "pg";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { reachStore } from "../../../src/commands/run.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
@@ -53,6 +54,13 @@ describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
     server = await startPostgres();
   });
   afterAll(() => server?.stop());
+  /** From another database, whose transactions may write. */
+  const query = async (text: string): Promise<void> => {
+    const client = new Client({ connectionString: server.url.replace(/postgres$/, "template1") });
+    await client.connect();
+    await client.query(text);
+    await client.end();
+  };
 
   it("is waited for", async () => {
     const { seen, given } = service();
@@ -66,6 +74,17 @@ describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
     proxy.resume();
     const store = await reaching;
     expect(await store?.db.read((q) => q.one("SELECT 1 AS one"))).toEqual({ one: 1 });
+    await store?.db.close();
+  });
+
+  it("is waited for while it accepts no writes, as a standby does that is not promoted yet", async () => {
+    const { seen, given } = service();
+    await query("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    const reaching = reachStore({ store: { kind: "postgres", url: server.url } }, given);
+    await expect.poll(() => seen.warnings).toContain("store unreachable: retrying");
+    await query("ALTER DATABASE postgres RESET default_transaction_read_only");
+    const store = await reaching;
+    expect(store?.db.kind).toBe("postgres");
     await store?.db.close();
   });
 
