@@ -18,11 +18,15 @@ const codes: ReadonlySet<string> = new Set([
   "53300", // the server has no free connection
 ]);
 
+/** Error messages of pg, which have no code: a connection attempt that timed out or was closed early, a server that does not
+ *  respond, and a connection that has failed. */
+const withoutCode =
+  /^(timeout expired|Connection terminated|Query read timeout|Client has encountered a connection error)/;
+
 /** Returns true when a retry may succeed later: no response, or a response that reports temporary
  *  unavailability (SQLSTATE classes 08, 25, 53, 57). */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code = "" } = error as { code?: string };
-  // Error messages of pg for a connection attempt that timed out or was closed early.
-  return codes.has(code) || code.startsWith("08") || /^(timeout expired|Connection terminated)/.test(error.message);
+  return codes.has(code) || code.startsWith("08") || withoutCode.test(error.message);
 }
