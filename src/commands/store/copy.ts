@@ -10,11 +10,11 @@ import { systemClock } from "../../ops/clock.ts";
 import { type CopiedTable, copyRows } from "../../store/copy.ts";
 import type { Database } from "../../store/driver.ts";
 import { endLeases } from "../../store/leases.ts";
-import { migrate, migrations, schemaVersion } from "../../store/migrate.ts";
+import { migrate } from "../../store/migrate.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { type ListColumn, listing } from "../text.ts";
-import { load } from "./open.ts";
+import { load, requireSchema } from "./open.ts";
 import { ProgressBar } from "./progress.ts";
 
 type StoreCopyOptions = CommandOptions & { readonly to: string };
@@ -67,12 +67,7 @@ async function copy(from: StoreConfig, to: StoreConfig, options: StoreCopyOption
   const shows: { progress?: ProgressBar } = {};
   try {
     const source = await open(from);
-    const schema = await schemaVersion(source);
-    if (schema !== migrations.length)
-      fail(
-        `the store has schema ${schema}, this version needs ${migrations.length}: run bridgehead migrate first`,
-        schema > migrations.length ? exitCodes.newerSchema : exitCodes.failed,
-      );
+    await requireSchema(source);
     const target = await open(to);
     await migrate(target);
     const tables = await copyRows({

@@ -60,16 +60,19 @@ export async function useStore<T>(
   if (missing !== null) fail(missing);
   const db = await openDatabase({ store }, clock, timing);
   try {
-    const found = await schemaVersion(db);
-    if (found !== migrations.length)
-      fail(
-        `the store has schema ${found}, this version needs ${migrations.length}: run bridgehead migrate, or the version that wrote it`,
-        found > migrations.length ? exitCodes.newerSchema : exitCodes.failed,
-      );
+    await requireSchema(db);
     return await work(db);
   } finally {
     await db.close();
   }
+}
+
+/** Fails when the store has another schema than that of this version. */
+export async function requireSchema(db: Database): Promise<void> {
+  const [found, own] = [await schemaVersion(db), migrations.length];
+  const has = `the store has schema ${found}, this version`;
+  if (found > own) fail(`${has} knows up to ${own}: run the newer Bridgehead that wrote it`, exitCodes.newerSchema);
+  if (found < own) fail(`${has} needs ${own}: run bridgehead migrate`);
 }
 
 /** Returns an error when the file does not exist, because opening it would create a new store. */

@@ -61,6 +61,20 @@ describe("outbox, inbox and migrate", () => {
     expect(unresolved.err).toContain("store: needs the environment variable PGPASSWORD");
   });
 
+  it("name the remedy for a store of another version", async () => {
+    const { file, store } = await withStore();
+    const run = async (schema: number) => {
+      const db = openSqlite(store, Date.now);
+      await db.tx((q) => q.run("UPDATE meta SET value = $1 WHERE name = 'schema'", schema));
+      await db.close();
+      const { code, err } = await inProcess(["inbox", "list", "--config", file]);
+      return [code, err];
+    };
+    const newer = [exitCodes.newerSchema, expect.stringContaining("run the newer Bridgehead that wrote it")];
+    expect(await run(999)).toEqual(newer);
+    expect(await run(1)).toEqual([exitCodes.failed, expect.stringContaining("run bridgehead migrate")]);
+  });
+
   it("print what a pause replaces", async () => {
     const { file } = await withStore();
     const pause = async (...words: string[]) => (await inProcess(["pause", ...words, "--config", file])).err;
