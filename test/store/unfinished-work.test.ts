@@ -5,7 +5,15 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { forget } from "../../src/store/retention.ts";
 import { recordOutcome, recordOutcomesOf } from "../../src/store/tables/events.ts";
-import { concludeTurn, conversation, fresh, onEachDatabase, storeEvent, turn } from "../support/store/databases.ts";
+import {
+  concludeTurn,
+  conversation,
+  draft,
+  fresh,
+  onEachDatabase,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
 
 const day = 86_400_000;
 
@@ -37,5 +45,42 @@ onEachDatabase((newDatabase) => {
     expect(events).toMatchObject([{ id, sender: "a@example.org" }]);
     await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
     expect(await forgotten()).toMatchObject({ raw: 1, attachments: 1, events: 1, turns: 1 });
+  });
+
+  // Events include delivery receipts, so a batch erases questions and replies earlier than their messages.
+  it.each(["question", "reply"])("releases no message whose %s was erased in an earlier batch", async (erased) => {
+    const db = await fresh(newDatabase);
+    const id = await db.tx(async (q) => {
+      for (let receipt = 0; receipt < 200; receipt += 1)
+        await storeEvent(q, `receipt ${receipt}`, { kind: "delivery" });
+      await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 4 * day);
+      await conversation(q, "k");
+      await turn(q, "t", "k");
+      const stored = await storeEvent(q, "1");
+      await recordOutcome(q, stored, { state: "routed", conversation: "k", turn: "t" });
+      if (erased === "question") {
+        await concludeTurn(q, "t", { state: "silent", open: 0 });
+        await recordOutcomesOf(q, "t", { state: "ignored", code: "no-answer", reason: "silent" });
+      } else {
+        await draft(q, "d", "k");
+        await q.run("DELETE FROM drafts");
+        await q.run("UPDATE replies SET turn = 't', state = 'failed', created_at = created_at - $1", 3 * day);
+        await concludeTurn(q, "t", { state: "answered", open: 0 });
+        await recordOutcomesOf(q, "t", { state: "failed", code: "compose", reason: "too long" });
+        await q.run("UPDATE turns SET received_at = received_at + $1", 9 * day);
+      }
+      await q.run("UPDATE events SET received_at = received_at - $1 WHERE id = $2", 3 * day, stored);
+      await q.run("UPDATE turns SET received_at = received_at - $1", 3 * day);
+      return stored;
+    });
+    const forgotten = await db.tx((q) =>
+      forget(q, { rawMs: day, eventsMs: day }, standardTiming.upkeep.retentionRecheck),
+    );
+    expect(forgotten).toMatchObject({
+      events: 200,
+      turns: erased === "question" ? 1 : 0,
+      replies: erased === "reply" ? 1 : 0,
+    });
+    await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow("its words were forgotten (retention)");
   });
 });

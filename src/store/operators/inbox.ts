@@ -151,9 +151,11 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
   if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
     throw new Error(`releasing event ${id}: it is an opt-out, opt-in or help word, which no agent answers`);
-  if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
+  if (event.body === "{}") throw new Error(wordsErased(id));
   throw new Error(`releasing event ${id}: it is ${event.state}`);
 }
+
+const wordsErased = (id: number): string => `releasing event ${id}: its words were forgotten (retention)`;
 
 /** Closes a held or failed message without an answer, with the other messages of its question. It keeps the code for
  *  which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the message is in another
@@ -195,14 +197,19 @@ const dropped = moves("events", "ignored", {
 });
 
 /** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply
- *  could not be composed. Returns false for a message that never reached those stages, or whose text is erased. */
+ *  could not be composed. Returns false for a message that never reached those stages, or whose text is erased. Throws when
+ *  retention has erased its question or its reply, in an earlier batch than the message: the agent or the customer would
+ *  get an empty text. */
 async function reviveAsked(q: Query, id: number): Promise<boolean> {
-  const event = await q.one<ReportedEvent & { turn: string | null }>(
-    `SELECT id, channel, conversation, turn FROM events
-     WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> '{}'`,
+  const event = await q.one<ReportedEvent & { turn: string | null; erased: number }>(
+    `SELECT id, channel, conversation, turn, CASE
+         WHEN EXISTS (SELECT 1 FROM turns WHERE turns.id = events.turn AND question = '' AND address = '{}') THEN 1
+         WHEN EXISTS (SELECT 1 FROM replies WHERE replies.turn = events.turn AND kept = 0) THEN 1 ELSE 0 END AS erased
+     FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> '{}'`,
     id,
   );
   if (!event?.turn) return false;
+  if (event.erased === 1) throw new Error(wordsErased(id));
   const composed = await q.run(moves("replies", "ready", { set: "reason = NULL", where: "turn = $1" }), event.turn);
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
   if (composed > 0) touch(q, "replies");
