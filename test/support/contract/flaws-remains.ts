@@ -2,14 +2,10 @@
 
 import net from "node:net";
 import { type Adapter, externalId, type Outbound } from "bridgehead/contract";
-import type { Harness } from "bridgehead/contract/testing";
 import { hookHarness } from "../../contract/hook-adapter.ts";
 import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
-import { altered, type Flaw, flaw, handling, misled, required, sending } from "./flaws.ts";
-
-const { capacity: _unlimited, ...lineLacks } = lineHarness.lacks ?? {};
-const limitedHarness: Harness = { ...lineHarness, lacks: lineLacks };
+import { altered, type Flaw, flaw, handling, limitedHarness, misled, required, sending } from "./flaws.ts";
 
 const frees = "capacity: a send that fails frees its slot";
 const delay = "send: passes on the delay that the peer asks for, in milliseconds";

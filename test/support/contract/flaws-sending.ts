@@ -15,8 +15,7 @@ import { type Harness, noFiles } from "bridgehead/contract/testing";
 import PQueue from "p-queue";
 import call, { callHarness } from "../../contract/call-adapter.ts";
 import line from "../../contract/line-adapter.ts";
-import { lineHarness } from "../../contract/line-peer.ts";
-import { altered, type Flaw, flaw, required, sending } from "./flaws.ts";
+import { altered, type Flaw, flaw, limitedHarness, required, sending } from "./flaws.ts";
 
 const parts = "parts: are those the harness declares";
 const once = "send: sent, once, when all is well";
@@ -249,9 +248,6 @@ const bounded = (most: number, capacity: (running: number) => number) =>
     };
   });
 
-/** The line harness for an adapter with `capacity`. */
-const { capacity: _unlimited, ...lineLacks } = lineHarness.lacks ?? {};
-const limitedHarness: Harness = { ...lineHarness, lacks: lineLacks };
 const capacityFlaw = (...given: Parameters<typeof flaw>): Flaw => ({ ...flaw(...given), harness: limitedHarness });
 
 /** The call adapter with drafts outside sessions as well (the harness's own replies), two of them at once. `queued`: the

@@ -38,6 +38,10 @@ export const flaw = (
   harness: Harness = lineHarness,
 ): Flaw => ({ what, definition, harness, caught });
 
+/** The line harness for an adapter with `capacity`. */
+const { capacity: _unlimited, ...lineLacks } = lineHarness.lacks ?? {};
+export const limitedHarness: Harness = { ...lineHarness, lacks: lineLacks };
+
 type Maker = AdapterDefinition["create"];
 
 /** `base` with its `create` replaced by what `change` makes of it. */
