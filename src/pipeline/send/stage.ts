@@ -57,6 +57,8 @@ export function sendStage(deps: SendDeps): Stage {
   const pauses = new Pauses(deps.clock, leaseMs, deps.timing);
   /** Drafts by channel that need capacity, were claimed, and whose `send` was not called yet. */
   const waiting = new Map<string, number>();
+  /** Channels whose adapter failed to return its capacity. */
+  const failing = new Set<string>();
   return {
     name: "send",
     takes: "drafts",
@@ -64,8 +66,12 @@ export function sendStage(deps: SendDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line?.outbound || line.catchingUp()) return { claimed: [], room: most };
       const free = freeCapacity(line.outbound);
-      if (typeof free !== "number") deps.log.error({ channel, err: free }, "capacity of an adapter failed");
-      const capacity = (typeof free === "number" ? free : 0) - (waiting.get(channel) ?? 0);
+      const hasFailed = typeof free !== "number";
+      // One line for each change: claims are made at least once a second.
+      if (hasFailed && !failing.has(channel)) deps.log.error({ channel, err: free }, "capacity of an adapter failed");
+      if (!hasFailed && failing.has(channel)) deps.log.info({ channel }, "capacity of an adapter works again");
+      failing[hasFailed ? "add" : "delete"](channel);
+      const capacity = (hasFailed ? 0 : free) - (waiting.get(channel) ?? 0);
       // Without capacity only replies in calls can start. They are claimed when they become due.
       if (capacity <= 0 && !(isDue && line.outbound.unlimitedInSessions)) return { claimed: [], room: capacity };
       const claimed: Claimed[] = [];

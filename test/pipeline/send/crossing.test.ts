@@ -107,11 +107,15 @@ it.each([
 ])("sends nothing while the adapter's capacity %s, and continues afterwards", async (_, failing) => {
   let fails = true;
   const pipeline = await openPipeline({ outbound: { capacity: () => (fails ? failing() : 1) } });
+  const logged = () => pipeline.heard.filter((line) => line.startsWith("capacity of an adapter"));
   await pipeline.arrives({ text: "hello" });
   expect([(await draftOf(pipeline)).state, pipeline.sent]).toEqual(["queued", []]);
+  await pipeline.arrives({ text: "another", from: { address: "b@example.org" } });
+  expect(logged()).toHaveLength(1);
   fails = false;
   await pipeline.settles();
   expect((await draftOf(pipeline)).state).toBe("sent");
+  expect(logged()).toHaveLength(2);
 });
 
 it("rejects a crossing after the adapter has returned", async () => {
