@@ -3,6 +3,7 @@
 export * from "./channel.ts";
 export * from "./contract.ts";
 export * from "./define.ts";
+export * from "./event-fields.ts";
 export * from "./events.ts";
 export * from "./http.ts";
 export * from "./ids.ts";

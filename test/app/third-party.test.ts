@@ -73,7 +73,7 @@ async function openChat(finished: Finished, answers: Promise<void> = Promise.res
   writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
   writeFileSync(join(folder, "index.js"), source);
   await daemon.start();
-  const says = async (id: string, text: string, from = "visitor-7") => {
+  const says = async (id: string, text: string, from: string | null = "visitor-7") => {
     const response = await fetch(`${daemon.node().url}/channels/chat/message`, {
       method: "POST",
       body: JSON.stringify({ id, from, text }),
@@ -103,6 +103,23 @@ describe("a third-party adapter", () => {
     expect(paths.filter((call) => call === "POST /external/conversations")).toHaveLength(1);
     expect(paths).not.toContain("POST /external/conversations/start");
     expect(await daemon.rows("SELECT 1 FROM turns WHERE state = 'answered'")).toHaveLength(2);
+  });
+
+  it("learns which field of its event is wrong; the provider repeats the request, and nothing is lost", async ({
+    onTestFinished,
+  }) => {
+    const { daemon, says, heard } = await openChat(onTestFinished);
+    expect(await says("m1", "Where is the lamp?", null)).toBe(503);
+    const { fields } = daemon.log.find(({ message }) => message === "webhook failed") ?? {};
+    const cause = "its adapter gave from.address as null, expected a string";
+    expect(fields).toMatchObject({
+      channel: "chat",
+      path: "/message",
+      err: { message: expect.stringContaining(cause) as string },
+    });
+    expect(await daemon.rows("SELECT 1 FROM events")).toEqual([]);
+    expect(await says("m1", "Where is the lamp?")).toBe(204);
+    await expect.poll(() => heard().join("")).toBe("You asked: Where is the lamp?");
   });
 
   it("is named by a stop that waits for a send without a response", async ({ onTestFinished }) => {

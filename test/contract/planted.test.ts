@@ -164,13 +164,18 @@ const eventFlaws: readonly Flaw[] = [
     "a message has no time",
     saying(() => ({ sentAt: new Date(Number.NaN) })),
     {
-      [events]: /a message without a time/,
+      [events]: /sentAt as object, expected a valid Date/,
     },
   ),
   flaw(
     "the time of a message is in seconds",
     saying(() => ({ sentAt: new Date(1_700_000_000) })),
     { [events]: /a message of 1970-01-20T16:13:20.000Z: a Date takes milliseconds/ },
+  ),
+  flaw(
+    "a message has no sender",
+    saying(() => ({ from: undefined as unknown as MessageEvent["from"] })),
+    { [events]: /from as undefined, expected an object/ },
   ),
   flaw(
     "a person has no address",
@@ -202,6 +207,11 @@ const eventFlaws: readonly Flaw[] = [
     "an attachment has no type",
     saying(() => ({ attachments: [{ name: "a.png", mediaType: "picture", bytes: new Uint8Array() }] })),
     { [events]: /an attachment of type picture/ },
+  ),
+  flaw(
+    "an attachment has a field of another name for its type",
+    saying(() => ({ attachments: [{ name: "a.png", type: "image/png", bytes: new Uint8Array() } as never] })),
+    { [events]: /attachments\[0\].mediaType as undefined, expected a string/ },
   ),
   flaw(
     "an attachment is elsewhere, and nobody can fetch it",

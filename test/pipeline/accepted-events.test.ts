@@ -1,6 +1,6 @@
 // What stage accept stores of an event, without a database.
 
-import { externalId } from "bridgehead/contract";
+import { externalId, type InboundEvent, wrongField } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { toRow } from "../../src/pipeline/accept/rows.ts";
 import { tracedBy, withoutTrace } from "../../src/pipeline/accept/stage.ts";
@@ -19,5 +19,75 @@ describe("an accepted event", () => {
     const traced = mail({ text: "hello", handledBefore, cited: externalId("cited") });
     expect([tracedBy(traced), tracedBy(mail({ text: "hello" }))]).toEqual(["cited", null]);
     expect("handledBefore" in withoutTrace(traced)).toBe(false);
+  });
+});
+
+describe("an event with a wrong field", () => {
+  const attachments = [{ name: "a", mediaType: "text/plain", bytes: Buffer.from("x") }];
+  const message = { ...mail({ text: "hello", cited: externalId("c"), fingerprint: "f", subject: "s" }), attachments };
+  const events: Readonly<Record<string, object>> = {
+    message: {
+      ...message,
+      thread: { answers: ["<p@x>"] },
+      raw: Buffer.from("raw"),
+      replyTo: { address: "r@x" },
+      cc: [{ address: "c@x" }],
+    },
+    delivery: { kind: "delivery", id: "1", about: { recipient: "a@x" }, state: "delivered" },
+    session: { kind: "session", id: "1", session: "s", state: "opened", from: { address: "+1" } },
+    spoken: { ...message, thread: { session: "s" } },
+  };
+
+  /** Every field of the event with its nested fields: `from`, `from.address`, `attachments[0].name`. */
+  const fieldsOf = (value: object, before = ""): string[] =>
+    Object.entries(value).flatMap(([key, inner]: [string, unknown]) => {
+      const name = Array.isArray(value) ? `${before}[${key}]` : before === "" ? key : `${before}.${key}`;
+      const isNested =
+        typeof inner === "object" && inner !== null && [Object, Array].includes(inner.constructor as never);
+      return isNested ? [name, ...fieldsOf(inner as object, name)] : [name];
+    });
+
+  /** A copy with another value of the field. */
+  function withField(event: object, field: string, value: unknown): object {
+    const copy = structuredClone(event);
+    const path = field.split(/[.[\]]+/).filter((step) => step !== "");
+    const last = path.pop() ?? "";
+    let at = copy as Record<string, unknown>;
+    for (const step of path) at = at[step] as Record<string, unknown>;
+    at[last] = value;
+    return copy;
+  }
+
+  it.each(Object.keys(events))("is named with what it must be, whichever it is (%s)", (name) => {
+    const event = events[name] ?? {};
+    expect(wrongField(event)).toBeNull();
+    // `about` has alternatives, which the reconciliation reads.
+    const fields = fieldsOf(event).filter((field) => !field.startsWith("about."));
+    expect(fields.length).toBeGreaterThanOrEqual(4);
+    for (const field of fields) {
+      const changed = withField(event, field, 7);
+      expect([field, wrongField(changed)?.field]).toEqual([field, field]);
+      expect(() => toRow("chat", changed as InboundEvent, "n")).toThrow(
+        `accepting an event from channel chat: its adapter gave ${field} as number, expected`,
+      );
+    }
+  });
+
+  it("may be absent or null where nothing is stored of it", () => {
+    const { message: event = {} } = events;
+    for (const field of ["subject", "raw", "replyTo", "cc", "attachments"])
+      for (const value of [undefined, null]) expect(wrongField(withField(event, field, value))).toBeNull();
+    for (const field of ["cited", "fingerprint"]) expect(wrongField(withField(event, field, undefined))).toBeNull();
+  });
+
+  it("is named without its value", () => {
+    const secret = { ...events["session"], state: "a secret" };
+    expect(JSON.stringify(wrongField(secret))).not.toContain("secret");
+    expect(wrongField(secret)).toMatchObject({
+      field: "state",
+      expected: expect.stringContaining("transferring") as string,
+    });
+    expect(wrongField({ ...events["session"], id: "" })).toMatchObject({ field: "id", given: "an empty string" });
+    expect(wrongField(null)).toMatchObject({ field: "event", given: "null" });
   });
 });

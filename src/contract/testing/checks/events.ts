@@ -1,7 +1,7 @@
 // Rules of every event that an adapter passes to `accept`, from any source.
 
 import assert from "node:assert/strict";
-import type { InboundEvent } from "../../index.ts";
+import { type InboundEvent, wrongField } from "../../index.ts";
 import { type Check, check, type Fixture, mark, ready, whileRunning } from "../fixture.ts";
 import { within } from "../patience.ts";
 import { serveTest } from "../socket.ts";
@@ -9,10 +9,11 @@ import { serveTest } from "../socket.ts";
 const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
 /** 1973, in milliseconds: seconds since the epoch that are read as milliseconds are earlier. */
 const firstMs = 1e11;
-const dated = (date: unknown): boolean => date instanceof Date && !Number.isNaN(date.getTime());
 
 /** Returns a description of an event's defect, or null when the event is valid. */
 function flawOf(event: InboundEvent): string | null {
+  const wrong = wrongField(event);
+  if (wrong !== null) return `${wrong.field} as ${wrong.given}, expected ${wrong.expected}`;
   if (!named(event.id) || event.id.length > 500) return `an id that is none: ${JSON.stringify(event.id)}`;
   if (event.kind === "delivery") {
     const { key, sent = [], recipient } = event.about;
@@ -25,7 +26,6 @@ function flawOf(event: InboundEvent): string | null {
     const measured = durationMs === undefined || (Number.isFinite(durationMs) && durationMs >= 0);
     return measured ? null : `a call of ${durationMs} ms`;
   }
-  if (!dated(event.sentAt)) return "a message without a time";
   const sentAt = event.sentAt.getTime();
   if (sentAt > 0 && sentAt < firstMs)
     return `a message of ${event.sentAt.toISOString()}: a Date takes milliseconds, not seconds`;

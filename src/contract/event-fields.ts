@@ -1,0 +1,109 @@
+// Checks the fields of an event that the core relies on. Adapters in JavaScript, and those that pass on what a provider
+// sent, may leave one out or give it another type.
+
+import type { DeliveryEvent, InboundEvent, SessionEvent } from "./events.ts";
+
+/** A field of an event, and what it must be. It has no value: that may be personal data. */
+export interface WrongField {
+  /** `attachments[0].mediaType` */
+  readonly field: string;
+  /** The type of the given value. */
+  readonly given: string;
+  readonly expected: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+/** Whether a value is right, and what is expected otherwise. */
+type Form = readonly [isRight: (value: unknown) => boolean, expected: string];
+
+// Arrow functions: this runs for every message.
+const isText = (value: unknown): value is string => typeof value === "string";
+const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+const isAbsent = (value: unknown): boolean => value === undefined || value === null;
+const optional = ([isRight, expected]: Form): Form => [(value) => value === undefined || isRight(value), expected];
+
+const text: Form = [isText, "a string"];
+const id: Form = [(value) => isText(value) && value !== "", "a string that is not empty"];
+const object: Form = [isObject, "an object"];
+const list: Form = [Array.isArray, "an array"];
+const bytes: Form = [(value) => value instanceof Uint8Array, "a Uint8Array"];
+const date: Form = [(value) => value instanceof Date && !Number.isNaN(value.getTime()), "a valid Date"];
+const oneOf = (values: readonly string[]): Form => [
+  (value) => isText(value) && values.includes(value),
+  `one of ${values.join(", ")}`,
+];
+const kind = oneOf(["message", "delivery", "session"] satisfies InboundEvent["kind"][]);
+const received = oneOf(["accepted", "delivered", "read", "failed"] satisfies DeliveryEvent["state"][]);
+const changed = oneOf(["opened", "interrupted", "transferring", "lost", "closed"] satisfies SessionEvent["state"][]);
+
+/** Returns the first wrong field of an event; null when it has the form that `InboundEvent` declares. The core rejects such
+ *  an event before it stores anything, and the conformance suite reports it. Optional fields are checked where a wrong
+ *  type would prevent that the event is stored. */
+export const wrongField = (event: unknown): WrongField | null => {
+  if (!isObject(event)) return wrong("event", event, object);
+  const common =
+    first(event, { kind, id, fingerprint: optional(text) }) ??
+    (isAbsent(event["raw"]) ? null : first(event, { raw: bytes }));
+  if (common !== null) return common;
+  if (event["kind"] === "delivery") return first(event, { about: object, state: received });
+  const sender = first(event, { from: object }) ?? party(event["from"], "from");
+  if (sender !== null) return sender;
+  if (event["kind"] === "session") return first(event, { session: id, state: changed });
+  return first(event, { to: list, thread: object, sentAt: date, text, cited: optional(text) }) ?? partsOf(event);
+};
+
+/** Returns the first wrong field in the nested values of a message. */
+const partsOf = ({ subject, to, cc, replyTo, thread, attachments }: Fields): WrongField | null => {
+  if (!isAbsent(subject) && !isText(subject)) return wrong("subject", subject, text);
+  const place = thread as Fields;
+  const placed =
+    "session" in place ? first(place, { session: id }, "thread.") : first(place, { answers: list }, "thread.");
+  if (placed !== null) return placed;
+  return (
+    each(place["answers"], "thread.answers", string) ??
+    each(to, "to", party) ??
+    each(cc, "cc", party) ??
+    (isAbsent(replyTo) ? null : party(replyTo, "replyTo")) ??
+    each(attachments, "attachments", attachment)
+  );
+};
+
+const string = (value: unknown, field: string): WrongField | null => (isText(value) ? null : wrong(field, value, text));
+
+const party = (value: unknown, field: string): WrongField | null =>
+  isObject(value) ? first(value, { address: text }, `${field}.`) : wrong(field, value, object);
+
+const attachment = (value: unknown, field: string): WrongField | null => {
+  if (!isObject(value)) return wrong(field, value, object);
+  const named = first(value, { name: text, mediaType: text }, `${field}.`);
+  if (named !== null || "ref" in value) return named;
+  if ("missing" in value) return first(value, { missing: text }, `${field}.`);
+  return first(value, { bytes: [bytes[0], "a Uint8Array, or ref or missing in its place"] }, `${field}.`);
+};
+
+/** Checks the elements of a list, which may be absent. */
+const each = (
+  values: unknown,
+  field: string,
+  check: (value: unknown, field: string) => WrongField | null,
+): WrongField | null => {
+  if (isAbsent(values)) return null;
+  if (!Array.isArray(values)) return wrong(field, values, list);
+  for (let at = 0; at < values.length; at += 1) {
+    const found = check(values[at], `${field}[${at}]`);
+    if (found !== null) return found;
+  }
+  return null;
+};
+
+const first = (values: Fields, forms: Readonly<Record<string, Form>>, before = ""): WrongField | null => {
+  for (const [field, form] of Object.entries(forms))
+    if (!form[0](values[field])) return wrong(`${before}${field}`, values[field], form);
+  return null;
+};
+
+const wrong = (field: string, value: unknown, [, expected]: Form): WrongField => ({
+  field,
+  given: value === null ? "null" : Array.isArray(value) ? "an array" : value === "" ? "an empty string" : typeof value,
+  expected,
+});
