@@ -15,6 +15,7 @@ import {
   done,
   here,
   localPath,
+  type Markup,
   mainHash,
   notFound,
   partHeader,
@@ -163,10 +164,10 @@ function createGuard(context: ConsoleContext, publicAddress: URL | null): Guard 
     async session(c, next) {
       const token = getCookie(c, cookie) ?? "";
       const state = await context.db.read((q) => checkSession(q, token, context.timing.console));
-      if (state === "invalid") return c.html(gate("Log in", html`<p>${howToLogIn}</p>`), 401);
+      if (state === "invalid") return c.html(gate("Log in", html`<p>${howToLogIn}</p>${await unsent(c)}`), 401);
       if (state === "stale") await context.commit((q) => renewSession(q, token, context.timing.console));
       if (!isReading(c) && !isCsrfToken(await csrfField(c), token))
-        return refuse(c, 403, "This form is out of date: reload the page and try again.");
+        return refuse(c, 403, "This form is out of date: reload the page and try again.", await unsent(c));
       c.set("session", token);
       await next();
       return undefined;
@@ -189,11 +190,23 @@ const howToLogIn = html`Run <code>bridgehead console</code> on the machine of th
 const gate = (title: string, content: Parameters<typeof shell>[1]) =>
   shell(title, html`<main class="gate"><div class="panel"><h1>${title}</h1>${content}</div></main>`);
 
-const refuse = async (c: Context, status: 403 | 413 | 500, text: string): Promise<Response> =>
+const refuse = async (c: Context, status: 403 | 413 | 500, text: string, more: Markup = ""): Promise<Response> =>
   c.html(
-    gate(status === 500 ? "Failed" : "Refused", html`<p>${text}</p><p><a href="/">To the overview</a></p>`),
+    gate(status === 500 ? "Failed" : "Refused", html`<p>${text}</p>${more}<p><a href="/">To the overview</a></p>`),
     status,
   );
+
+/** The texts of a refused form of the console, to be copied: no page is cached, so the browser has lost them. */
+async function unsent(c: Context): Promise<Markup> {
+  if (isReading(c)) return "";
+  const fields = await c.req.formData().catch(() => null);
+  const texts = ["text", "reason"].flatMap((name) => fields?.getAll(name) ?? []);
+  return html`${texts.map((text) =>
+    typeof text !== "string" || text.trim() === ""
+      ? ""
+      : html`<label class="field"><span>Your text was not sent. Copy it:</span><textarea readonly>${text}</textarea></label>`,
+  )}`;
+}
 
 /** GET changes nothing, because mail scanners and browsers open links in advance. POST uses the link up. */
 function loginRoutes(app: Hono<ConsoleEnv>, context: ConsoleContext, { cookie, secure }: Guard): void {

@@ -151,6 +151,24 @@ describeReal("The web console in Chromium", missing, () => {
     await page.getByText("Not connected").waitFor();
   });
 
+  it("keeps typed text when another tab logs out, and after the next login gives it back to be copied", async () => {
+    const { page, fixture } = await open();
+    const pause = page.locator("#pause-support-mail");
+    await pause.locator("summary").click();
+    await pause.getByLabel("Reason").fill("the agent answers nonsense");
+    const other = await page.context().newPage();
+    await other.goto(fixture.url);
+    await other.getByRole("button", { name: "Log out" }).click();
+    await page.getByText("Logged out, your text is kept").waitFor();
+    expect(await pause.getByLabel("Reason").inputValue()).toBe("the agent answers nonsense");
+    await other.goto(await fixture.link());
+    await other.getByRole("button", { name: "Log in" }).click();
+    await other.getByRole("heading", { name: "Overview" }).waitFor();
+    await page.getByRole("button", { name: "Pause support-mail" }).click();
+    await page.getByRole("heading", { name: "Refused" }).waitFor();
+    expect(await page.getByLabel("Your text was not sent").inputValue()).toBe("the agent answers nonsense");
+  });
+
   it("pauses a channel with a reason, shows it, and resumes it", async () => {
     const { page, db } = await open();
     await page.locator("#pause-support-mail > summary").click();
@@ -200,6 +218,7 @@ describeReal("The web console in Chromium", missing, () => {
   it.each([
     { width: 1280, colorScheme: "light" as const, rules: "all" as const },
     { width: 1280, colorScheme: "dark" as const, rules: "colours" as const },
+    { width: 800, colorScheme: "light" as const, rules: "colours" as const },
     { width: 360, colorScheme: "light" as const, rules: "colours" as const },
     { width: 360, colorScheme: "dark" as const, rules: "all" as const },
   ])("is for everybody at $width pixels, $colorScheme", async ({ width, colorScheme, rules }) => {

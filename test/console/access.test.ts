@@ -161,6 +161,25 @@ it("refuses every action without a session, from a foreign origin, with a wrong 
   expect(await dump()).not.toBe(before);
 });
 
+it("returns the text of a form whose session has ended, to be copied, and only to the console's own pages", async () => {
+  const fixture = await openConsole(await newStore());
+  const cookie = await fixture.login();
+  const send = (headers: Readonly<Record<string, string>>, csrf: string) =>
+    fetch(`${fixture.url}/escalations/1`, {
+      method: "POST",
+      headers: { origin: fixture.url, ...headers },
+      body: new URLSearchParams({ csrf, action: "reply", text: "A long <b>answer</b>", by: "Anna" }),
+    });
+  const kept = "Copy it:</span><textarea readonly>A long &lt;b&gt;answer&lt;/b&gt;</textarea>";
+  const ended = await send({}, csrfToken(sessionOf(cookie)));
+  expect([ended.status, await ended.text()]).toEqual([401, expect.stringContaining(kept)]);
+  // The operator has logged in again, in another tab.
+  const outdated = await send({ cookie }, csrfToken("an earlier session"));
+  expect([outdated.status, await outdated.text()]).toEqual([403, expect.stringContaining(kept)]);
+  const foreign = await send({ origin: "https://evil.example" }, "");
+  expect([foreign.status, await foreign.text()]).toEqual([403, expect.not.stringContaining("A long")]);
+});
+
 it("refuses pages, and reveals nothing, without a session", async () => {
   const db = await newStore();
   await populate(db);

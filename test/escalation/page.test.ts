@@ -221,6 +221,15 @@ describe("an invalid link", () => {
     expect(await webhooks.rows(state)).toEqual(untouched);
   });
 
+  it("returns the text of a form, to be copied, when a newer notification has replaced it", async () => {
+    const { door: webhooks, link } = await open();
+    webhooks.forward(3_600_001);
+    const { status, text } = await send(link, { action: "reply", text: "A long </textarea><b>answer</b>" });
+    expect(status).toBe(404);
+    expect(text).toContain('Copy it:</label><textarea id="unsent" readonly>A long &lt;/textarea&gt;&lt;b&gt;answer');
+    expect(await webhooks.rows(state)).toEqual(untouched);
+  });
+
   it("costs one statement", async () => {
     let statements = 0;
     const webhooks = await openPlatformWebhooks(undefined, (db) => ({

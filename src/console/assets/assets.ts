@@ -90,7 +90,11 @@ const connect = () => {
   source = new EventSource("/live?page=" + encodeURIComponent(location.pathname + location.search) + "&seen=" + main.dataset.live);
   source.addEventListener("open", () => say("Live", "on"));
   source.addEventListener("main", ({ data }) => { next = data; apply(); });
-  source.addEventListener("gone", () => location.reload());
+  source.addEventListener("gone", () => {
+    if (!busy()) return location.reload();
+    disconnect();
+    say("Logged out, your text is kept", "off");
+  });
   source.addEventListener("error", () => say("Not connected", "off"));
 };
 const disconnect = () => { if (source) source.close(); source = null; };

@@ -146,7 +146,7 @@ iframe.mail{width:100%;min-width:min(40rem,80vw);height:24rem;border:1px solid v
 .gate .panel{padding:1.75rem}
 .gate button{min-width:12rem;padding:.6rem 1rem}
 
-@media (max-width:46rem){
+@media (max-width:56rem){
 .steps>li{grid-template-columns:1fr}
 .top{flex-wrap:wrap;padding:.35rem 1rem 0;position:static}
 .top nav{order:9;flex-basis:100%;margin:0 -.5rem}

@@ -68,7 +68,10 @@ export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
   const { target, details, notifications } = linked;
   const { row, person, subject, said } = details;
   const { triggers, notes } = triggersAndNotes(details.triggers);
-  const address = person && (policy.addresses === "full" ? person.address : masked(person.address));
+  const isFull = policy.addresses === "full";
+  const address = person && (isFull ? person.address : masked(person.address));
+  // Many mail programs give the address as the name.
+  const name = isFull || !person?.name?.toLowerCase().includes(person.address.toLowerCase()) ? person?.name : null;
   const actions = permittedActions(linked, policy);
   const shown = said.slice(-mostMessages);
   return {
@@ -78,7 +81,7 @@ export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
     facts: [
       ["Why", row.reason],
       ...(row.topic === null ? [] : [["Topic", row.topic] as const]),
-      ...(person === null ? [] : [["Customer", [person.name, address].filter(Boolean).join(", ")] as const]),
+      ...(person === null ? [] : [["Customer", [name, address].filter(Boolean).join(", ")] as const]),
       ...(subject === null ? [] : [["Subject", subject] as const]),
       ["Opened", utc(row.opened_at)],
     ],

@@ -86,13 +86,15 @@ ${notified.length === 0 ? "" : html`<h2>Notified</h2><ul>${notified.map((one) =>
 const factList = (facts: PageContent["facts"]): PageHtml =>
   html`<dl>${facts.map(([label, value]) => html`<dt>${label}</dt><dd>${visible(value)}</dd>`)}</dl>`;
 
-/** The response for every invalid link, independent of the reason. */
-export const invalidLink = (): Promise<Response> =>
+/** The response for every invalid link, independent of the reason. `text`: what a form was to send, to be copied; no page
+ *  is cached, so the browser has lost it. */
+export const invalidLink = (text = ""): Promise<Response> =>
   respond(
     404,
     "This link is not valid",
     html`<h1>This link is not valid</h1>
-<p>It has expired, or a newer notification has replaced it. The newest notification of the escalation has a link that works.</p>`,
+<p>It has expired, or a newer notification has replaced it. The newest notification of the escalation has a link that works.</p>
+${text === "" ? "" : html`<label for="unsent">Your text was not sent. Copy it:</label><textarea id="unsent" readonly>${text}</textarea>`}`,
   );
 
 async function respond(status: number, title: string, body: PageHtml): Promise<Response> {

@@ -96,7 +96,7 @@ async function posted(
     return { linked, outcome };
   });
   if (escalation !== "") failpoints["action.commit"].publish({ phase: "after", escalation });
-  if (result === null) return invalidLink();
+  if (result === null) return invalidLink(form.text);
   const { linked, outcome } = result;
   // A reload of the page does not send the form again.
   if (outcome.done) return seeOther(`${path}?done=${form.action}`);

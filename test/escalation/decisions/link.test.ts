@@ -115,6 +115,7 @@ describe("the page", () => {
     ["full", { address: "ada@example.org", name: "Ada" }, "Ada, ada@example.org"],
     ["masked", { address: "ada@example.org", name: "Ada" }, "Ada, a***@example.org"],
     ["masked", { address: "+12025550123", name: null }, "+1202*****23"],
+    ["masked", { address: "ada@example.org", name: "'Ada@Example.org'" }, "a***@example.org"],
   ] as const)("shows the customer's address %s", (addresses, who, expected) => {
     expect(pageOf(linked({}, {}, { person: who }), policy({ addresses })).facts[1]).toEqual(["Customer", expected]);
   });
