@@ -68,7 +68,7 @@ main,.flash{max-width:78rem;margin:0 auto;padding:1.5rem 1.25rem 4rem}
 .stats .watch strong{color:var(--warn)}
 
 .badge{display:inline-block;padding:.1rem .55rem;border-radius:1rem;font-size:.8rem;font-weight:600;white-space:nowrap}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;position:relative}
 table{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}
 caption{text-align:left}
 th,td{text-align:left;vertical-align:top;padding:.55rem .7rem;border-top:1px solid var(--line)}
