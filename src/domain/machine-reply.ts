@@ -126,9 +126,20 @@ const hintKinds: readonly (readonly string[])[] = [
   "ticket|case number|case id|reference number|have received your|has been received|been assigned to|ihre anfrage|ihre e-mail ist bei uns|ihre nachricht ist bei uns|vorgangsnummer|haben ihre e-mail erhalten|haben ihre nachricht erhalten|bien reçu votre|hemos recibido|abbiamo ricevuto|hebben uw|recebemos|otrzymaliśmy",
 ].map((list) => list.split("|"));
 
+/** The beginning of a short absence message without a verb. Within a sentence these words are also those of humans ("our
+ *  technician is on vacation"). */
+const absences = wordsOf(
+  "on vacation|on holiday|on annual leave|on leave|on parental leave|on maternity leave|on paternity leave|on sick leave|ooo|out of office|out of the office|out sick|away until|away till",
+  "bin im urlaub|im urlaub|in urlaub|bin krank|krankgeschrieben|in elternzeit|bin nicht im büro|bin heute nicht im büro|nicht im büro|abwesend",
+  "absent|en congé|en vacances|de vacaciones|fuera de la oficina|ausente|fuori ufficio|fuori sede|in ferie|assente|met vakantie|op vakantie|met verlof|afwezig|em férias|de férias|na urlopie|på semester|på ferie|lomalla|в отпуске",
+);
+const beforeAbsence =
+  /^\s*(?:(?:hi|hello|hey|hallo|guten tag|bonjour|hola|ciao|hej)\b[^,.!]{0,30}[,.!]\s*)?(?:(?:i am|i'm|ich bin)\s+)?(?:(?:currently|derzeit|zurzeit|actuellement)\s+)?/u;
+
 function byText(text: string): MachineReply | null {
   const words = simplified(text.slice(0, examined));
-  if (telling.some((phrase) => words.includes(phrase)))
+  const start = words.replace(beforeAbsence, "");
+  if (telling.some((phrase) => words.includes(phrase)) || absences.some((phrase) => start.startsWith(phrase)))
     return { level: "likely", reason: "its text reads like an automatic reply" };
   const kinds = hintKinds.filter((kind) => kind.some((hint) => words.includes(hint)));
   return kinds.length < 3 ? null : { level: "likely", reason: "its text reads like an automatic reply" };

@@ -131,6 +131,14 @@ describe("texts of automatic replies", () => {
     "Can't talk now. I can't talk right now, what's up?",
     "Ich fahre gerade und melde mich später.",
     "ＩＭ： I am  out\u200b of\u00a0the\noffice",
+    "Bin im Urlaub, ab 7.12. wieder da. VG Anna",
+    "Hallo Bridgehead, bin heute nicht im Büro.",
+    "I'm currently on annual leave, returning 7 December.",
+    "On vacation until Dec 7, back on the 8th.",
+    "OOO until Monday",
+    "Absent jusqu'au 7/12.",
+    "De vacaciones hasta el lunes.",
+    "In ferie fino al 7 dicembre.",
   ])("%j", (text) => expect(plain(text)).toMatchObject({ level: "likely" }));
 
   it.each([
@@ -149,6 +157,9 @@ describe("texts of automatic replies", () => {
     "Thanks for your e-mail, your ticket is attached.",
     "Our technician is on vacation until Monday; his colleague will call you.",
     "We are closed over the holidays. Please contact us by phone.",
+    "Hello Eve, our technician is on vacation until Monday.",
+    "Hi, you can send it back while you are on holiday.",
+    "Wenn Sie im Urlaub sind, liefern wir später.",
     "We will get back to you as soon as possible.",
     "Click the following link to set a new password: https://x.example/reset",
     "If this is urgent, please call us at +1 202 555 0100.",
