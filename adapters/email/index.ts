@@ -37,6 +37,7 @@ export default defineAdapter({
   config,
   traits: { attachments: true, conversations: "thread", platform: "email" },
   address: mailbox,
+  ownAddresses: ({ address, aliases, imap }) => [address ?? Object(imap).user, aliases].flat(),
   exclusive: (settings) => [mailboxOf(settings.imap)],
   review,
   create(channel, settings): Adapter<EmailDraft> {

@@ -41,6 +41,7 @@ export default defineAdapter({
     },
   },
   address: (text) => reachable(canonicalNumber(text)),
+  ownAddresses: ({ number, further_numbers: further }) => [number, further].flat(),
   exclusive: numberOf,
   review,
   create(channel, settings): Adapter<TextDraft> {

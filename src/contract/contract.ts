@@ -24,6 +24,10 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
    *  number). Returns null when no channel of this adapter can reach it, and for an empty text; its own form unchanged.
    *  Absent: every address is accepted unchanged. Pure; also called where no channel exists. */
   address?(text: string): string | null;
+  /** Names the channel's own addresses in a block, as written: other values, such as undefined, are ignored. `doctor` reports
+   *  notifications to them, and `erase` refuses them. The block may be incomplete or invalid, and its references are not
+   *  resolved. Default: the keys `address` and `number`. Pure. An exception counts as no address. */
+  ownAddresses?(block: Readonly<Record<string, unknown>>): readonly unknown[];
   /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two enabled channels of
    *  one file whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];

@@ -3,6 +3,7 @@
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { AdapterDefinition } from "bridgehead/contract";
 import { openDatabase } from "../../app.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { counted } from "../../domain/duration-text.ts";
@@ -126,8 +127,13 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
 
 /** The addresses that a channel's block names as its own, in canonical form. */
 export function addressesOf({ adapter, settings }: Pick<ChannelConfig, "adapter" | "settings">): readonly string[] {
-  const { address, aliases, number, further_numbers: further, imap } = settings as Readonly<Record<string, unknown>>;
-  const user = (imap as { readonly user?: unknown } | undefined)?.user;
-  const listed = [address ?? user, number, aliases, further].flat();
-  return listed.flatMap((one) => (typeof one === "string" ? (adapter.address?.(one) ?? []) : []));
+  const block = settings as Readonly<Record<string, unknown>>;
+  try {
+    const named = (adapter.ownAddresses ?? usualAddresses)(block).filter((one) => typeof one === "string");
+    return named.flatMap((one) => (adapter.address === undefined ? one : (adapter.address(one) ?? [])));
+  } catch {
+    return [];
+  }
 }
+
+const usualAddresses: NonNullable<AdapterDefinition["ownAddresses"]> = ({ address, number }) => [address, number];

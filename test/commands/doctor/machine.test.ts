@@ -1,7 +1,8 @@
 // Findings without a connection: configuration, files, disk, Node.js and the store.
 
-import { chmodSync, chownSync, linkSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, linkSync, mkdirSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { diskProblems, nodeProblems } from "../../../src/commands/doctor/machine.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
@@ -76,6 +77,28 @@ describe("doctor", () => {
       { id: "notification-loop", place: `${one.config} channels.mail.notify`, severity: "error" },
     ]);
     expect(code).toBe(exitCodes.failed);
+  });
+
+  it.each([
+    ["names them", "ownAddresses: ({ login }) => [login, undefined],", ["notification-loop"]],
+    ["throws", "ownAddresses: ({ login }) => login.none.none,", []],
+    ["names none", "", []],
+  ])("asks the adapter of a channel for its own addresses (it %s)", async (_, own, expected) => {
+    const one = prepared();
+    mkdirSync(join(one.folder, "node_modules"));
+    symlinkSync(
+      fileURLToPath(new URL("../../../node_modules/zod", import.meta.url)),
+      join(one.folder, "node_modules/zod"),
+    );
+    writeFileSync(
+      join(one.folder, "chat.mjs"),
+      `import * as z from "zod";
+export default { name: "chat", contract: 1, config: z.strictObject({ login: z.string() }), create: () => ({}), ${own}
+  address: (text) => text.toLowerCase(), traits: { attachments: false, conversations: "person", platform: "live_chat" } };`,
+    );
+    const notify = "notify: { channel: chat, to: [ '@BOT:example.org' ] }";
+    one.write(`${withMail}  chat: { adapter: ./chat.mjs, agent: support, login: "@Bot:example.org", ${notify} }\n`);
+    expect((await one.doctor()).ids).toEqual(expected);
   });
 
   it("does not call an id without problems that it does not know", async () => {
