@@ -73,9 +73,13 @@ function screenOf(stream: NodeJS.WriteStream): NonNullable<Io["screen"]> {
   return { columns: stream.columns || 80, color: NO_COLOR === "" && TERM !== "dumb" };
 }
 
-/** Until the daemon handles SIGHUP: it reads its configuration later. The default action would end the process. */
-function surviveHangup(): void {
-  if (process.argv[2] === "run") process.on("SIGHUP", () => undefined);
+/** SIGHUP: until the daemon handles it; it reads its configuration later. SIGUSR2: as SIGHUP, its default action would end the
+ *  process. SIGUSR1: Node would open its debugger, without authentication, to every account of the machine. */
+function surviveSignals(): void {
+  const command = process.argv[2];
+  if (command !== "run" && command !== "platform") return;
+  for (const name of ["SIGUSR1", "SIGUSR2"] as const) process.on(name, () => undefined);
+  if (command === "run") process.on("SIGHUP", () => undefined);
 }
 
 async function main(): Promise<number> {
@@ -101,7 +105,7 @@ const flushed = (stream: NodeJS.WriteStream): Promise<void> =>
   });
 
 if (isSupported(process.versions.node)) {
-  surviveHangup();
+  surviveSignals();
   process.on("uncaughtException", crash);
   process.on("unhandledRejection", crash);
   const code = await main();

@@ -1,4 +1,5 @@
-// SIGHUP: the running daemon logs changes that need a restart, and keeps running.
+// Signals: at SIGHUP the running daemon applies its configuration, or logs changes that need a restart; SIGUSR1 and SIGUSR2 have
+// no effect.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -91,6 +92,26 @@ it("continues when a reload fails, applies the next valid one, and still exits c
   expect(await ended).toEqual([exitCodes.ok, null]);
   expect(said()).toContain('"message":"stopped"');
   expect(said()).not.toContain("a defect");
+});
+
+it("opens no debugger at SIGUSR1, and continues after SIGUSR2", async () => {
+  const { child, ended, heard, said, reload } = await running({
+    "bridgehead.yaml": {
+      platform: { url: "http://127.0.0.1:9" },
+      agents: { support: { key: "${env:KEY}" } },
+      channels: { office: { adapter: "./probe.mjs", agent: "support" } },
+      http: { listen: "127.0.0.1:0" },
+      store: "sqlite:store.db",
+      log: { format: "json" },
+    },
+  });
+  child.kill("SIGUSR1");
+  child.kill("SIGUSR2");
+  reload();
+  await heard('"message":"configuration reloaded"');
+  child.kill("SIGTERM");
+  expect(await ended).toEqual([exitCodes.ok, null]);
+  expect(said()).not.toContain("Debugger listening");
 });
 
 const model = { url: "http://127.0.0.1:9/v1", name: "some-model" };
