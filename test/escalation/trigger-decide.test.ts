@@ -327,7 +327,14 @@ describe("a poll", () => {
     subject: null,
   } as Customer;
   const row: PollRow = { conversation: "k", channel: "c", mode: "ai", mark: "q", position: 1, failures: 0 };
-  const facts: PollFacts = { known: new Set(["q"]), turns: [], customer, quiet: 0, escalation: null };
+  const facts: PollFacts = {
+    known: new Set(["q"]),
+    turns: [],
+    customer,
+    quiet: 0,
+    escalation: null,
+    isKnownElsewhere: false,
+  };
   const line = { channel: "c", agent: "a", traits: { platform: "email" }, settings: () => null } as never;
   const read = (over: Partial<PlatformMessages> = {}): PlatformMessages => ({
     messages: [question],
@@ -386,6 +393,14 @@ describe("a poll", () => {
     ["is one trigger for each newest message", {}, "mode:k:q"],
     ["is another trigger while messages cannot be read", { failure: { kind: "deferred" } as never }, "mode:k:q:9"],
   ])("a takeover %s", (_what, over, key) => expect(plan("manual", over).takeover?.trigger.key).toBe(key));
+
+  it("one takeover is one escalation, however many threads share the platform's conversation", () => {
+    const effect = (found: Partial<PollFacts>) =>
+      plan("manual", {}, found, {}, { policy: policyOf() }).takeover?.effect;
+    expect(effect({ isKnownElsewhere: true })).toBeNull();
+    expect(effect({ isKnownElsewhere: true, escalation: escalation() })).toBe("open");
+    expect(effect({})).toBe("open");
+  });
 
   it("a takeover is a change of the mode", () =>
     expect(plan("manual", {}, {}, { mode: "manual" }).takeover).toBeNull());

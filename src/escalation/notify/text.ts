@@ -38,8 +38,10 @@ const cut = (text: string, most: number): string => {
 
 /** Summarizes the escalation in one line. */
 function headline({ row, person }: Details): string {
-  const what = row.topic ?? row.reason;
-  const who = person === null ? `channel ${row.channel}` : `${person.name ?? person.address}, ${row.channel}`;
+  // Retention and erasures leave empty texts.
+  const what = row.topic ?? (row.reason || "erased");
+  const who =
+    person === null ? `channel ${row.channel}` : `${person.name ?? (person.address || "erased")}, ${row.channel}`;
   return `${cut(what, 80)} (${cut(who, 60)})`;
 }
 

@@ -104,6 +104,8 @@ export interface PollFacts {
   readonly quiet: number | null;
   /** The unclosed escalation about the conversation, locked. */
   readonly escalation: EscalationRow | null;
+  /** An unclosed escalation is about the same conversation of the platform in another thread of the customer. */
+  readonly isKnownElsewhere: boolean;
 }
 
 export interface PollResult {
@@ -196,7 +198,10 @@ export function planPoll(
   const isEmpty = newest === null && read.failure === null;
   const except = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
   const close = mode === "ai" && poll.mode === "manual" && isEnded(escalation, acknowledge);
-  const effect = takeover && effectOf(takeover.trigger, policy);
+  // One handover is one escalation, however many threads of the customer share the platform's conversation. A message
+  // in this thread that no agent answers is another one.
+  const isRepeated = escalation === null && facts.isKnownElsewhere;
+  const effect = takeover && !isRepeated ? effectOf(takeover.trigger, policy) : null;
   const isOpened = takeover !== null && effect === "open" && isOpenAfter(takeover.trigger, takeover.subject);
   const escalated = isOpened || (escalation !== null && !close);
   const failed = read.failure !== null || astray;

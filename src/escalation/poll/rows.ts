@@ -116,15 +116,19 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
     conversation,
     platformId,
   );
-  const found = await q.one<Customer & { quiet: number | null; escalation: string | null }>(
+  const found = await q.one<Customer & { quiet: number | null; escalation: string | null; elsewhere: number }>(
     `SELECT ${customerColumns},
        (SELECT now_ms() - made_at FROM turns WHERE turns.conversation = conversations.id ORDER BY seq DESC LIMIT 1) AS quiet,
-       (SELECT escalations.id FROM escalations WHERE about = $2 AND state <> 'closed') AS escalation
+       (SELECT escalations.id FROM escalations WHERE about = $2 AND state <> 'closed') AS escalation,
+       CASE WHEN EXISTS (SELECT 1 FROM conversations AS other JOIN escalations ON about = $3 || other.id AND state <> 'closed'
+         WHERE other.platform_id = $4 AND other.id <> $1 AND cause IN ('topic', 'silent')) THEN 1 ELSE 0 END AS elsewhere
      FROM conversations WHERE id = $1`,
     conversation,
     aboutConversation(conversation),
+    aboutConversation(""),
+    platformId,
   );
-  const { quiet = null, escalation = null, ...customer } = found ?? {};
+  const { quiet = null, escalation = null, elsewhere = 0, ...customer } = found ?? {};
   const locked = escalation === null ? null : (await lockEscalations(q, [escalation])).get(escalation);
   return {
     known: new Set(rows.flatMap(({ id }) => id ?? [])),
@@ -133,6 +137,7 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
     quiet,
     // Another node may have closed it before it was locked.
     escalation: locked && locked.state !== "closed" ? locked : null,
+    isKnownElsewhere: elsewhere === 1,
   };
 }
 

@@ -80,6 +80,23 @@ onEachDatabase((newDatabase) => {
       expect(await customer()).toBeNull();
     });
 
+    it("reports an escalation about the same conversation of the platform in another thread", async () => {
+      const db = await withConversation(newDatabase);
+      const isKnown = async () => (await db.tx((q) => loadPollFacts(q, "k", "p"))).isKnownElsewhere;
+      await db.tx(async (q) => {
+        await conversation(q, "other");
+        await q.run("UPDATE conversations SET platform_id = 'p'");
+        await opens(q, "own", { about: "conversation:k", conversation: "k" });
+      });
+      expect(await isKnown()).toBe(false);
+      await db.tx((q) => opens(q, "e", { about: "conversation:other", conversation: "other", cause: "topic" }));
+      expect(await isKnown()).toBe(true);
+      await db.tx((q) => q.run("UPDATE escalations SET cause = 'held' WHERE id = 'e'"));
+      expect(await isKnown()).toBe(false);
+      await db.tx((q) => q.run("UPDATE escalations SET cause = 'topic', state = 'closed' WHERE id = 'e'"));
+      expect(await isKnown()).toBe(false);
+    });
+
     it("reports how long a conversation has been quiet, and its open escalation", async () => {
       const db = await withConversation(newDatabase);
       const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
