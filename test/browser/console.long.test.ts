@@ -184,6 +184,13 @@ describeReal("The web console in Chromium", missing, () => {
     expect(await pauses()).toEqual([]);
   });
 
+  it("shows the year of what is from another one", async () => {
+    const { page, db, fixture } = await open();
+    await db.tx((q) => q.run("UPDATE events SET received_at = 0 WHERE sender = 'anna@example.org'"));
+    await page.goto(`${fixture.url}/refused`);
+    expect(await page.getByRole("row", { name: /anna@example\.org/ }).textContent()).toMatch(/19(69|70)/);
+  });
+
   it("can be read and used without JavaScript", async () => {
     const { page, db } = await open({ javaScriptEnabled: false });
     await page.goto(`${new URL(page.url()).origin}/held?kind=messages`);

@@ -11,10 +11,13 @@ const live = document.getElementById("live");
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const early = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
 const localize = (within) => {
+  const now = new Date();
   for (const time of all("time[datetime]", within)) {
     const at = new Date(time.dateTime);
-    time.textContent = (at.toDateString() === new Date().toDateString() ? clock : day).format(at);
+    const isToday = at.toDateString() === now.toDateString();
+    time.textContent = (isToday ? clock : at.getFullYear() === now.getFullYear() ? day : early).format(at);
   }
 };
 

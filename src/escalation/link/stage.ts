@@ -40,7 +40,7 @@ export function linkHandler(deps: LinkDeps): (request: Request) => Promise<Respo
     const { pathname, searchParams } = new URL(request.url);
     const link = hashOf(pathname.slice(linkPath.length + 1));
     const policy = deps.policy()?.link ?? withoutPolicy;
-    if (method === "POST") return posted(request, pathname, link, policy, deps);
+    if (method === "POST") return posted(request, link, policy, deps);
     const linked = await deps.db.read((q) => load(q, link, deps));
     return linked === null
       ? invalidLink()
@@ -73,13 +73,7 @@ interface Form {
   readonly again: boolean;
 }
 
-async function posted(
-  request: Request,
-  path: string,
-  link: string,
-  policy: LinkPolicy,
-  deps: LinkDeps,
-): Promise<Response> {
+async function posted(request: Request, link: string, policy: LinkPolicy, deps: LinkDeps): Promise<Response> {
   const body = await readBody(request, mostBytes);
   if (body === null) return plain(413, "too large", { connection: "close" });
   const form = readForm(body);
@@ -98,8 +92,9 @@ async function posted(
   if (escalation !== "") failpoints["action.commit"].publish({ phase: "after", escalation });
   if (result === null) return invalidLink(form.text);
   const { linked, outcome } = result;
-  // A reload of the page does not send the form again.
-  if (outcome.done) return seeOther(`${path}?done=${form.action}`);
+  // A reload of the page does not send the form again. The location is relative, because a proxy may serve the page under a
+  // path that this process does not know.
+  if (outcome.done) return seeOther(`?done=${form.action}`);
   const { action, text, name } = form;
   const shown = { says: outcome.says, action, text, name, repeated: outcome.repeated === true };
   return pageResponse(409, pageOf(linked, policy), shown);
