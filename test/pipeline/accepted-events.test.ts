@@ -44,7 +44,7 @@ describe("an event with a wrong field", () => {
       const name = Array.isArray(value) ? `${before}[${key}]` : before === "" ? key : `${before}.${key}`;
       const isNested =
         typeof inner === "object" && inner !== null && [Object, Array].includes(inner.constructor as never);
-      return isNested ? [name, ...fieldsOf(inner as object, name)] : [name];
+      return isNested ? [name, ...fieldsOf(inner, name)] : [name];
     });
 
   /** A copy with another value of the field. */

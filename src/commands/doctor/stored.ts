@@ -3,7 +3,6 @@
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { AdapterDefinition } from "bridgehead/contract";
 import { openDatabase } from "../../app.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { counted } from "../../domain/duration-text.ts";
@@ -129,11 +128,11 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
 export function addressesOf({ adapter, settings }: Pick<ChannelConfig, "adapter" | "settings">): readonly string[] {
   const block = settings as Readonly<Record<string, unknown>>;
   try {
-    const named = (adapter.ownAddresses ?? usualAddresses)(block).filter((one) => typeof one === "string");
-    return named.flatMap((one) => (adapter.address === undefined ? one : (adapter.address(one) ?? [])));
+    const named = adapter.ownAddresses?.(block) ?? [block["address"], block["number"]];
+    return named
+      .filter((one) => typeof one === "string")
+      .flatMap((one) => (adapter.address === undefined ? one : (adapter.address(one) ?? [])));
   } catch {
     return [];
   }
 }
-
-const usualAddresses: NonNullable<AdapterDefinition["ownAddresses"]> = ({ address, number }) => [address, number];
