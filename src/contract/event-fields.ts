@@ -12,23 +12,26 @@ export interface WrongField {
   readonly expected: string;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type EventFields = Readonly<Record<string, unknown>>;
 /** Whether a value is right, and what is expected otherwise. */
-type Form = readonly [isRight: (value: unknown) => boolean, expected: string];
+type FieldForm = readonly [isRight: (value: unknown) => boolean, expected: string];
 
 // Arrow functions: this runs for every message.
 const isText = (value: unknown): value is string => typeof value === "string";
-const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+const isObject = (value: unknown): value is EventFields => typeof value === "object" && value !== null;
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
-const optional = ([isRight, expected]: Form): Form => [(value) => value === undefined || isRight(value), expected];
+const optional = ([isRight, expected]: FieldForm): FieldForm => [
+  (value) => value === undefined || isRight(value),
+  expected,
+];
 
-const text: Form = [isText, "a string"];
-const id: Form = [(value) => isText(value) && value !== "", "a string that is not empty"];
-const object: Form = [isObject, "an object"];
-const list: Form = [Array.isArray, "an array"];
-const bytes: Form = [(value) => value instanceof Uint8Array, "a Uint8Array"];
-const date: Form = [(value) => value instanceof Date && !Number.isNaN(value.getTime()), "a valid Date"];
-const oneOf = (values: readonly string[]): Form => [
+const text: FieldForm = [isText, "a string"];
+const id: FieldForm = [(value) => isText(value) && value !== "", "a string that is not empty"];
+const object: FieldForm = [isObject, "an object"];
+const list: FieldForm = [Array.isArray, "an array"];
+const bytes: FieldForm = [(value) => value instanceof Uint8Array, "a Uint8Array"];
+const date: FieldForm = [(value) => value instanceof Date && !Number.isNaN(value.getTime()), "a valid Date"];
+const oneOf = (values: readonly string[]): FieldForm => [
   (value) => isText(value) && values.includes(value),
   `one of ${values.join(", ")}`,
 ];
@@ -53,9 +56,9 @@ export const wrongField = (event: unknown): WrongField | null => {
 };
 
 /** Returns the first wrong field in the nested values of a message. */
-const partsOf = ({ subject, to, cc, replyTo, thread, attachments }: Fields): WrongField | null => {
+const partsOf = ({ subject, to, cc, replyTo, thread, attachments }: EventFields): WrongField | null => {
   if (!isAbsent(subject) && !isText(subject)) return wrong("subject", subject, text);
-  const place = thread as Fields;
+  const place = thread as EventFields;
   const placed =
     "session" in place ? first(place, { session: id }, "thread.") : first(place, { answers: list }, "thread.");
   if (placed !== null) return placed;
@@ -96,13 +99,13 @@ const each = (
   return null;
 };
 
-const first = (values: Fields, forms: Readonly<Record<string, Form>>, before = ""): WrongField | null => {
+const first = (values: EventFields, forms: Readonly<Record<string, FieldForm>>, before = ""): WrongField | null => {
   for (const [field, form] of Object.entries(forms))
     if (!form[0](values[field])) return wrong(`${before}${field}`, values[field], form);
   return null;
 };
 
-const wrong = (field: string, value: unknown, [, expected]: Form): WrongField => ({
+const wrong = (field: string, value: unknown, [, expected]: FieldForm): WrongField => ({
   field,
   given: value === null ? "null" : Array.isArray(value) ? "an array" : value === "" ? "an empty string" : typeof value,
   expected,
