@@ -45,6 +45,9 @@ function translatorOf(dialect: unknown, block: object, path: string): Translator
 
 export const cases: Cases = {
   ...emailCases,
+  "src/contract/event-fields.ts": {
+    wrongField: (f, text) => [f(eventWith(text)), f({ ...eventWith(text), thread: { answers: text.split("") } })],
+  },
   "src/contract/http.ts": {
     parsedJson: one,
     retryAfterOf: (f, text) => f({ headers: { "retry-after": text } }, { now: 0 }),
