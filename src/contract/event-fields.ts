@@ -39,37 +39,46 @@ const kind = oneOf(["message", "delivery", "session"] satisfies InboundEvent["ki
 const received = oneOf(["accepted", "delivered", "read", "failed"] satisfies DeliveryEvent["state"][]);
 const changed = oneOf(["opened", "interrupted", "transferring", "lost", "closed"] satisfies SessionEvent["state"][]);
 
-/** Returns the first wrong field of an event; null when it has the form that `InboundEvent` declares. The core rejects such
- *  an event before it stores anything, and the conformance suite reports it. Optional fields are checked where a wrong
- *  type would prevent that the event is stored. */
-export const wrongField = (event: unknown): WrongField | null => {
+/** Returns the first wrong field of an event; null when it has the form that `InboundEvent` declares. The conformance suite
+ *  reports it. */
+export const wrongField = (event: unknown): WrongField | null =>
+  unstorableField(event) ?? unreadableField(event as EventFields);
+
+/** Returns the first wrong field without which an event cannot be stored; null when it can. The core rejects such an event.
+ *  One with another wrong field is stored, and fails alone. */
+export const unstorableField = (event: unknown): WrongField | null => {
   if (!isObject(event)) return wrong("event", event, object);
   const common =
     first(event, { kind, id, fingerprint: optional(text) }) ??
     (isAbsent(event["raw"]) ? null : first(event, { raw: bytes }));
-  if (common !== null) return common;
-  if (event["kind"] === "delivery") return first(event, { about: object, state: received });
+  if (common !== null || event["kind"] === "delivery") return common;
   const sender = first(event, { from: object }) ?? party(event["from"], "from");
-  if (sender !== null) return sender;
-  if (event["kind"] === "session") return first(event, { session: id, state: changed });
-  return first(event, { to: list, thread: object, sentAt: date, text, cited: optional(text) }) ?? partsOf(event);
-};
-
-/** Returns the first wrong field in the nested values of a message. */
-const partsOf = ({ subject, to, cc, replyTo, thread, attachments }: EventFields): WrongField | null => {
-  if (!isAbsent(subject) && !isText(subject)) return wrong("subject", subject, text);
-  const place = thread as EventFields;
-  const placed =
-    "session" in place ? first(place, { session: id }, "thread.") : first(place, { answers: list }, "thread.");
-  if (placed !== null) return placed;
+  if (sender !== null || event["kind"] === "session") return sender;
+  const { thread, subject, attachments } = event;
   return (
-    each(place["answers"], "thread.answers", string) ??
-    each(to, "to", party) ??
-    each(cc, "cc", party) ??
-    (isAbsent(replyTo) ? null : party(replyTo, "replyTo")) ??
+    first(event, { thread: object, sentAt: date, cited: optional(text) }) ??
+    threadField(thread as EventFields) ??
+    (isAbsent(subject) || isText(subject) ? null : wrong("subject", subject, text)) ??
     each(attachments, "attachments", attachment)
   );
 };
+
+const unreadableField = (event: EventFields): WrongField | null => {
+  if (event["kind"] === "delivery") return first(event, { about: object, state: received });
+  if (event["kind"] === "session") return first(event, { session: id, state: changed });
+  const { to, cc, replyTo } = event;
+  return (
+    first(event, { text, to: list }) ??
+    each(to, "to", party) ??
+    each(cc, "cc", party) ??
+    (isAbsent(replyTo) ? null : party(replyTo, "replyTo"))
+  );
+};
+
+const threadField = (thread: EventFields): WrongField | null =>
+  "session" in thread
+    ? first(thread, { session: id }, "thread.")
+    : (first(thread, { answers: list }, "thread.") ?? each(thread["answers"], "thread.answers", string));
 
 const string = (value: unknown, field: string): WrongField | null => (isText(value) ? null : wrong(field, value, text));
 

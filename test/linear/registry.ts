@@ -47,6 +47,7 @@ export const cases: Cases = {
   ...emailCases,
   "src/contract/event-fields.ts": {
     wrongField: (f, text) => [f(eventWith(text)), f({ ...eventWith(text), thread: { answers: text.split("") } })],
+    unstorableField: (f, text) => [f(eventWith(text)), f({ ...eventWith(text), thread: { answers: text.split("") } })],
   },
   "src/contract/http.ts": {
     parsedJson: one,

@@ -2,15 +2,7 @@
 // statement.
 
 import { createHash } from "node:crypto";
-import {
-  type Attachment,
-  type Cursor,
-  type DeliveryEvent,
-  type InboundEvent,
-  type MessageEvent,
-  type SessionEvent,
-  wrongField,
-} from "bridgehead/contract";
+import type { Attachment, Cursor, DeliveryEvent, InboundEvent, MessageEvent, SessionEvent } from "bridgehead/contract";
 import { traceOf } from "../../ops/hops.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import { keyOf, ManyRows, type Query, touch, type Value } from "../../store/driver.ts";
@@ -62,14 +54,8 @@ export interface NewAttachment {
  *  The body has the complete values. */
 const longestColumn = 250;
 
-/** Returns the row of an event that `node` has received. Throws an error for the adapter's author when the event has a
- *  wrong field. */
+/** Returns the row of an event that `node` has received. */
 export function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
-  const wrong = wrongField(event);
-  if (wrong !== null)
-    throw new TypeError(
-      `accepting an event from channel ${channel}: its adapter gave ${wrong.field} as ${wrong.given}, expected ${wrong.expected}`,
-    );
   const bytes = "raw" in event ? event.raw : undefined;
   const message = event.kind === "message" ? event : null;
   return {

@@ -3,7 +3,7 @@
 // and the cursor, in one transaction. Failure: the call rejects, nothing is stored, and the provider retries. Crash: as
 // for a failure.
 
-import type { Accepted, Cursor, InboundEvent } from "bridgehead/contract";
+import { type Accepted, type Cursor, type InboundEvent, unstorableField } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
 import { type CommitPace, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
@@ -13,7 +13,7 @@ import { insertEvents, moveCursor, type ReaderLease, toRow } from "./rows.ts";
 export type { ReaderLease, StoredMessage, StoredSession } from "./rows.ts";
 
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader has lost its
- *  lease. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
+ *  lease, and, with an error for the adapter's author, when an event cannot be stored. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
  *  channel; `knownMs` is explained at `insertEvents`. */
 export async function accept(
   scheduler: Scheduler,
@@ -24,6 +24,14 @@ export async function accept(
   startedAt = 0,
   knownMs?: number,
 ): Promise<readonly Accepted[]> {
+  for (const event of events) {
+    const wrong = unstorableField(event);
+    if (wrong === null) continue;
+    const { field, given, expected } = wrong;
+    throw new TypeError(
+      `accepting an event from channel ${channel}: its adapter gave ${field} as ${given}, expected ${expected}`,
+    );
+  }
   const pace = paceOf(events);
   const isTraced = events.some((event) => tracedBy(event) !== null);
   return scheduler.commit(async (q) => {
