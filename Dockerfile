@@ -18,6 +18,7 @@ RUN install -d -o node -g node -m 700 /var/lib/bridgehead
 ENV NODE_ENV=production
 ENV NODE_OPTIONS="--max-semi-space-size=16 --v8-pool-size=1"
 ENV MALLOC_ARENA_MAX=2
+ENV MALLOC_MMAP_THRESHOLD_=1048576
 USER node
 WORKDIR /var/lib/bridgehead
 VOLUME /var/lib/bridgehead

@@ -21,6 +21,7 @@ export const goals = {
   calls: ratioAtMost(2),
   busyCalls: ratioAtMost(5),
   idleMemory: atMost(100, "100 MB"),
+  sharedMemory: ratioAtMost(1.5),
   start: atMost(1000, "1000 ms"),
   unknownReplies: atMost(0),
   singleStatements: atMost(30),

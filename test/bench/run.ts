@@ -14,7 +14,7 @@ import { syncTime } from "./machine/disk.ts";
 import { waitUntilQuiet, warnWhenBusy } from "./machine/quiet.ts";
 import { burst } from "./mail/burst.ts";
 import { kills } from "./mail/kills.ts";
-import { memory } from "./mail/memory.ts";
+import { largeMails, memory } from "./mail/memory.ts";
 import { type MailServers, startMailServers } from "./mail/servers.ts";
 import { single } from "./mail/single.ts";
 import { soak } from "./mail/soak.ts";
@@ -83,8 +83,12 @@ const measures: Readonly<Record<string, Measure>> = {
       ),
   },
   memory: {
-    about: "resident memory without work",
-    run: async ({ mail, built, quick }) => memory(await mail(), built.main, quick ? 3000 : 10_000),
+    about:
+      "resident memory: without work, and when large mail has waited for the start. Baselines: the same script; one mailbox",
+    run: async ({ mail, built, quick }) => {
+      await memory(await mail(), built.main, quick ? 3000 : 10_000);
+      return largeMails(await mail(), built.main, quick ? 3000 : 10_000);
+    },
   },
   start: {
     about: "start of the installed daemon with an email waiting. Baseline: a script that loads the same packages",

@@ -45,6 +45,7 @@ describe("bridgehead.service", () => {
       "NODE_ENV",
       "NODE_OPTIONS",
       "MALLOC_ARENA_MAX",
+      "MALLOC_MMAP_THRESHOLD_",
     ]);
     expect([...dockerfile.matchAll(/^ENV (.*)$/gm)].map(([, assignment]) => assignment)).toEqual(environment);
   });

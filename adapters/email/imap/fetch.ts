@@ -18,6 +18,7 @@ import type { Arrival, EventRequest } from "../events.ts";
 import type { Identity } from "../parse/headers.ts";
 import type { ParseContext, SenderAuth } from "../parse/mail.ts";
 import type { Parser } from "../parse/parser.ts";
+import { type Batch, batchesOf, takeMemory } from "./batches.ts";
 import { type Envelope, envelopes } from "./header-fields.ts";
 import {
   arrivedSince,
@@ -52,15 +53,10 @@ export interface FetchOptions {
   /** The attempts of each message, counted across connections, so that reconnects cannot retry one without limit. */
   readonly attempts: Map<ExternalId, number>;
   readonly signal: AbortSignal;
+  /** Waits for something else than the server: its silence then shows nothing. */
+  readonly pause: <T>(wait: Promise<T>) => Promise<T>;
   /** Returns true for a canary of this channel, which is deleted and is no event. */
   readonly isCanary?: (raw: Uint8Array) => boolean;
-}
-
-/** Messages that are downloaded, parsed and committed together. */
-interface Batch {
-  readonly listed: readonly Listed[];
-  /** Present when listing and bytes came in one response. */
-  readonly fetched?: readonly Fetched[];
 }
 
 /** Called with the UIDs that the events settle. Returns the cursor to commit in the same transaction. */
@@ -71,6 +67,15 @@ type FetchResult =
   | { readonly kind: "events"; readonly uid: number; readonly events: readonly InboundEvent[] }
   | { readonly kind: "again"; readonly uid: number };
 
+/** A batch that is downloaded and parsed. */
+interface Started {
+  /** Resolves when there is memory for it; null when it has been downloaded. */
+  readonly memory: Promise<unknown> | null;
+  readonly results: Promise<FetchResult[]>;
+  /** Frees its memory, not before it is parsed. */
+  readonly free: () => void;
+}
+
 /** A message that is accepted without its text, because it could not be read. */
 interface Unread extends Refusal {
   readonly kind: "unread";
@@ -78,9 +83,6 @@ interface Unread extends Refusal {
   readonly mail: Fetched;
 }
 
-/** Three batches fit into memory at this size, and one commit still covers many messages. */
-const batchCount = 50;
-const batchBytes = 4_000_000;
 /** Up to this many announced messages are fetched together with their listing, in one round trip. */
 const fewMails = 8;
 /** In that round trip at most this many bytes of each message are fetched. */
@@ -162,37 +164,50 @@ export class MailFetcher {
   }
 
   async #take(batches: readonly Batch[], cursorAfter: CursorAfter): Promise<number> {
-    const { core, signal } = this.#options;
+    const { core, pause, signal } = this.#options;
     let pending = 0;
     let marks: Promise<void> = Promise.resolve();
     // Fetches two batches ahead: while one is committed, one is parsed and one is downloaded.
-    const ahead: Promise<FetchResult[]>[] = [];
-    const start = (batch: Batch) => {
-      const work = this.#results(batch);
-      work.catch(() => {});
-      ahead.push(work);
+    const rest = batches.slice(2);
+    const started = batches.slice(0, 2).map((batch) => this.#start(batch));
+    // A function that waits keeps all that its variables had, so each batch has a call of its own.
+    const finish = async () => {
+      const [next] = started;
+      if (next === undefined) return;
+      if (next.memory !== null) await pause(next.memory);
+      const ready = await next.results;
+      const following = rest.shift();
+      if (following) started.push(this.#start(following));
+      signal.throwIfAborted();
+      const done = ready.filter((one) => one.kind === "events");
+      pending += ready.length - done.length;
+      const uids = done.map((one) => one.uid);
+      const events: InboundEvent[] = done.flatMap((one) => one.events);
+      if (done.length > 0) await core.accept(events, cursorAfter(uids));
+      // Marks are set after the commit and do not delay the next batch.
+      marks = marks.then(() => this.#mark(uids, uids));
+      next.free();
+      started.shift();
     };
-    const rest = [...batches];
-    for (const batch of rest.splice(0, 2)) start(batch);
     try {
-      for (let next = ahead.shift(); next !== undefined; next = ahead.shift()) {
-        const ready = await next;
-        const following = rest.shift();
-        if (following) start(following);
-        signal.throwIfAborted();
-        const done = ready.filter((one) => one.kind === "events");
-        pending += ready.length - done.length;
-        const uids = done.map((one) => one.uid);
-        if (done.length === 0) continue;
-        const events: InboundEvent[] = done.flatMap((one) => one.events);
-        await core.accept(events, cursorAfter(uids));
-        // Marks are set after the commit and do not delay the next batch.
-        marks = marks.then(() => this.#mark(uids, uids));
-      }
+      while (started.length > 0) await finish();
     } finally {
+      for (const { free } of started) free();
       await marks;
     }
     return pending;
+  }
+
+  #start(batch: Batch): Started {
+    const { config, signal } = this.#options;
+    const memory = batch.fetched ? null : takeMemory(batch.listed, config.max_size, signal);
+    const results = Promise.resolve(memory).then(() => this.#results(batch));
+    results.catch(() => undefined); // after an error of an earlier batch nobody awaits it
+    const free = async () => {
+      await results.catch(() => undefined);
+      (await memory)?.();
+    };
+    return { memory, results, free: () => void free().catch(() => undefined) };
   }
 
   async #results(batch: Batch): Promise<FetchResult[]> {
@@ -367,23 +382,6 @@ const unsigned: SenderAuth = {
   domain: "",
   detail: "the message is too large for its signature to be verified",
 };
-
-/** Splits a listing into batches, by number of messages and by size. */
-export function batchesOf(listed: readonly Listed[]): Batch[] {
-  const batches: Listed[][] = [];
-  let bytes = 0;
-  for (const one of listed) {
-    const last = batches.at(-1);
-    if (last === undefined || last.length >= batchCount || bytes + one.size > batchBytes) {
-      batches.push([one]);
-      bytes = one.size;
-    } else {
-      last.push(one);
-      bytes += one.size;
-    }
-  }
-  return batches.map((batch) => ({ listed: batch }));
-}
 
 /** Returns batches in order. Small messages are already fetched; the others are fetched as in any poll. */
 function quickBatches(found: readonly Fetched[]): Batch[] {

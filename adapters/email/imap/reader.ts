@@ -140,7 +140,11 @@ export class MailboxReader {
     };
     await markRest(client, mark, origin.position, config, identity.mark);
     const progress = new ReadProgress(origin.position);
-    const own = { core, client, prefix, progress, own: identity.mark, attempts: this.#attempts };
+    const pause: FetchOptions["pause"] = async (wait) => {
+      watchdog.provenAt = Number.POSITIVE_INFINITY;
+      return wait.finally(() => (watchdog.provenAt = channel.clock.monotonic()));
+    };
+    const own = { core, client, prefix, progress, pause, own: identity.mark, attempts: this.#attempts };
     const fetcher = new MailFetcher({ ...this.#options, ...own, read, signal, traces });
     if (origin.isNew && origin.rescanSince === null) await core.accept([], progress.finish([]));
     await this.#loop(session, fetcher, traces, origin.rescanSince);

@@ -216,7 +216,11 @@ export class Parser {
       const due = this.#working.size > 0 ? this.#earliestDeadline() : this.#idleSince + timing.parserIdle;
       if (due > now) {
         // Messages that arrive in the meantime do not end the wait: a timer for each would cost more than these looks.
-        await clock.sleep(Math.min(due - now, timing.parse / looks), this.#ended.signal);
+        const wait = Math.min(due - now, timing.parse / looks);
+        await clock.sleep(wait, this.#ended.signal);
+        // While this thread was busy, answers of the worker have waited as well.
+        const late = Math.max(0, clock.monotonic() - now - wait);
+        for (const task of this.#working.values()) task.deadline += late;
       } else if (this.#working.size > 0) {
         this.#broken(worker, "too-slow", `reading it took longer than ${timing.parse} ms`);
       } else {

@@ -63,6 +63,7 @@ const limits: Readonly<Record<GoalName, Limit>> = {
   calls: voiceTurn,
   busyCalls: voiceTurn,
   idleMemory: () => ({ measured: "unknown", because: noMemoryLimit }),
+  sharedMemory: asBaseline("The memory for the same mails in one mailbox"),
   start: startTime,
   unknownReplies: () => ({ measured: 0, because: "Each one is a defect" }),
   singleStatements: statementsFor(singleCommits),

@@ -57,3 +57,28 @@ ${quoted.map((line) => `<p>${line.trim()}</p>`).join("\n")}
 --${boundary}--
 `;
 }
+
+const file = `${"QnJpZGdlaGVhZCBiZW5jaG1hcmsg".repeat(2).padEnd(76, "x")}\n`.repeat(312_000);
+
+/** A question with a file, 24 MB. */
+export const largeMail = (run: string, n: number): string => `MIME-Version: 1.0
+From: Ann Example <${authorOf(n)}>
+To: Support <support@example.com>
+Subject: Photo of order ${n}
+Message-ID: ${mailId(run, n)}
+Date: ${new Date().toUTCString().replace("GMT", "+0000")}
+Content-Type: multipart/mixed; boundary="----=_Large"
+
+------=_Large
+Content-Type: text/plain
+
+What is wrong with order ${n}?
+
+------=_Large
+Content-Type: image/jpeg; name="photo.jpg"
+Content-Disposition: attachment; filename="photo.jpg"
+Content-Transfer-Encoding: base64
+
+${file}
+------=_Large--
+`;

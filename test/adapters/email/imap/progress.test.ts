@@ -4,7 +4,7 @@ import { cursor } from "bridgehead/contract";
 import * as fc from "fast-check";
 import type { ImapFlow } from "imapflow";
 import { describe, expect, it } from "vitest";
-import { batchesOf } from "../../../../adapters/email/imap/fetch.ts";
+import { batchesOf } from "../../../../adapters/email/imap/batches.ts";
 import {
   arrivedSince,
   listOnly,

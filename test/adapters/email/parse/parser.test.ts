@@ -328,6 +328,17 @@ describe("the worker", () => {
       await strict.close();
     }
   });
+  it("does not count the time in which its own thread was busy", async () => {
+    const clock = stillClock();
+    const own = new Parser({ clock, timing });
+    try {
+      const pending = own.parse(mail(), off);
+      clock.forward(600_000);
+      expect(await pending).toMatchObject({ ok: true });
+    } finally {
+      await own.close();
+    }
+  });
   it("survives a mail that needs too much memory", async () => {
     const small = new Parser({ clock: systemClock, maxHeapMb: 24, timing: { ...timing, parse: 20_000 } });
     try {
