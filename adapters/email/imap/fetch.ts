@@ -68,7 +68,7 @@ type FetchResult =
   | { readonly kind: "again"; readonly uid: number };
 
 /** A batch that is downloaded and parsed. */
-interface Started {
+interface StartedBatch {
   /** Resolves when there is memory for it; null when it has been downloaded. */
   readonly memory: Promise<unknown> | null;
   readonly results: Promise<FetchResult[]>;
@@ -198,7 +198,7 @@ export class MailFetcher {
     return pending;
   }
 
-  #start(batch: Batch): Started {
+  #start(batch: Batch): StartedBatch {
     const { config, signal } = this.#options;
     const memory = batch.fetched ? null : takeMemory(batch.listed, config.max_size, signal);
     const results = Promise.resolve(memory).then(() => this.#results(batch));
