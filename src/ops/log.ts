@@ -173,8 +173,8 @@ export class LogOutput {
 
 const newline = 10;
 
-/** Errors of a write that end by themselves: the reader stalls, or the disk or the quota of a log file is full. */
-const passing: ReadonlySet<string> = new Set(["EAGAIN", "ENOSPC", "EDQUOT"]);
+/** Errors of a write that end by themselves: the reader stalls, or a log file is at the limit of its disk, quota or size. */
+const passing: ReadonlySet<string> = new Set(["EAGAIN", "ENOSPC", "EDQUOT", "EFBIG"]);
 
 /** Every email address and international number has one of these characters; few lines have one. */
 const mayNameAddress = /[@+]/;

@@ -130,6 +130,26 @@ describe("the log", () => {
     expect(readFileSync(file, "utf8").match(/one|two|three/g)).toEqual(["one", "two", "three"]);
   });
 
+  it("continues when a log file is at the limit of its size", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "log-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const script = `
+      const { createLog, LogOutput } = await import("${root}src/ops/log.ts");
+      const { standardTiming } = await import("${root}src/ops/timing.ts");
+      const out = new LogOutput({ ...standardTiming.upkeep, logReader: 100 });
+      const log = createLog({ level: "info", format: "text", clock: Date, out });
+      for (let n = 0; n < 100; n += 1) log.error({ n, text: "${"x".repeat(50)}" }, "line");
+      console.log("continued");`;
+    const node = [process.execPath, "--conditions=source", "--input-type=module", "-e", script];
+    const limited = `ulimit -f 2; exec "$0" "$@" 2> ${join(folder, "log")}`;
+    const child = spawn("/bin/sh", ["-c", limited, ...node], { stdio: ["ignore", "pipe", "ignore"], env: childEnv });
+    let printed = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => void (printed += text));
+    expect(await once(child, "close")).toEqual([0, null]);
+    expect(printed).toBe("continued\n");
+    expect(readFileSync(join(folder, "log"), "utf8")).toMatch(/ {2}n=1\b/);
+  });
+
   // Each process ends in the turn in which it has logged, most with more lines than a pipe takes at once.
   it.each([
     ["an uncaught exception", 'throw new Error("boom");', exitCodes.crashed, "uncaught exception"],
