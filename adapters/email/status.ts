@@ -155,6 +155,7 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
       : { kind: "deferred", reason: brief(error) };
   }
   const reason = replyText(failure);
+  if (code >= 500 && accountBlock.test(reason)) return { kind: "deferred", reason, scope: "channel", cause: "set-up" };
   if (isQuota(failure, code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
   // A failure before MAIL is not about this message: the server accepts no messages now.
   if (/^(?:CONN|EHLO|HELO|STARTTLS)$/.test(failure.command ?? ""))
@@ -190,7 +191,9 @@ function isQuota(failure: SmtpFailure, code: number, reason: string): boolean {
 /** Codes of RFC 3463 about the recipient's address (X.1), its mailbox (X.2.2 full, X.2.3 size, X.2.4 list), or the size of the
  *  message (X.3.4). */
 const aboutMessage = /^\d{3}[ -][45]\.(?:1\.\d{1,3}|2\.[234]|3\.4)\b/;
-const accountLimit = /\b(?:daily|sending) .{0,30}(?:limit|quota) exceeded|\b5\.7\.708\b/i;
+const accountLimit = /\b(?:daily|sending) .{0,30}(?:limit|quota) exceeded/i;
+/** The account or its address may send nothing: RFC 3463 (X.1.8), and Microsoft after spam from it, and of a new tenant. */
+const accountBlock = /\b5\.(?:1\.8|7\.50[123]|7\.708)\b|outboundspam/i;
 /** The user is the sender or, with a full mailbox, the recipient. */
 const userLimit = /\buser (?!.{0,30}\b(?:mailbox|storage|size)\b).{0,30}(?:limit|quota) exceeded/i;
 

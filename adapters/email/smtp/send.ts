@@ -37,6 +37,13 @@ export function sender(options: SenderOptions): (draft: EmailDraft, attempt: Att
       loginFailures += 1;
       health.set("smtp", statusOfSide("smtp", error, loginFailures));
       pool.working = false;
+    } else if (result.kind === "deferred" && result.cause === "set-up") {
+      health.set("smtp", {
+        state: "degraded",
+        code: "account",
+        reason: `smtp: the account may not send: ${result.reason}`,
+      });
+      pool.working = false;
     } else if (outcome.loggedIn) {
       loginFailures = 0;
       if (!pool.working) health.set("smtp", { state: "ready" });

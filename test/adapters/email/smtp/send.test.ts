@@ -55,6 +55,7 @@ const silence: Fault = { kind: "silence" };
 const deferred = { kind: "deferred" };
 const waiting = { kind: "deferred", scope: undefined };
 const paused = { kind: "deferred", scope: "channel" };
+const blocked = { ...paused, cause: "set-up" };
 const refusedDraft = (code: string) => ({ kind: "refused", code, scope: "draft" });
 const table: readonly (readonly [Stage, Fault, object])[] = [
   ["connect", reply(421, "4.3.2 busy"), deferred],
@@ -70,6 +71,12 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
   ["mail", reply(451, "4.3.0 later"), deferred],
   ["mail", reply(550, "5.7.60 not allowed to send as"), refusedDraft("5.7.60")],
   ["mail", reply(550, "5.4.5 daily user sending limit exceeded"), paused],
+  ["mail", reply(550, "5.7.708 Access denied, traffic not accepted from this IP"), blocked],
+  ["mail", reply(550, "5.7.501 Access denied, spam abuse detected"), blocked],
+  ["rcpt", reply(550, "5.1.8 <ann@example.net>: Sender address rejected: Domain not found"), blocked],
+  ["rcpt", reply(450, "4.1.8 <ann@example.net>: Sender address rejected: Domain not found"), deferred],
+  ["dot", reply(550, "5.1.8 Access denied, bad outbound sender"), blocked],
+  ["dot", reply(554, "5.2.0 STOREDRV.Submission.Exception:OutboundSpamException; failed to process"), blocked],
   ["mail", reply(432, "4.3.2 concurrent connections limit exceeded"), paused],
   ["mail", reset, deferred],
   ["rcpt", reply(450, "4.2.0 greylisted"), waiting],
@@ -183,12 +190,15 @@ it("defers when the connection is refused, or the name is unknown", async () => 
   expect((await adapter.outbound?.send(draft as never, attempt()))?.kind).toBe("deferred");
 });
 
-it("reports rejected credentials, and their recovery", async () => {
+it.each([
+  ["rejected credentials", "auth", reply(535, "5.7.8 no"), { state: "unauthorized" }],
+  ["a blocked account", "dot", reply(550, "5.1.8 bad outbound sender"), { state: "degraded", code: "account" }],
+] as const)("reports %s, and the recovery", async (_, stage, fault, status) => {
   const { adapter, channel } = adapterFor(settingsFor(1, peer.port));
   const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
-  peer.fail("auth", reply(535, "5.7.8 no"), 1);
+  peer.fail(stage, fault, 1);
   expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject(paused);
-  expect(channel.statuses.at(-1)).toMatchObject({ state: "unauthorized" });
+  expect(channel.statuses.at(-1)).toMatchObject(status);
   expect(await adapter.outbound?.send(draft as never, attempt())).toMatchObject({ kind: "sent" });
   expect(channel.statuses.at(-1)).toEqual({ state: "ready" });
 });
