@@ -107,18 +107,6 @@ it("asks nothing while the key is refused, reads the settings once a refusal and
   expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
   expect(agent.state.problem).toContain("403");
   expect(agent.state.refusal).toBe(agent.state.problem);
-  delete platform.faults.ask;
-  delete platform.faults.describe;
-  await expect
-    .poll(
-      () => {
-        pipeline.clock.forward(100_000);
-        return pipeline.sent;
-      },
-      { interval: 10 },
-    )
-    .toEqual(["answer to hello"]);
-  expect([agent.state.problem, agent.state.refusal]).toEqual([null, null]);
 });
 
 const rejects = "platform rejects the agent's requests";
@@ -156,7 +144,7 @@ it.each<[string, Fault, RegExp]>([
   await expect
     .poll(
       () => {
-        pipeline.clock.forward(10_000);
+        pipeline.clock.forward(1000);
         return pipeline.sent;
       },
       { interval: 10 },
