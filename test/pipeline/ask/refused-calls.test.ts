@@ -50,42 +50,28 @@ async function withAgent(): Promise<{
   return { pipeline, agent, platform, lines };
 }
 
+/** Polls what is seen; `ms` pass before each look. */
+const passing = (pipeline: TestPipeline, ms: number, seen: () => unknown) =>
+  expect.poll(
+    () => {
+      pipeline.clock.forward(ms);
+      return seen();
+    },
+    { interval: 10 },
+  );
+
 it("continues with others when one conversation is refused, and retries that one later", async () => {
   const { pipeline, agent, platform } = await withAgent();
   platform.faults.ask = (asked) =>
     asked.words === "forbidden" ? refusing(403)(asked) : asked.answer(200, asked.perform());
   await pipeline.arrives({ text: "forbidden" });
   await pipeline.arrives({ text: "hello", from: { address: "bob@example.org" } });
-  await expect
-    .poll(
-      () => {
-        pipeline.clock.forward(100);
-        return pipeline.sent;
-      },
-      { interval: 5 },
-    )
-    .toEqual(["answer to hello"]);
+  await passing(pipeline, 100, () => pipeline.sent).toEqual(["answer to hello"]);
   const tries = platform.count("ask forbidden");
-  await expect
-    .poll(
-      () => {
-        pipeline.clock.forward(1000);
-        return platform.count("ask forbidden");
-      },
-      { interval: 10 },
-    )
-    .toBeGreaterThan(tries + 2);
+  await passing(pipeline, 1000, () => platform.count("ask forbidden")).toBeGreaterThan(tries + 2);
   await expect.poll(() => pipeline.turns()).toContainEqual(expect.objectContaining({ state: "waiting" }));
   delete platform.faults.ask;
-  await expect
-    .poll(
-      () => {
-        pipeline.clock.forward(10_000);
-        return pipeline.sent;
-      },
-      { interval: 10 },
-    )
-    .toContain("answer to forbidden");
+  await passing(pipeline, 10_000, () => pipeline.sent).toContain("answer to forbidden");
   await expect.poll(() => agent.state.problem).toBeNull();
 });
 
@@ -94,19 +80,19 @@ it("asks nothing while the key is refused, reads the settings once a refusal and
   platform.faults.ask = refusing(403);
   platform.faults.describe = refusing(403);
   await pipeline.arrives({ text: "hello" });
-  await expect
-    .poll(
-      () => {
-        pipeline.clock.forward(100);
-        return platform.count("describe");
-      },
-      { interval: 5 },
-    )
-    .toBe(2);
+  await passing(pipeline, 100, () => platform.count("describe")).toBe(2);
   await pipeline.passes(600_000, 10_000);
   expect([platform.count("describe"), platform.count("ask")]).toEqual([2, 1]);
   expect(agent.state.problem).toContain("403");
   expect(agent.state.refusal).toBe(agent.state.problem);
+  delete platform.faults.ask;
+  delete platform.faults.describe;
+  // The settings are read once an hour.
+  await passing(pipeline, 10_000, () => agent.state.refusal).toBeNull();
+  expect(agent.state.problem).toBeNull();
+  // The first question may be older than its `max_age` by then.
+  await pipeline.arrives({ text: "again", sentAt: new Date(pipeline.clock.now()) });
+  await passing(pipeline, 100, () => pipeline.sent).toContain("answer to again");
 });
 
 const rejects = "platform rejects the agent's requests";
@@ -128,28 +114,10 @@ it.each<[string, Fault, RegExp]>([
   platform.faults.ask = fault;
   await pipeline.arrives({ text: "hello" });
   await expect.poll(() => agent.state.refusal).toMatch(refusal);
-  const until = async (count: number) =>
-    expect
-      .poll(
-        () => {
-          pipeline.clock.forward(1000);
-          return platform.count("ask hello");
-        },
-        { interval: 10 },
-      )
-      .toBeGreaterThanOrEqual(count);
-  await until(4);
+  await passing(pipeline, 1000, () => platform.count("ask hello")).toBeGreaterThanOrEqual(4);
   expect(agent.state.refusal).toMatch(refusal);
   delete platform.faults.ask;
-  await expect
-    .poll(
-      () => {
-        pipeline.clock.forward(1000);
-        return pipeline.sent;
-      },
-      { interval: 10 },
-    )
-    .toEqual(["answer to hello"]);
+  await passing(pipeline, 1000, () => pipeline.sent).toEqual(["answer to hello"]);
   await expect.poll(() => agent.state).toMatchObject({ problem: null, refusal: null });
   expect(lines.filter((line) => line === rejects || line === accepts)).toEqual([rejects, accepts]);
 });
