@@ -2,7 +2,7 @@
 // (twilio.com/docs/usage/security).
 
 import { createHmac, randomBytes } from "node:crypto";
-import { type RoutePath, sameText } from "bridgehead/contract";
+import { type FormFields, formField, formOf, mostFormFields, type RoutePath, sameText } from "bridgehead/contract";
 import { validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import type { VoiceChannel } from "./engine/record.ts";
 
@@ -22,29 +22,15 @@ export async function signedParams(
   const signature = request.headers.get(header);
   if (signature === null) return null;
   const form = request.method === "POST" ? formOf(await request.text()) : {};
-  if (Object.keys(form).length > mostFields) return null;
+  if (Object.keys(form).length > mostFormFields) return null;
   const url = channel.url(path).href + search;
   if (!secrets.some((secret) => validateRequest(secret, signature, url, form))) return null;
   return { ...firstOf(formOf(search)), ...firstOf(form) };
 }
 
-/** Several times what the provider sends. Each field costs time before the request is verified. */
-const mostFields = 1000;
-
-/** The values of each name, in order. */
-type ParamLists = Readonly<Record<string, string[]>>;
-
-/** Parses a form or a query. Keeps blank values and all values of a repeated name, because the signature covers them. Takes
- *  linear time: the request is not verified yet. */
-export function formOf(body: string): ParamLists {
-  const form = Object.create(null) as Record<string, string[]>;
-  for (const [name, value] of new URLSearchParams(body)) (form[name] ??= []).push(value);
-  return form;
-}
-
 /** Returns the first value of each name. */
-export const firstOf = (form: ParamLists): Params =>
-  Object.fromEntries(Object.entries(form).map(([name, [first]]) => [name, first]));
+export const firstOf = (form: FormFields): Params =>
+  Object.fromEntries(Object.keys(form).map((name) => [name, formField(form, name)]));
 
 /** Returns whether a websocket upgrade request is signed. The signature covers the exact websocket URL without
  *  parameters. */

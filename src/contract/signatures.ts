@@ -36,3 +36,30 @@ export function isTelnyxSigned(
   const signed = Buffer.concat([Buffer.from(`${stamp}|`), body]);
   return keys.some((key) => verify(null, signed, key, signature));
 }
+
+/** The fields of a form or a query. A repeated name has a list, as the code of providers expects. It has no prototype, because
+ *  the names come from a request that is not verified yet. */
+export type FormFields = Readonly<Record<string, string | readonly string[]>>;
+
+/** Several times what providers send. Each field costs time before the request is verified. */
+export const mostFormFields = 1000;
+
+/** Parses a form (`application/x-www-form-urlencoded`) or a query. Keeps blank values and all repeats, because a signature
+ *  covers them. */
+export function formOf(body: string): FormFields {
+  const form = Object.create(null) as Record<string, string | string[]>;
+  for (const [name, value] of new URLSearchParams(body)) {
+    const before = form[name];
+    if (before === undefined) form[name] = value;
+    // A body that repeats one name thousands of times must not cost quadratic time.
+    else if (Array.isArray(before)) before.push(value);
+    else form[name] = [before, value];
+  }
+  return form;
+}
+
+/** Returns the value of a field; the first of several. */
+export function formField(form: FormFields, name: string): string | undefined {
+  const value = form[name];
+  return typeof value === "string" ? value : value?.[0];
+}

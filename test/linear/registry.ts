@@ -338,8 +338,6 @@ export const cases: Cases = {
         Buffer.alloc(0),
         now,
       ),
-    formOf: one,
-    field: (f, text) => f({ a: text }, "a"),
     statusOfForm: (f, text) =>
       f(
         { MessageSid: text, MessageStatus: text, ErrorCode: text, To: text },
@@ -418,10 +416,12 @@ export const cases: Cases = {
   "src/contract/signatures.ts": {
     sameText: (f, text) => f("secret", text),
     ed25519Key: one,
+    formOf: (f, text) => [f(text), f("ab=&".repeat(text.length / 4))],
+    formField: (f, text) => f({ a: text }, "a"),
   },
   "adapters/voice/proof.ts": {
     readToken: (f, text) => f(["secret"], text, text, 0),
-    formOf: (f, text) => [f(text), f("ab=&".repeat(text.length / 4))],
+    firstOf: (f, text) => f({ a: text, b: text.split("") }),
   },
   "adapters/voice/outbound.ts": {
     callable: one,

@@ -1,34 +1,11 @@
 // Parses what Twilio reports: an inbound text, from a webhook's form or from the list of messages, and the
 // status of a sent text.
 
-import { type DeliveryEvent, sendKey } from "bridgehead/contract";
+import { type DeliveryEvent, type FormFields, formField, sendKey } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import { canonicalNumber } from "../numbers.ts";
 import type { InboundMedium, InboundText, TextStatus } from "../provider.ts";
 import { classOfText } from "./client.ts";
-
-/** A form as flat pairs. A repeated name has a list, as the provider's code expects. It has no
- *  prototype, because the names come from an untrusted request. */
-export type FormFields = Readonly<Record<string, string | readonly string[]>>;
-
-/** Keeps blank values and all repeats, because the signature covers the complete request body. */
-export function formOf(body: string): FormFields {
-  const form = Object.create(null) as Record<string, string | string[]>;
-  for (const [name, value] of new URLSearchParams(body)) {
-    const before = form[name];
-    if (before === undefined) form[name] = value;
-    // The request is not verified yet. A body that repeats one name thousands of times must not cost quadratic time.
-    else if (Array.isArray(before)) before.push(value);
-    else form[name] = [before, value];
-  }
-  return form;
-}
-
-/** Returns the value of a field; the first of several. */
-export function field(form: FormFields, name: string): string | undefined {
-  const value = form[name];
-  return typeof value === "string" ? value : value?.[0];
-}
 
 /** Location of a medium, for `media.ts`. JSON. */
 export type MediaRef = {
@@ -43,10 +20,10 @@ const mostMedia = 10;
 /** Returns null when the form is not a message. The time of the text is the time of the request, because
  *  the form has none. */
 export function textOfForm(form: FormFields, raw: Uint8Array, now: Date): InboundText | null {
-  const [id, from, to] = [field(form, "MessageSid"), field(form, "From"), field(form, "To")];
+  const [id, from, to] = [formField(form, "MessageSid"), formField(form, "From"), formField(form, "To")];
   if (!id || !from || !to) return null;
-  const name = nameOf(field(form, "ProfileName") ?? "");
-  const optOut = wordOf(field(form, "OptOutType"));
+  const name = nameOf(formField(form, "ProfileName") ?? "");
+  const optOut = wordOf(formField(form, "OptOutType"));
   return {
     id,
     from,
@@ -89,24 +66,25 @@ const nameOf = (name: string): string =>
     .toWellFormed();
 
 function mediaOf(form: FormFields, message: string): readonly InboundMedium[] {
-  const count = Math.min(Number(field(form, "NumMedia")) || 0, mostMedia);
+  const count = Math.min(Number(formField(form, "NumMedia")) || 0, mostMedia);
   return Array.from({ length: count }, (_, n) => n).flatMap((n): InboundMedium[] => {
-    const url = field(form, `MediaUrl${n}`);
+    const url = formField(form, `MediaUrl${n}`);
     if (!url) return [];
-    const mediaType = field(form, `MediaContentType${n}`) || "application/octet-stream";
+    const mediaType = formField(form, `MediaContentType${n}`) || "application/octet-stream";
     return [{ ref: { url, message, mediaType } satisfies MediaRef, mediaType }];
   });
 }
 
 /** Returns the body; without one, the label of the button or the list entry that the sender selected (WhatsApp, RCS). */
 const bodyOrLabel = (form: FormFields): string =>
-  ["Body", "ButtonText", "ListTitle"].map((name) => field(form, name) ?? "").find((text) => text.trim() !== "") ?? "";
+  ["Body", "ButtonText", "ListTitle"].map((name) => formField(form, name) ?? "").find((text) => text.trim() !== "") ??
+  "";
 
 /** Adds a shared location (WhatsApp) to the body, because such a message has no text. */
 function withPlace(body: string, form: FormFields): string {
-  const [latitude, longitude] = [field(form, "Latitude"), field(form, "Longitude")];
+  const [latitude, longitude] = [formField(form, "Latitude"), formField(form, "Longitude")];
   if (!latitude || !longitude) return body;
-  const label = [field(form, "Label"), field(form, "Address")].filter(Boolean).join(", ");
+  const label = [formField(form, "Label"), formField(form, "Address")].filter(Boolean).join(", ");
   const place = `[place: ${latitude}, ${longitude}${label === "" ? "" : ` (${label})`}]`;
   return body.trim() === "" ? place : `${body}\n${place}`;
 }
@@ -140,15 +118,15 @@ export const statuses: readonly string[] = Object.keys(states);
 /** Returns null when the form is not a status of a sent text. The key comes from the URL, which is part
  *  of the signed request. */
 export function statusOfForm(form: FormFields, url: URL, raw: Uint8Array): TextStatus | null {
-  const id = field(form, "MessageSid") || field(form, "SmsSid");
-  const status = (field(form, "MessageStatus") || field(form, "SmsStatus"))?.toLowerCase();
+  const id = formField(form, "MessageSid") || formField(form, "SmsSid");
+  const status = (formField(form, "MessageStatus") || formField(form, "SmsStatus"))?.toLowerCase();
   const state = status === undefined ? undefined : states[status];
   if (!id || status === undefined || state === undefined) return null;
   const key = url.searchParams.get(keyParameter);
-  const code = field(form, "ErrorCode");
-  const sender = canonicalNumber(field(form, "From") ?? "");
-  const service = field(form, "MessagingServiceSid");
-  const words = field(form, "ErrorMessage") || field(form, "ChannelStatusMessage");
+  const code = formField(form, "ErrorCode");
+  const sender = canonicalNumber(formField(form, "From") ?? "");
+  const service = formField(form, "MessagingServiceSid");
+  const words = formField(form, "ErrorMessage") || formField(form, "ChannelStatusMessage");
   return {
     id,
     key: key !== null && /^[a-z0-9]+$/.test(key) ? sendKey(key) : null,

@@ -1,19 +1,24 @@
 // The URLs that Twilio posts to: inbound messages, the same on the fallback URL, and status callbacks.
 
 import { timingSafeEqual } from "node:crypto";
-import type { Channel, Log, RoutePath } from "bridgehead/contract";
+import {
+  type Channel,
+  type FormFields,
+  formField,
+  formOf,
+  type Log,
+  mostFormFields,
+  type RoutePath,
+} from "bridgehead/contract";
 import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import type { ReceivedBatch, TextStatus, WebhookEndpoint } from "../provider.ts";
-import { type FormFields, field, formOf, statusOfForm, textOfForm } from "./forms.ts";
+import { statusOfForm, textOfForm } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
 const nothing: ReceivedBatch = { texts: [], statuses: [] };
 
 /** An empty TwiML response. Any content would be sent to the customer. */
 const empty = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
-
-/** Several times what the provider sends. Each field costs time before the request is verified. */
-const mostFields = 1000;
 
 /** Returns the webhook endpoints. A verified request whose form has no usable content gets the normal
  *  response, because a retry could not correct it. */
@@ -39,12 +44,12 @@ export function webhookEndpoints(
     if (type !== "application/x-www-form-urlencoded") return refuse("it is no form");
     const body = new Uint8Array(await request.arrayBuffer());
     const form = formOf(new TextDecoder().decode(body));
-    if (Object.keys(form).length > mostFields) return refuse("it has too many fields");
+    if (Object.keys(form).length > mostFormFields) return refuse("it has too many fields");
     const url = channel.url(path);
     if (search !== "") url.search = search;
     const proof = prove(url, signature, form, settings.signingKeys);
     if (proof === null) return refuse("its signature does not hold");
-    if (field(form, "AccountSid") !== settings.accountSid) return refuse("it is of another account");
+    if (formField(form, "AccountSid") !== settings.accountSid) return refuse("it is of another account");
     logProof(path, proof);
     return { form, body };
   }

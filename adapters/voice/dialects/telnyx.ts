@@ -3,12 +3,12 @@
 // URL contains a token.
 
 import type { KeyObject } from "node:crypto";
-import { ed25519Key, isTelnyxSigned } from "bridgehead/contract";
+import { ed25519Key, formOf, isTelnyxSigned } from "bridgehead/contract";
 import * as z from "zod";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import { secret, type VoiceConfig } from "../config.ts";
 import type { VoiceChannel } from "../engine/record.ts";
-import { callToken, firstOf, formOf, type Params, readToken, socketUrl } from "../proof.ts";
+import { callToken, firstOf, type Params, readToken, socketUrl } from "../proof.ts";
 import { primary } from "../speech/phrases.ts";
 import { element } from "../twiml.ts";
 import { defineDialect, type Translator } from "./dialect.ts";

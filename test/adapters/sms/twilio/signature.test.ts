@@ -1,10 +1,10 @@
 // Who is let in: the rows of the provider's signing, and forgeries. Everything is signed by the provider's own code.
 
+import { formOf } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import { describe, expect, it } from "vitest";
-import { formOf } from "../../../../adapters/sms/twilio/forms.ts";
 import { prove } from "../../../../adapters/sms/twilio/webhook.ts";
 import { workedMs } from "../../../support/clock.ts";
 import { account, type Fields, openTwilio, person, signed, textForm, token } from "../../../support/sms/providers.ts";
