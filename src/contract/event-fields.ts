@@ -24,6 +24,10 @@ const optional = ([isRight, expected]: FieldForm): FieldForm => [
   (value) => value === undefined || isRight(value),
   expected,
 ];
+const absentOr = ([isRight, expected]: FieldForm): FieldForm => [
+  (value) => isAbsent(value) || isRight(value),
+  expected,
+];
 
 const text: FieldForm = [isText, "a string"];
 const id: FieldForm = [(value) => isText(value) && value !== "", "a string that is not empty"];
@@ -39,6 +43,9 @@ const kind = oneOf(["message", "delivery", "session"] satisfies InboundEvent["ki
 const received = oneOf(["accepted", "delivered", "read", "failed"] satisfies DeliveryEvent["state"][]);
 const changed = oneOf(["opened", "interrupted", "transferring", "lost", "closed"] satisfies SessionEvent["state"][]);
 
+const ofEvents = { kind, id, fingerprint: optional(text), raw: absentOr(bytes) };
+const ofMessages = { thread: object, sentAt: date, cited: optional(text), subject: absentOr(text) };
+
 /** Returns the first wrong field of an event; null when it has the form that `InboundEvent` declares. The conformance suite
  *  reports it. */
 export const wrongField = (event: unknown): WrongField | null =>
@@ -48,18 +55,14 @@ export const wrongField = (event: unknown): WrongField | null =>
  *  One with another wrong field is stored, and fails alone. */
 export const unstorableField = (event: unknown): WrongField | null => {
   if (!isObject(event)) return wrong("event", event, object);
-  const common =
-    first(event, { kind, id, fingerprint: optional(text) }) ??
-    (isAbsent(event["raw"]) ? null : first(event, { raw: bytes }));
+  const common = first(event, ofEvents);
   if (common !== null || event["kind"] === "delivery") return common;
-  const sender = first(event, { from: object }) ?? party(event["from"], "from");
+  const sender = party(event["from"], "from");
   if (sender !== null || event["kind"] === "session") return sender;
-  const { thread, subject, attachments } = event;
   return (
-    first(event, { thread: object, sentAt: date, cited: optional(text) }) ??
-    threadField(thread as EventFields) ??
-    (isAbsent(subject) || isText(subject) ? null : wrong("subject", subject, text)) ??
-    each(attachments, "attachments", attachment)
+    first(event, ofMessages) ??
+    threadField(event["thread"] as EventFields) ??
+    each(event["attachments"], "attachments", attachment)
   );
 };
 

@@ -394,7 +394,6 @@ export const emailCases: Cases = {
     },
   },
   "adapters/email/imap/sources.ts": {
-    rejectionIn: (f, text) => f(rejectedFetch(text)),
     nullIfRejected: (f, text) => f(rejectedFetch(text)),
   },
   "adapters/email/imap/traces.ts": {

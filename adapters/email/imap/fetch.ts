@@ -183,9 +183,11 @@ export class MailFetcher {
       pending += ready.length - done.length;
       const uids = done.map((one) => one.uid);
       const events: InboundEvent[] = done.flatMap((one) => one.events);
-      if (done.length > 0) await core.accept(events, cursorAfter(uids));
-      // Marks are set after the commit and do not delay the next batch.
-      marks = marks.then(() => this.#mark(uids, uids));
+      if (done.length > 0) {
+        await core.accept(events, cursorAfter(uids));
+        // Marks are set after the commit and do not delay the next batch.
+        marks = marks.then(() => this.#mark(uids, uids));
+      }
       next.free();
       started.shift();
     };

@@ -3,7 +3,7 @@
 import type { FetchMessageObject, ImapFlow } from "imapflow";
 import { decodeText, mailboxesOf, messageIdOf, textOf } from "../parse/headers.ts";
 import { openMailbox, rowsOf, uidSet } from "./mailbox.ts";
-import { rejectionIn } from "./sources.ts";
+import { nullIfRejected } from "./sources.ts";
 
 /** The fields that replace the header of a message whose bytes are not read. */
 export interface Envelope {
@@ -22,17 +22,13 @@ const envelopeFields = ["from", "subject", "message-id", "in-reply-to", "auto-su
  *  ENVELOPE: its one line contains every recipient, and a line above the limit closes the connection. */
 export async function envelopes(client: ImapFlow, uids: readonly number[]): Promise<Map<number, Envelope>> {
   if (uids.length === 0 || openMailbox(client).exists === 0) return new Map();
-  try {
-    const rows = await rowsOf(client, uidSet(uids), { uid: true, headers: envelopeFields });
-    return new Map(rows.map((row) => [row.uid, envelopeOf(fieldsOf(row))]));
-  } catch (error) {
-    if (rejectionIn(error) === null) throw error;
-    // The server cannot return the header of one of them.
-    const found = new Map<number, Envelope>();
-    if (uids.length > 1)
-      for (const uid of uids) for (const [at, head] of await envelopes(client, [uid])) found.set(at, head);
-    return found;
-  }
+  const rows = await rowsOf(client, uidSet(uids), { uid: true, headers: envelopeFields }).catch(nullIfRejected);
+  if (rows !== null) return new Map(rows.map((row) => [row.uid, envelopeOf(fieldsOf(row))]));
+  // The server cannot return the header of one of them.
+  const found = new Map<number, Envelope>();
+  if (uids.length > 1)
+    for (const uid of uids) for (const [at, head] of await envelopes(client, [uid])) found.set(at, head);
+  return found;
 }
 
 function envelopeOf(fields: ReadonlyMap<string, string>): Envelope {

@@ -85,7 +85,7 @@ interface RejectedCommand {
 
 /** Returns the server's text when the error is its response about the requested messages; null for an error of the connection,
  *  and for a server that returns no message now (RFC 5530). */
-export function rejectionIn(error: unknown): string | null {
+function rejectionIn(error: unknown): string | null {
   const { code, responseStatus, responseText = "", response } = (error ?? {}) as RejectedCommand;
   if (code === "ETHROTTLE" || (responseStatus !== "NO" && responseStatus !== "BAD")) return null;
   const reason = response?.attributes?.[0]?.section?.[0]?.value ?? "";

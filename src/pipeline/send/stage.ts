@@ -66,12 +66,14 @@ export function sendStage(deps: SendDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line?.outbound || line.catchingUp()) return { claimed: [], room: most };
       const free = freeCapacity(line.outbound);
-      const hasFailed = typeof free !== "number";
       // One line for each change: claims are made at least once a second.
-      if (hasFailed && !failing.has(channel)) deps.log.error({ channel, err: free }, "capacity of an adapter failed");
-      if (!hasFailed && failing.has(channel)) deps.log.info({ channel }, "capacity of an adapter works again");
-      failing[hasFailed ? "add" : "delete"](channel);
-      const capacity = (hasFailed ? 0 : free) - (waiting.get(channel) ?? 0);
+      if (typeof free === "number") {
+        if (failing.delete(channel)) deps.log.info({ channel }, "capacity of an adapter works again");
+      } else if (!failing.has(channel)) {
+        failing.add(channel);
+        deps.log.error({ channel, err: free }, "capacity of an adapter failed");
+      }
+      const capacity = (typeof free === "number" ? free : 0) - (waiting.get(channel) ?? 0);
       // Without capacity only replies in calls can start. They are claimed when they become due.
       if (capacity <= 0 && !(isDue && line.outbound.unlimitedInSessions)) return { claimed: [], room: capacity };
       const claimed: Claimed[] = [];

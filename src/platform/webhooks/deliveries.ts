@@ -74,25 +74,21 @@ export class Deliveries {
       if (this.#queue.pending >= atOnce) return;
       if (this.#busy.has(due.webhook_id)) continue;
       this.#busy.add(due.webhook_id);
-      void this.#queue.add(() => this.#deliver(due)).then(this.#end(due), this.#pause(due));
+      void this.#queue
+        .add(() => this.#deliver(due))
+        .catch((error: unknown) => this.#pauseAfter(error))
+        .then(() => {
+          this.#busy.delete(due.webhook_id);
+          this.wake();
+        });
     }
   }
 
-  #end(due: DueDelivery) {
-    return () => {
-      this.#busy.delete(due.webhook_id);
-      this.wake();
-    };
-  }
-
   /** The store cannot be written: the delivery is still due. At once it would be repeated as long as that lasts. */
-  #pause(due: DueDelivery) {
-    return async (error: unknown) => {
-      const { clock, log, signal } = this.#context;
-      log.error({ err: error }, "recording a webhook outcome failed");
-      await clock.sleep(schedule[0], signal);
-      this.#end(due)();
-    };
+  #pauseAfter(error: unknown): Promise<void> {
+    const { clock, log, signal } = this.#context;
+    log.error({ err: error }, "recording a webhook outcome failed");
+    return clock.sleep(schedule[0], signal);
   }
 
   async #deliver(due: DueDelivery): Promise<void> {
