@@ -5,14 +5,9 @@ import type { Clock, Log } from "bridgehead/contract";
 import { jitter } from "./clock.ts";
 import type { Timing } from "./timing.ts";
 
-export interface RestartPolicy {
-  /** always: also restart a task that returns. on-failure: restart only a task that throws. never: no restart. */
-  readonly restart: "always" | "on-failure" | "never";
-}
-
-export interface TaskError {
-  readonly task: string;
-  readonly error: unknown;
+interface RestartPolicy {
+  /** on-failure: restart a task that throws. never: no restart. */
+  readonly restart: "on-failure" | "never";
 }
 
 interface RunningTask {
@@ -30,10 +25,9 @@ export class TaskGroup {
   readonly #parent: AbortSignal;
   readonly #context: TaskContext;
   readonly #tasks: RunningTask[] = [];
-  readonly #errors: TaskError[] = [];
-  #stopping: Promise<readonly TaskError[]> | undefined;
+  #stopping: Promise<void> | undefined;
 
-  /** The group also stops when `parent` aborts. Errors thrown after the abort are not kept. */
+  /** The group also stops when `parent` aborts. Errors thrown after the abort are not logged. */
   constructor(parent: AbortSignal, context: TaskContext) {
     this.#parent = parent;
     this.#context = context;
@@ -54,7 +48,7 @@ export class TaskGroup {
   }
 
   /** Stops all tasks, the newest first, each after the previous one has ended. Never rejects. */
-  stop(): Promise<readonly TaskError[]> {
+  stop(): Promise<void> {
     return (this.#stopping ??= this.#stopAll());
   }
 
@@ -69,17 +63,13 @@ export class TaskGroup {
     let pause = shortest;
     while (!signal.aborted) {
       const started = clock.monotonic();
-      let failed = false;
       try {
-        await run(signal);
+        return await run(signal);
       } catch (error) {
-        failed = !signal.aborted;
-        if (failed) {
-          this.#errors.push({ task: name, error });
-          log.error({ task: name, err: error, restart: restart !== "never" }, "a task failed");
-        }
+        if (signal.aborted) return;
+        log.error({ task: name, err: error, restart: restart !== "never" }, "a task failed");
+        if (restart === "never") return;
       }
-      if (signal.aborted || restart === "never" || (restart === "on-failure" && !failed)) return;
       // After a run longer than `longest` the backoff starts again at `shortest`.
       pause = clock.monotonic() - started > longest ? shortest : pause;
       await clock.sleep(jitter(pause), signal);
@@ -87,11 +77,10 @@ export class TaskGroup {
     }
   }
 
-  async #stopAll(): Promise<readonly TaskError[]> {
+  async #stopAll(): Promise<void> {
     for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
       task.abort.abort(this.#parent.reason);
       await task.ended;
     }
-    return this.#errors;
   }
 }
