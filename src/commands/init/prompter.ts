@@ -1,6 +1,6 @@
 // How `init` asks and reports: on a terminal with prompts, otherwise with lines of text and without questions.
 
-import { exitCodes, type Io } from "../io.ts";
+import type { Io } from "../io.ts";
 
 export interface Prompter {
   /** False when every answer has to come from an option. */
@@ -20,16 +20,6 @@ export interface Prompter {
   /** Begins and ends the dialogue. */
   begin(title: string): void;
   end(text: string): void;
-}
-
-/** The command fails with this message and exit code. */
-export class InitFailure extends Error {
-  readonly exitCode: number;
-
-  constructor(message: string, exitCode: number = exitCodes.failed) {
-    super(message);
-    this.exitCode = exitCode;
-  }
 }
 
 /** Thrown when the operator stops the dialogue. */

@@ -2,10 +2,10 @@
 // and returns the answers with its own.
 
 import { resolve } from "node:path";
-import { exitCodes } from "../io.ts";
+import { exitCodes, fail } from "../io.ts";
 import type { Answers, MailLogin } from "./answers.ts";
 import { discover, type MailProvider, type MailServers, providerOfServer, readServer } from "./discovery.ts";
-import { InitFailure, Stopped } from "./prompter.ts";
+import { Stopped } from "./prompter.ts";
 import type { InitDialogue } from "./run.ts";
 import { type BrowserDialogue, signIn, signInByBrowser } from "./sign-in.ts";
 import { isPlatform, type Rejection, rejected, verifyMailbox, verifyModel, verifyPlatform } from "./verify.ts";
@@ -17,7 +17,7 @@ type Guesses = Parameters<typeof verifyMailbox>[0]["servers"];
 /** Reports a rejection. Throws it, with the exit code, when no other answer can be given. */
 function retry({ prompter }: InitDialogue, rejection: Rejection, code: number = exitCodes.failed): void {
   const text = `${rejection.reason}\n${rejection.remedy}`;
-  if (!prompter.asks) throw new InitFailure(text, code);
+  if (!prompter.asks) fail(text, code);
   prompter.report("failed", text);
 }
 
@@ -84,7 +84,7 @@ async function serversFor(
     `no server is known for ${address}: no DNS SRV records, no autoconfiguration`,
     "give --imap <host:port> and --smtp <host:port>",
   );
-  if (!prompter.asks) throw new InitFailure(`${unknown.reason}\n${unknown.remedy}`);
+  if (!prompter.asks) fail(`${unknown.reason}\n${unknown.remedy}`);
   prompter.report("note", unknown.reason);
   return { ...(await askServers(dialogue)), provider: null };
 }
@@ -93,7 +93,7 @@ function serverOption(text: string | undefined, side: "imap" | "smtp"): Guesses[
   if (text === undefined) return null;
   const server = readServer(text, side);
   if (server === null)
-    throw new InitFailure(`--${side}: ${text} is no server: write it like ${side}.example.com:993`, exitCodes.usage);
+    fail(`--${side}: ${text} is no server: write it like ${side}.example.com:993`, exitCodes.usage);
   return server;
 }
 
@@ -123,7 +123,7 @@ async function askLogin(
   if (issuer !== null && (provider?.passwords === false || options.oauthClientId !== undefined))
     return signInAt(issuer, dialogue);
   if (options.oauthClientId !== undefined && !prompter.asks)
-    throw new InitFailure("--oauth-client-id: the sign-in is known for Google and Microsoft only");
+    fail("--oauth-client-id: the sign-in is known for Google and Microsoft only");
   const hint = provider?.appPasswords ? `Create an app password: ${provider.appPasswords}` : undefined;
   return { kind: "password", password: await prompter.secret(`Password of ${user}?`, hint) };
 }
@@ -163,7 +163,7 @@ async function signInAt(issuer: "google" | "microsoft", dialogue: InitDialogue):
           ? "run init again with --imap-password-file, or without --oauth-client-id"
           : "check the application's registration";
       retry(dialogue, rejected(`the sign-in failed: ${message}`, again));
-      if (options.oauthClientId !== undefined) throw new InitFailure(again);
+      if (options.oauthClientId !== undefined) fail(again);
     }
   }
 }
@@ -223,7 +223,7 @@ export async function askAnswerer(before: Answers, dialogue: InitDialogue): Prom
       [url, name] = [trimmed(first), second];
     }
     if (!isWebUrl(url))
-      throw new InitFailure(`${url} is no URL: write it like https://api.example.com/v1`, exitCodes.usage);
+      fail(`${url} is no URL: write it like https://api.example.com/v1`, exitCodes.usage);
     prompter.report("note", `asking ${new URL(url).host}`);
     const platform = options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, dialogue)));
     signal.throwIfAborted();

@@ -8,7 +8,7 @@ import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { loadConfig } from "../../config/index.ts";
 import { newToken } from "../../ops/clock.ts";
-import { defaultConfig, exitCodes, type Io, problemLine, type Requesting } from "../io.ts";
+import { CommandFailure, defaultConfig, exitCodes, fail, type Io, problemLine, type Requesting } from "../io.ts";
 import {
   type Answers,
   type CompleteAnswers,
@@ -24,7 +24,7 @@ import {
   writeSecrets,
 } from "./answers.ts";
 import { type Lookup, systemLookup } from "./discovery.ts";
-import { createPrompter, InitFailure, type Prompter, Stopped } from "./prompter.ts";
+import { createPrompter, type Prompter, Stopped } from "./prompter.ts";
 import { askAnswerer, askMailbox, askResponder } from "./questions.ts";
 import { roundTrip } from "./round-trip.ts";
 import { type SignInEndpoints, signInEndpoints } from "./sign-in.ts";
@@ -90,7 +90,7 @@ export async function init(options: InitOptions, io: Io, network = realNetwork):
       if (kept) io.err(`run the same command again to continue: verified answers are kept in ${keptPath(path)}`);
       return exitCodes.failed;
     }
-    if (!(error instanceof InitFailure)) throw error;
+    if (!(error instanceof CommandFailure)) throw error;
     prompter.report("failed", error.message);
     return error.exitCode;
   }
@@ -138,7 +138,7 @@ async function initialize(
   await writeSecrets(path, planned);
   await refuseInvalid(path, planned.text, env);
   const old = await writeConfiguration(path, planned.text, replaces).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "EEXIST") throw new InitFailure(`${path} was created by another program: it was not changed`);
+    if (error.code === "EEXIST") fail(`${path} was created by another program: it was not changed`);
     throw error;
   });
   await forget(path);
@@ -169,16 +169,16 @@ function refuseMissing(options: InitOptions, { asks }: Prompter): void {
     ...(responder === undefined ? ["--responder <address> or --no-responder"] : []),
   ];
   if (missing.length > 0)
-    throw new InitFailure(`without a terminal these options are required: ${missing.join("; ")}`, exitCodes.usage);
+    fail(`without a terminal these options are required: ${missing.join("; ")}`, exitCodes.usage);
 }
 
 async function mayReplace(path: string, { replace }: InitOptions, prompter: Prompter): Promise<boolean> {
   if (!existsSync(path)) return false;
   if (replace) return true;
   if (!prompter.asks)
-    throw new InitFailure(`${path} exists and was not changed: give --replace (a copy is kept) or another --config`);
+    fail(`${path} exists and was not changed: give --replace (a copy is kept) or another --config`);
   if (await prompter.confirm(`${path} exists. Replace it at the end? A copy is kept.`)) return true;
-  throw new InitFailure(`${path} was not changed: give another file with --config`);
+  fail(`${path} was not changed: give another file with --config`);
 }
 
 async function makeFolder(folder: string): Promise<void> {
@@ -187,7 +187,7 @@ async function makeFolder(folder: string): Promise<void> {
     await access(folder, constants.W_OK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new InitFailure(`${folder} cannot be written (${code}): use sudo, or name another file with --config`);
+    fail(`${folder} cannot be written (${code}): use sudo, or name another file with --config`);
   }
 }
 
@@ -213,10 +213,10 @@ const summary = ({ address, answerer, responder }: Answers): string =>
 
 async function readOption(cwd: string, option: string, path: string): Promise<string> {
   const text = await readFile(resolve(cwd, path), "utf8").catch((error: NodeJS.ErrnoException) => {
-    throw new InitFailure(`${option}: ${path} cannot be read (${error.code})`);
+    fail(`${option}: ${path} cannot be read (${error.code})`);
   });
   const value = text.replace(/\r?\n$/, "");
-  if (value === "") throw new InitFailure(`${option}: ${path} is empty`);
+  if (value === "") fail(`${option}: ${path} is empty`);
   return value;
 }
 
@@ -226,7 +226,7 @@ async function checkRoundTrip(answers: CompleteAnswers, dialogue: InitDialogue):
   prompter.report("note", `sending a mail to ${answers.address} itself; this may take a minute`);
   const result = await roundTrip(answers, responder, dialogue);
   if (!result.ok)
-    throw new InitFailure(
+    fail(
       `${result.reason}\n${result.remedy}\nNothing was written; run the same command again, or with --no-round-trip to write it nevertheless`,
     );
   const notified = responder === null ? "" : `; a test notification went to ${responder}`;
@@ -241,7 +241,7 @@ async function refuseInvalid(path: string, text: string, env: Io["env"]): Promis
     const credentials = isService(path) ? { credentialsDirectory: secretsFolder(path) } : {};
     const loaded = await loadConfig(draft, { env, adapters: loadAdapter, ...credentials });
     if (loaded.ok) return;
-    throw new InitFailure(["the configuration is invalid:", ...loaded.problems.map(problemLine)].join("\n"));
+    fail(["the configuration is invalid:", ...loaded.problems.map(problemLine)].join("\n"));
   } finally {
     await rm(draft, { force: true });
   }
