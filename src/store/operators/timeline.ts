@@ -39,7 +39,6 @@ export interface TimelineEntry {
 
 /** Returns the steps of a history, oldest first. Steps of the same millisecond keep the order of the pipeline. */
 export function timelineOf(history: History): TimelineEntry[] {
-  const recipients = new Map(history.drafts.map((draft) => [draft.id, draft]));
   const entries = [
     ...history.events.map((event) => eventEntry(event, history)),
     ...history.turns.flatMap(turnEntries),
@@ -49,7 +48,7 @@ export function timelineOf(history: History): TimelineEntry[] {
     ...history.actions.map(
       ({ action, actor, detail, event, draft, made_at }): TimelineEntry => ({
         ...instant("action", made_at, action),
-        title: `${actor}: ${action} ${event === null ? `draft ${recipients.get(draft ?? "")?.id ?? draft}` : `message ${event}`}`,
+        title: `${actor}: ${action} ${event === null ? `draft ${draft}` : `message ${event}`}`,
         detail,
       }),
     ),
