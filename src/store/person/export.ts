@@ -1,6 +1,7 @@
 // Reads everything that the store holds about one person, for a copy to that person.
 
 import type { Query, Row } from "../driver.ts";
+import { readRaw } from "../operators/inbox.ts";
 import type { PersonRecords } from "./find.ts";
 
 /** One line of the export, or one file. */
@@ -72,13 +73,8 @@ async function* event(read: Read, id: number): AsyncGenerator<Exported> {
     "SELECT id, channel, kind, state, code, reason, sender, subject, body, sent_at, received_at FROM events WHERE id = $1",
     id,
   );
-  const raw = await read((q) =>
-    q.one<{ bytes: Uint8Array }>(
-      "SELECT bytes FROM events JOIN raw_messages USING (channel) WHERE events.id = $1 AND event = $1",
-      id,
-    ),
-  );
-  if (raw) yield { kind: "file", name: `message-${id}.raw`, bytes: raw.bytes };
+  const bytes = await read((q) => readRaw(q, id));
+  if (bytes) yield { kind: "file", name: `message-${id}.raw`, bytes };
   const files = await read((q) =>
     q.all<{ position: number; name: string; media_type: string; bytes: Uint8Array }>(
       `SELECT position, name, media_type, bytes FROM attachments JOIN blobs ON blobs.id = attachments.blob
