@@ -3,6 +3,7 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import type { Clock } from "bridgehead/contract";
 import { errorJson, type Faults, type SmsFault } from "./sms-faults.ts";
 import {
@@ -290,11 +291,7 @@ const shut = (server: Server): Promise<void> =>
 
 const originOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-async function formOf(request: IncomingMessage): Promise<URLSearchParams> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return new URLSearchParams(Buffer.concat(chunks).toString("utf8"));
-}
+const formOf = async (request: IncomingMessage): Promise<URLSearchParams> => new URLSearchParams(await text(request));
 
 function answer(
   response: ServerResponse,

@@ -9,6 +9,7 @@ import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { Phone, type PhoneOptions } from "../../src/sandbox/phone.ts";
 import { eventually } from "../support/clock.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
+import { text } from "node:stream/consumers";
 
 type Finished = TestContext["onTestFinished"];
 type Form = Record<string, string>;
@@ -68,11 +69,8 @@ async function bridge(finished: Finished, pages: Record<string, string | ((form:
   };
 }
 
-async function formOf(request: IncomingMessage): Promise<Form> {
-  let text = "";
-  for await (const chunk of request) text += String(chunk);
-  return Object.fromEntries(new URLSearchParams(text));
-}
+const formOf = async (request: IncomingMessage): Promise<Form> =>
+  Object.fromEntries(new URLSearchParams(await text(request)));
 
 const from = "+15550100200";
 const to = "+15550100100";

@@ -5,6 +5,7 @@ import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
+import { text } from "node:stream/consumers";
 
 const account = "AC00000000000000000000000000000001";
 const number = "+15550100100";
@@ -45,11 +46,8 @@ async function bridge(finished: Finished, statuses: number[] = [200], body = "<R
   return { url, seen };
 }
 
-async function formOf(request: IncomingMessage): Promise<Record<string, string>> {
-  let text = "";
-  for await (const chunk of request) text += String(chunk);
-  return Object.fromEntries(new URLSearchParams(text));
-}
+const formOf = async (request: IncomingMessage): Promise<Record<string, string>> =>
+  Object.fromEntries(new URLSearchParams(await text(request)));
 
 const codeOf = (sending: Promise<unknown>): Promise<unknown> =>
   sending.then(

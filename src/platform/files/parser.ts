@@ -5,6 +5,7 @@
 // `ParserResult`. The IPC channel only detects the end of the parent: it closes when the parent exits or is
 // killed, and then this process exits.
 
+import { buffer } from "node:stream/consumers";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { systemClock } from "../../ops/clock.ts";
 import type { ParserJob, ParserResult } from "./reading.ts";
@@ -15,12 +16,6 @@ import { textOf } from "./text-of.ts";
 const checkMs = 20;
 const mebibyte = 1024 * 1024;
 
-async function readAll(): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
-}
-
 function finish(parsed: ParserResult): void {
   process.stdout.write(JSON.stringify(parsed), () => process.exit(0));
 }
@@ -28,7 +23,7 @@ function finish(parsed: ParserResult): void {
 async function supervise(job: ParserJob): Promise<void> {
   process.on("disconnect", () => process.exit(1));
   if (!process.connected) process.exit(1);
-  const bytes = await readAll();
+  const bytes = await buffer(process.stdin);
   const worker = new Worker(new URL(import.meta.url), {
     workerData: { job, bytes },
     resourceLimits: { maxOldGenerationSizeMb: job.memoryMb, stackSizeMb: 4 },

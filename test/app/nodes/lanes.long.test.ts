@@ -19,6 +19,7 @@ import { closeServer, listen } from "../../support/machine/network.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../support/process/daemon.ts";
 import { generator } from "../../support/process/mail/servers.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
+import { json } from "node:stream/consumers";
 
 interface Scenario {
   readonly nodes: number;
@@ -56,7 +57,7 @@ async function startModel(random: () => number, thinking = 20): Promise<Model> {
   const overlaps: string[] = [];
   let asked = 0;
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
-    const { messages } = JSON.parse(await bodyOf(request)) as { messages: { content: string }[] };
+    const { messages } = (await json(request)) as { messages: { content: string }[] };
     const tag = tagIn(messages.at(-1)?.content ?? "");
     const person = personOf(tag);
     asked += 1;
@@ -77,12 +78,6 @@ async function startModel(random: () => number, thinking = 20): Promise<Model> {
     release: () => undefined,
     close: () => closeServer(server),
   };
-}
-
-async function bodyOf(request: AsyncIterable<unknown>): Promise<string> {
-  let body = "";
-  for await (const chunk of request) body += String(chunk);
-  return body;
 }
 
 /** The nodes of a scenario. A killed one is started again until the scenario ends. */

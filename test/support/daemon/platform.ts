@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
 import { closeServer, freePort, listen } from "../machine/network.ts";
+import { buffer } from "node:stream/consumers";
 
 export interface ProxyFault {
   /** `before`: the platform never sees the request. `after`: it has done what was asked. */
@@ -78,7 +79,7 @@ export async function startPlatformProxy(target: () => string): Promise<Platform
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", url = "" } = request;
-    const body = await bytesOf(request);
+    const body = await buffer(request);
     const fault = due(method, url);
     const call: ProxyCall = { method, path: url, status: null, at: Date.now(), faulty: fault !== null };
     calls.push(call);
@@ -150,12 +151,6 @@ function misbehave(
     response.writeHead(200, { ...type, "content-length": String(text.length + 100) });
     response.write(text || '{"id":"', () => request.socket.destroy());
   }
-}
-
-async function bytesOf(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }
 
 const forwarded = ({ headers }: IncomingMessage): Record<string, string> => ({

@@ -15,6 +15,7 @@ import type { config } from "../../../adapters/sms/config.ts";
 import sms from "../../../adapters/sms/index.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { certificate, startTcpProxy } from "../machine/network.ts";
+import { text } from "node:stream/consumers";
 
 export type Settings = z.input<typeof config>;
 
@@ -237,14 +238,13 @@ export async function startTelnyx() {
 
   const server = createServer({ key, cert }, (request, response) => void serve(request, response));
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = await text(request);
     headers.push(request.headers);
     if (request.headers.authorization !== `Bearer ${apiKey}`)
       return answer(response, 401, { errors: [{ code: "10009", title: "Authentication failed" }] });
     if (request.method === "GET") return answer(response, 200, { data: [] });
     if (typeof fault === "object") return answer(response, fault.status, fault.body ?? {}, fault.headers);
-    const message: Posted = { ...(JSON.parse(Buffer.concat(chunks).toString()) as Posted), id: randomUUID() };
+    const message: Posted = { ...(JSON.parse(body) as Posted), id: randomUUID() };
     posted.push(message);
     if (fault === "cut-taken") return void request.socket.destroy();
     if (fault === "hang-taken") return;

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDownload } from "../../../../adapters/sms/media.ts";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { account, openTwilio, person, type Settings, startApi } from "../../../support/sms/providers.ts";
+import { buffer } from "node:stream/consumers";
 
 let api: SmsApi;
 beforeAll(async () => {
@@ -29,9 +30,7 @@ async function picture(bytes: Uint8Array = png, type = "image/png", location?: s
 async function fetched(ref: Json, more: Settings = {}): Promise<Buffer> {
   const { adapter } = openTwilio(api.url, more);
   if (!adapter.open) throw new Error("cannot open");
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of adapter.open(ref, AbortSignal.timeout(60_000))) chunks.push(chunk);
-  return Buffer.concat(chunks);
+  return buffer(adapter.open(ref, AbortSignal.timeout(60_000)));
 }
 
 /** Serves on 127.0.0.1 for the time of `body`. */
