@@ -8,7 +8,7 @@ import type { AgentDefinition } from "./agents/definition.ts";
 import type { AnswerSource } from "./brain/brain.ts";
 import { uuidOf } from "./ids.ts";
 import type { PlatformConversationRow } from "./store/conversations.ts";
-import type { MessageBounds, MessageFileRow, MessageRow, MessageSlice } from "./store/messages.ts";
+import type { MessageFileRow, MessageRow } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
 import type { PersonRow } from "./store/users.ts";
 
@@ -132,26 +132,8 @@ export function shownMessage(store: PlatformStore, row: MessageRow): Served<type
   return withFiles(row, store.messageFiles.ofMessage(row.id));
 }
 
-/** A part of a conversation's messages. */
-export function transcript(
-  store: PlatformStore,
-  conversationId: string,
-  slice: MessageSlice,
-): Served<typeof message>[] {
-  return shownMessages(store, conversationId, store.messages.list(conversationId, slice));
-}
-
-/** The newest messages of a conversation up to the sequence number `until`, oldest first. */
-export function recentMessages(
-  store: PlatformStore,
-  conversationId: string,
-  until: number,
-  bounds: MessageBounds,
-): Served<typeof message>[] {
-  return shownMessages(store, conversationId, store.messages.newest(conversationId, until, bounds));
-}
-
-function shownMessages(
+/** `rows`: some messages of the conversation. */
+export function shownMessages(
   store: PlatformStore,
   conversationId: string,
   rows: readonly MessageRow[],

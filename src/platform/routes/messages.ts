@@ -18,7 +18,7 @@ import {
   storagePath,
 } from "../files/message-files.ts";
 import { newUuid } from "../ids.ts";
-import { shownMessage, transcript } from "../records.ts";
+import { shownMessage, shownMessages } from "../records.ts";
 import type { ConversationSize, MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
 import {
@@ -99,7 +99,8 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv
       const at = query.page ?? 1;
       const pageSize = pageSizeOf(whole ? null : (query.pageSize ?? defaultPageSize), size);
       const slice = { orderDirection, limit: pageSize, offset: (at - 1) * pageSize };
-      const messages = transcript(store, conversation.id, slice).map((each) => ({ ...each, ...feedback }));
+      const rows = store.messages.list(conversation.id, slice);
+      const messages = shownMessages(store, conversation.id, rows).map((each) => ({ ...each, ...feedback }));
       const { data, ...page } = pageOf(messages, at, pageSize, size.total);
       return c.json({ messages, ...page, data });
     })

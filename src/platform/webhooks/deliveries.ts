@@ -12,7 +12,7 @@ import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
 import { newUuid } from "../ids.ts";
-import { conversationOf, recentMessages, userOf } from "../records.ts";
+import { conversationOf, shownMessages, userOf } from "../records.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
@@ -113,7 +113,8 @@ export class Deliveries {
 /** Returns the body as JSON. It is built for each attempt, so that a queue of deliveries does not store the messages of a
  *  conversation many times. Messages after the event are not included. */
 function bodyOf(store: PlatformStore, { body, newest_seq, conversation_id }: DueDelivery): string {
-  const messages = recentMessages(store, conversation_id, newest_seq, transcriptOf);
+  const rows = store.messages.newest(conversation_id, newest_seq, transcriptOf);
+  const messages = shownMessages(store, conversation_id, rows);
   const newest = messages.at(-1);
   const spoken = { messageId: newest?.id ?? null, message: newest?.message ?? null, messages };
   return JSON.stringify({ ...(JSON.parse(body) as DeliveryEnvelope), ...spoken } satisfies DeliveryPayload);
