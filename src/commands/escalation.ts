@@ -1,7 +1,6 @@
 // bridgehead escalation: lists escalations and acts on them as the operator. Runs in parallel to the
 // daemon, which sends the enqueued messages.
 
-import type { Log } from "bridgehead/contract";
 import { loadPolicy } from "../config/index.ts";
 import type { ActionName } from "../domain/policy.ts";
 import { act } from "../escalation/act/stage.ts";
@@ -16,7 +15,7 @@ import {
   listEscalations,
   lockEscalations,
 } from "../store/tables/escalations.ts";
-import { exitCodes, fail, type Io, type ListOptions } from "./io.ts";
+import { exitCodes, fail, type Io, type ListOptions, silentLog } from "./io.ts";
 import { load, requireChannel, useStore } from "./store/open.ts";
 import {
   cleanLines,
@@ -152,7 +151,7 @@ async function execute(
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
     const request = { action, by: { name: by, target: null }, text, again };
-    const done = await act(q, row, request, { kindOf, clock, log: quiet, sameText: io.timing.commands.sameText });
+    const done = await act(q, row, request, { kindOf, clock, log: silentLog, sameText: io.timing.commands.sameText });
     failpoints["action.commit"].publish({ phase: "before", escalation: row.id });
     await db.wake(q);
     return done;
@@ -165,11 +164,3 @@ async function execute(
 }
 
 const unknown = (number: number): never => fail(`there is no escalation ${number} (see escalation list)`);
-
-/** Discards log records: the output of the command contains the result. */
-const quiet: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};

@@ -2,6 +2,7 @@
 // nothing else of the process, so tests run them in-process.
 
 import { readFileSync } from "node:fs";
+import type { Log } from "bridgehead/contract";
 import type { Problem } from "../config/index.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 import type { Timing } from "../ops/timing.ts";
@@ -74,6 +75,14 @@ export interface ListOptions extends CommandOptions {
 /** A command of the command line. Resolves to the exit code. An error that it throws is printed as one line, and
  *  `exitCodeOf` maps it to a code. */
 export type Command<Options> = (options: Options, io: Io) => Promise<number>;
+
+/** Discards log records, for commands whose output contains the result. */
+export const silentLog: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
 
 /** Ends a command with an exit code. Every line of the message is printed to standard error, without a prefix. */
 export class CommandFailure extends Error {

@@ -1,7 +1,7 @@
 // The connections of `bridgehead doctor --online`: ports, agents, channels, responders. Sends and changes nothing.
 
 import { createServer } from "node:net";
-import type { Adapter, Channel, ChannelStatus, Cursor, Log, TlsServer } from "bridgehead/contract";
+import type { Adapter, Channel, ChannelStatus, Cursor, TlsServer } from "bridgehead/contract";
 import type { AgentSettings } from "../../agent/calls.ts";
 import { createAgentClient } from "../../agent/index.ts";
 import { createAdapter } from "../../channels/loader.ts";
@@ -11,13 +11,11 @@ import { systemClock } from "../../ops/clock.ts";
 import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
 import { get, hostPort } from "../http.ts";
-import { probeLimit, type Requesting } from "../io.ts";
+import { probeLimit, type Requesting, silentLog } from "../io.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
 import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
 import { readCursor } from "./rows.ts";
 import { useStored } from "./stored.ts";
-
-const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Returns all checks of connections; they may run concurrently. */
 export function onlineChecks(config: Config, io: Requesting): readonly (() => Promise<readonly Diagnosis[]>)[] {
@@ -104,7 +102,7 @@ async function agentProblems(config: Config, name: string, io: Requesting): Prom
     ...(platform.organization_key !== undefined && { organizationKey: platform.organization_key }),
     timeoutMs: Math.min(platform.timeout, io.timing.commands.probe),
     clock: systemClock,
-    log: quiet,
+    log: silentLog,
     timing: io.timing,
   });
   const result = await client.describe(io.signal); // never rejects
@@ -218,7 +216,7 @@ function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, 
   const base = config.http.public_url ?? "http://127.0.0.1";
   return {
     id,
-    log: quiet,
+    log: silentLog,
     clock: systemClock,
     timing: io.timing.adapters[adapter] ?? {},
     url: (path) => new URL(`${base.replace(/\/$/, "")}/channels/${id}${path}`),

@@ -5,7 +5,7 @@ import { createAgentClient } from "../../agent/index.ts";
 import { loadAdapter } from "../../channels/loader.ts";
 import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { type Io, probeLimit } from "../io.ts";
+import { type Io, probeLimit, silentLog } from "../io.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
 import { type MailServerAddress, providerOfServer } from "./discovery.ts";
 
@@ -36,8 +36,6 @@ const printable = (text: string): string =>
 /** What a verification needs of the command. */
 export type Verifying = Pick<Io, "signal" | "timing" | "cwd">;
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
-
 /** Creates the email adapter outside the daemon. `accept` receives the events of its mailbox. */
 export async function createMailAdapter(
   block: object,
@@ -51,7 +49,7 @@ export async function createMailAdapter(
   return email.create(
     {
       id: channelId("init"),
-      log: silent,
+      log: silentLog,
       clock: systemClock,
       timing: timing.adapters[email.name] ?? {},
       url: (path) => new URL(`http://127.0.0.1/channels/init${path}`),
@@ -189,7 +187,7 @@ export async function verifyPlatform(
     agentKey: key,
     timeoutMs: timing.commands.probe,
     clock: systemClock,
-    log: silent,
+    log: silentLog,
     timing,
   });
   try {

@@ -6,7 +6,7 @@ import { isMainThread, Worker, workerData } from "node:worker_threads";
 import { systemClock as clock } from "../../ops/clock.ts";
 import { createNotifier } from "../../ops/systemd.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Io } from "../io.ts";
+import { type Io, silentLog } from "../io.ts";
 
 interface ExtensionTask {
   readonly task: "start-timeout";
@@ -38,8 +38,7 @@ export async function whileStarting<T>(
 /** Runs until the thread is terminated. The first request is sent after a pause, because most starts have ended by then.
  *  The main thread reports that systemd cannot be notified. */
 async function extend({ env, timing, health }: ExtensionTask): Promise<void> {
-  const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-  const notifier = createNotifier(env, quiet, health);
+  const notifier = createNotifier(env, silentLog, health);
   for (;;) {
     await clock.sleep(timing.extensionEvery);
     await notifier.extend(timing.extension);
