@@ -23,7 +23,7 @@ import { type Notifier, runWatchdog } from "../ops/systemd.ts";
 import { TaskGroup } from "../ops/tasks.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
-import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
+import { advanceGeneration, installationWarning } from "../store/installation.ts";
 import { overview, proveWritable } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget, type RetentionRules } from "../store/retention.ts";
@@ -275,7 +275,7 @@ const sqliteFilesOf = ({ store, platform: { embedded } }: Config): string[] =>
 export async function storeState(app: App, { store }: Config, timing: Timing) {
   const problem = app.db.damage() ?? (await storeProblem(app.db, clock, freeBytesOf(store), timing.health.store));
   if (problem !== null) return { problem, warnings: [] };
-  return { problem, warnings: await storeWarnings(app, app.installation, timing.upkeep) };
+  return { problem, warnings: await storeWarnings(app, timing.upkeep) };
 }
 
 /** Returns the ages of all data: those of the configuration, or of the agent's DATA_RETENTION skill where it is stricter. */
@@ -295,11 +295,10 @@ export function retentionRules(
 
 /** Returns warnings about the store for the operator. */
 async function storeWarnings(
-  app: App,
-  installation: Installation,
+  { db, installation }: App,
   { storeChanged }: Timing["upkeep"],
 ): Promise<readonly string[]> {
-  const held = await app.db.read(countHeld);
+  const held = await db.read(countHeld);
   const changed = installationWarning(installation);
   const isRecent = clock.now() - installation.since < storeChanged;
   const warning = changed !== null && (isRecent || held.messages + held.replies > 0) ? [changed] : [];

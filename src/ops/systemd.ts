@@ -6,7 +6,7 @@
 import { execFile } from "node:child_process";
 import { fstatSync } from "node:fs";
 import type { Clock, Log } from "bridgehead/contract";
-import { standardTiming, type Timing } from "./timing.ts";
+import type { Timing } from "./timing.ts";
 
 export type Notifier = ReturnType<typeof createNotifier>;
 
@@ -17,7 +17,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 export function createNotifier(
   env: Env,
   log: Log,
-  { notify: timeout }: Pick<Timing["health"], "notify"> = standardTiming.health,
+  { notify: timeout }: Pick<Timing["health"], "notify">,
   command = "systemd-notify",
 ) {
   const socket = env["NOTIFY_SOCKET"];

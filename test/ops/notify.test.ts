@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { createNotifier, isJournal, withErrorPriority } from "../../src/ops/systemd.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "notify-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -19,7 +20,7 @@ chmodSync(command, 0o755);
 
 describe("the notifier", () => {
   it("notifies systemd through its own command, one call per state", async () => {
-    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, undefined, command);
+    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, standardTiming.health, command);
     expect(notifier.isUsed).toBe(true);
     await notifier.extend(1500);
     await notifier.ready("3/4 channels ready,\n12 waiting");
@@ -38,7 +39,7 @@ describe("the notifier", () => {
   });
 
   it("says nothing when systemd did not start us", async () => {
-    const notifier = createNotifier({ WATCHDOG_USEC: "1000000" }, log, undefined, join(folder, "absent"));
+    const notifier = createNotifier({ WATCHDOG_USEC: "1000000" }, log, standardTiming.health, join(folder, "absent"));
     await notifier.ready("x");
     expect(notifier.watchdogMs).toBeNull();
     expect(notifier.isUsed).toBe(false);
@@ -46,7 +47,7 @@ describe("the notifier", () => {
   });
 
   it("logs once when the command is missing, and continues", async () => {
-    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x" }, log, undefined, join(folder, "absent"));
+    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x" }, log, standardTiming.health, join(folder, "absent"));
     await notifier.status("a");
     await notifier.status("b");
     expect(said).toEqual(["notifying systemd failed"]);

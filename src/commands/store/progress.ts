@@ -18,15 +18,15 @@ type Display = Pick<Io, "terminal" | "draw" | "timing">;
 export class ProgressBar {
   readonly #io: Display;
   readonly #what: string;
-  readonly #total: number | null;
+  readonly #total: number;
   readonly #started = systemClock.monotonic();
   readonly #ended = new AbortController();
   #finished = 0;
   #part = "";
   #measure = () => 0;
 
-  /** Starts the display. `total` is in any unit; null when it is unknown. */
-  constructor(io: Display, what: string, total: number | null = 1) {
+  /** Starts the display. `total` is in any unit. */
+  constructor(io: Display, what: string, total: number) {
     this.#io = io;
     this.#what = what;
     this.#total = total;
@@ -73,7 +73,7 @@ export class ProgressBar {
     this.#finished = Math.max(this.#finished, this.#measure());
     const took = durationText(systemClock.monotonic() - this.#started);
     const text = `${this.#what}${this.#part === "" ? "" : ` ${this.#part}`}`;
-    if (this.#total === null || this.#total === 0) return `${text} ${took}`;
+    if (this.#total === 0) return `${text} ${took}`;
     const share = Math.min(1, this.#finished / this.#total);
     const filled = Math.floor(share * width);
     return `${text} [${"#".repeat(filled)}${".".repeat(width - filled)}] ${Math.floor(share * 100)}% ${took}`;
@@ -84,7 +84,7 @@ export class ProgressBar {
 export async function withProgress<T>(
   io: Display,
   what: string,
-  total: number | null,
+  total: number,
   work: (progress: ProgressBar) => Promise<T>,
 ): Promise<T> {
   const progress = new ProgressBar(io, what, total);

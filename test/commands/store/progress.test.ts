@@ -69,6 +69,7 @@ it("counts units and names parts, and shows nothing without a terminal", async (
   const redirected = new ProgressBar(
     { timing: standardTiming, terminal: false, draw: (line) => void elsewhere.push(line) },
     "copying",
+    4,
   );
   await withProgress({ timing: standardTiming, terminal: true, draw }, "copying", 4, async (progress) => {
     progress.part("events");
