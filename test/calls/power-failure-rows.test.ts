@@ -1,8 +1,7 @@
 // A power failure during a call. The disk stops while the call continues; then the power is cut, and a part of the log
 // survives. The machine starts again on each state that the disk may hold.
 
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { MessageEvent } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -17,6 +16,7 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 import { type CallPipeline, callOf, mail, openCallPipeline } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
 import { conversation, draft, insertEscalation, storeEvent, turn } from "../support/store/databases.ts";
+import { newFolder } from "../support/resources.ts";
 
 interface Disk {
   readonly file: string;
@@ -29,9 +29,7 @@ interface Disk {
 }
 
 function newDisk(): Disk {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-power-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "store.db");
+  const file = join(newFolder(), "store.db");
   const size = () => statSync(`${file}-wal`).size;
   let covered = 0;
   let stopped: Promise<never> | null = null;
@@ -60,9 +58,7 @@ function newDisk(): Disk {
 
 /** The store as a power failure leaves it, with that log. */
 function surviving({ file }: Disk, log: Buffer | undefined): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-power-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const copy = join(folder, "store.db");
+  const copy = join(newFolder(), "store.db");
   copyFileSync(file, copy);
   writeFileSync(`${copy}-wal`, log ?? "");
   return copy;

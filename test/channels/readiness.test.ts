@@ -1,10 +1,9 @@
 // What readiness, the gauges and stage health say of a channel whose agent cannot be asked.
 
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AdapterDefinition, type Channel, defineAdapter } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
@@ -18,6 +17,7 @@ import { Statistics } from "../../src/ops/statistics.ts";
 import { agentRecord } from "../support/client/client.ts";
 import { escalationsIn } from "../support/escalation/policy.ts";
 import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
+import { newFolder } from "../support/resources.ts";
 
 const minute = 60_000;
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -43,9 +43,7 @@ async function setUp(first: number, agent: object = {}, inbound = false) {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-readiness-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "bridgehead.yaml");
+  const file = join(newFolder(), "bridgehead.yaml");
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const text = {
     platform: { url },

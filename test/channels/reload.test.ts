@@ -1,7 +1,6 @@
 // A reload exchanges what differs, and only when everything that is new could be built.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AdapterDefinition, type Channel, type ChannelStatus, defineAdapter } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
@@ -10,6 +9,7 @@ import { startApp } from "../../src/app.ts";
 import { type Config, loadConfig } from "../../src/config/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import type { TimingOverrides } from "../../src/ops/timing.ts";
+import { newFolder } from "../support/resources.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
@@ -58,8 +58,7 @@ function recorder() {
 type Text = { key?: string; raw?: string; url?: string; channels: Record<string, object> };
 
 async function setUp(first: Text, timing: TimingOverrides = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-reload-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const probe = recorder();
   const read = async ({ key = "k-1", raw = "1d", url = "http://127.0.0.1:9", channels }: Text) => {
     const blocks = Object.entries(channels).map(([id, own]) => [id, { adapter: "probe", agent: "support", ...own }]);

@@ -1,16 +1,15 @@
 // Configurations in which every key is valid and the combination would cause harm: `check` names the place and the
 // remedy.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig } from "../../src/commands/doctor/check.ts";
 import { exitCodes } from "../../src/commands/io.ts";
 import { commandIo } from "../support/machine/command.ts";
+import { newFolder } from "../support/resources.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "check-wrong-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 
 const env = { KEY: "agent-key", SECRET: "the-secret", TOKEN: "token-token" };
 

@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
 import { type CommandOptions, exitCodes, type Io } from "../../src/commands/io.ts";
 import { commandIo } from "../support/machine/command.ts";
+import { newFolder } from "../support/resources.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "check-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 
 /** A channel whose probe says what its block tells it to. */
 writeFileSync(

@@ -1,10 +1,9 @@
 // What find, conversation and the lists print, for a terminal, for a pipe and for machines.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CommanderError } from "commander";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { listing, readSince, relative } from "../../src/commands/text.ts";
@@ -12,6 +11,7 @@ import { durationText } from "../../src/domain/duration-text.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { commandIo } from "../support/machine/command.ts";
 import { sqliteDatabase, withConversation } from "../support/store/databases.ts";
+import { newFolder } from "../support/resources.ts";
 
 const dirty = "\u001b[31mred\u001b[0m\r\n\u009b2J\u202egnp.exe\u0007";
 
@@ -31,9 +31,7 @@ async function filled(screen?: Io["screen"]): Promise<{
   const database = await sqliteDatabase();
   const { db, asked, refused } = await withConversation(async () => database);
   await db.tx((q) => q.run("UPDATE events SET subject = $2 WHERE id = $1", refused, dirty));
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-find-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const config = join(folder, "bridgehead.yaml");
+  const config = join(newFolder(), "bridgehead.yaml");
   writeFileSync(config, `store: "sqlite:${database.file}"\n`);
   const run = async (...words: readonly string[]): Promise<Said> => {
     const said = { out: "", err: "" };

@@ -1,18 +1,18 @@
 // The launcher under real Node.js versions, from copies of the package in which one thing or another is missing.
 
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { launcher, root, start, systemNode } from "../support/machine/command.ts";
+import { newFolder } from "../support/resources.ts";
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
 const isOld =
   systemNode !== undefined && !supported((await start(systemNode, ["-p", "process.versions.node"]).ended).out);
 const oldNode = isOld && systemNode !== undefined ? systemNode : pretendOld();
-const folder = mkdtempSync(join(tmpdir(), "launcher-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 
 function supported(text: string): boolean {
   const [major = 0, minor = 0] = text.trim().split(".").map(Number);

@@ -1,10 +1,9 @@
 // bridgehead opt-out on the command line: who is named how, what is printed, and that an error changes nothing. The option
 // --channel of all commands.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { createProgram } from "../../src/commands/program.ts";
 import { type CommandDefinition, definitionOf, eachCommand } from "../../src/commands/reference/definition.ts";
@@ -12,13 +11,12 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { inProcess } from "../support/machine/command.ts";
 import { migrated, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
+import { newFolder } from "../support/resources.ts";
 
 async function setUp() {
   const database = await migrated(sqliteDatabase);
   const db = await database.open();
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-opt-out-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const config = join(folder, "bridgehead.yaml");
+  const config = join(newFolder(), "bridgehead.yaml");
   const mail =
     'imap: { host: mail.example.com, user: us@example.com, password: "${env:PASSWORD}" }, smtp: { host: mail.example.com }';
   writeFileSync(config, `channels:\n  mail: { adapter: email, agent: a, ${mail} }\nstore: "sqlite:${database.file}"\n`);

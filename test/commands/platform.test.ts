@@ -1,10 +1,9 @@
 // The platform as a process of its own, and the administration of its agents while it runs.
 
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
@@ -12,6 +11,7 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { commandIo, root } from "../support/machine/command.ts";
 import { listen } from "../support/machine/network.ts";
+import { newFolder } from "../support/resources.ts";
 
 const agents = `organization: { name: Acme }
 agents:
@@ -34,8 +34,7 @@ async function bridgehead(args: readonly string[]) {
 }
 
 function folder() {
-  const path = mkdtempSync(join(tmpdir(), "platform-"));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  const path = newFolder();
   const write = (name: string, text: string) => {
     writeFileSync(join(path, name), text);
     return join(path, name);

@@ -1,7 +1,6 @@
 // bridgehead policy test: the command line as it is typed, without the service's secrets.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
@@ -11,9 +10,9 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
 import { commandIo } from "../support/machine/command.ts";
+import { newFolder } from "../support/resources.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "policy-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 
 let count = 0;
 async function policy(text: string, ...args: readonly string[]) {

@@ -1,25 +1,19 @@
 // The completions in real shells, and the manual pages under the checks of man and mandoc.
 
 import { execFile, execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Io } from "../../src/commands/io.ts";
 import { createProgram } from "../../src/commands/program.ts";
 import { offeredFor } from "../../src/commands/reference/completion.ts";
-import {
-  type CommandDefinition,
-  definitionOf,
-  eachCommand,
-  type Shell,
-} from "../../src/commands/reference/definition.ts";
+import { type CommandDefinition, definitionOf, eachCommand, type Shell } from "../../src/commands/reference/definition.ts";
 import { bridgehead, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
+import { newFolder } from "../support/resources.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "bridgehead-reference-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 const share = join(folder, "share");
 execFileSync(
   process.execPath,

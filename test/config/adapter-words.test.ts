@@ -1,13 +1,13 @@
 // What an adapter's author writes into the schema and into `review` reaches the operator, at the key that it is about.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AdapterDefinition, defineAdapter, type Remark } from "bridgehead/contract";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import * as z from "zod";
 import { loadConfig } from "../../src/config/index.ts";
 import { line } from "../support/commands/configuration.ts";
+import { newFolder } from "../support/resources.ts";
 
 const config = z.strictObject({
   name: z.string().min(1).max(5).default("desk"),
@@ -18,9 +18,7 @@ const config = z.strictObject({
 });
 
 async function problems(keys: string, review?: () => readonly Remark[]): Promise<readonly string[]> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-words-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "bridgehead.yaml");
+  const path = join(newFolder(), "bridgehead.yaml");
   writeFileSync(
     path,
     `platform: { url: https://platform.example.com }

@@ -1,14 +1,14 @@
 // What two channels must not share is rejected before anything runs: in check, at the start and at a reload.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
 import { line } from "../support/commands/configuration.ts";
 import { bridgehead } from "../support/machine/command.ts";
 import { startDaemon } from "../support/process/daemon.ts";
+import { newFolder } from "../support/resources.ts";
 
 const head = `platform: { url: "http://127.0.0.1:9" }
 agents: { a: { key: "\${env:KEY}" } }
@@ -20,9 +20,7 @@ channels:
 const env = { KEY: "key", PASSWORD: "secret" };
 
 function written(channels: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-exclusive-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const path = join(folder, "bridgehead.yaml");
+  const path = join(newFolder(), "bridgehead.yaml");
   writeFileSync(path, head + channels);
   return path;
 }

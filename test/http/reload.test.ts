@@ -1,8 +1,7 @@
 // The listener under a whole app: a reload ends the sockets of the channels that it exchanges or removes, and no others.
 
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AdapterDefinition, defineAdapter } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
@@ -12,6 +11,7 @@ import { type App, startApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/index.ts";
 import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { newFolder } from "../support/resources.ts";
 
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const traits = {
@@ -52,8 +52,7 @@ function talker(events: string[]): AdapterDefinition {
 }
 
 it("ends the sockets of what it exchanges, before the adapter is closed, and leaves the others alone", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-sockets-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const events: string[] = [];
   const read = async (channels: Record<string, object>) => {
     const blocks = Object.entries(channels).map(([id, own]) => [id, { adapter: "talker", agent: "support", ...own }]);

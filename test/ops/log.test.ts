@@ -10,6 +10,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import { workedMs } from "../support/clock.ts";
 import { childEnv, root } from "../support/machine/command.ts";
 import { fill, missingRoot, smallFileSystem } from "../support/machine/file-system.ts";
+import { newFolder } from "../support/resources.ts";
 
 const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
 
@@ -131,8 +132,7 @@ describe("the log", () => {
   });
 
   it("continues when a log file is at the limit of its size", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "log-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = newFolder();
     const script = `
       const { createLog, LogOutput } = await import("${root}src/ops/log.ts");
       const { standardTiming } = await import("${root}src/ops/timing.ts");

@@ -1,12 +1,11 @@
-import { chmodSync, fstatSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, fstatSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { createNotifier, isJournal, withErrorPriority } from "../../src/ops/systemd.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
+import { newFolder } from "../support/resources.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "notify-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 
 const said: string[] = [];
 const say = (_fields: object, message: string): void => void said.push(message);

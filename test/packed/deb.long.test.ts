@@ -2,26 +2,14 @@
 // in a chroot. Nothing is mounted, and no service manager is called.
 
 import { execFile, spawn, spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { installPrograms, noChroot, phoneConfig, phoneSecrets, root } from "../support/machine/command.ts";
 import { describeReal, need, sharedByRun } from "../support/machine/debian.ts";
 import { freePort } from "../support/machine/network.ts";
+import { newFolder } from "../support/resources.ts";
 
 const run = promisify(execFile);
 const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
@@ -31,8 +19,7 @@ const missing =
     : ((await need("lintian", "/usr/bin/lintian")) ?? (await need("binutils", "/usr/bin/strip")));
 
 describeReal("the Debian package", missing, () => {
-  const scratch = mkdtempSync(join(tmpdir(), "bridgehead-deb-"));
-  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+  const scratch = newFolder(afterAll);
   let packageFile: string;
   const machine = join(scratch, "machine");
   const inMachine = (path: string): string => join(machine, path);

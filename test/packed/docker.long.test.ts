@@ -3,25 +3,14 @@
 // may be written.
 
 import { execFile, spawn, spawnSync } from "node:child_process";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { installPrograms, noChroot, phoneConfig, phoneSecrets, root } from "../support/machine/command.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { freePort } from "../support/machine/network.ts";
+import { newFolder } from "../support/resources.ts";
 
 const run = promisify(execFile);
 
@@ -46,8 +35,7 @@ const one = (name: string): string => final.find((instruction) => instruction.na
 const words = (value: string): string[] => JSON.parse(value.slice(value.indexOf("["))) as string[];
 
 describeReal("the image", noChroot, () => {
-  const scratch = mkdtempSync(join(tmpdir(), "bridgehead-image-"));
-  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+  const scratch = newFolder(afterAll);
   const building = join(scratch, "build");
   const machine = join(scratch, "machine");
   const volume = one("VOLUME");

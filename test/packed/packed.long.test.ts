@@ -3,29 +3,18 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { root, systemNode } from "../support/machine/command.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
+import { newFolder } from "../support/resources.ts";
 
 const run = promisify(execFile);
-const scratch = mkdtempSync(join(tmpdir(), "bridgehead-packed-"));
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const scratch = newFolder(afterAll);
 
 /** The machine's own Node.js and npm, without the one that runs the tests: older than ours on many machines. */
 const path = systemNode === undefined ? dirname(process.execPath) : dirname(systemNode);

@@ -1,10 +1,10 @@
 // The file of agents: its records, and its error messages.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
+import { newFolder } from "../support/resources.ts";
 
 const smallest = "organization: { name: Acme }\nagents:\n  a: { key: some-key-1 }\n";
 
@@ -31,8 +31,7 @@ test("ids may be given", () => {
 });
 
 test("knowledge may come from adjacent files", () => {
-  const folder = mkdtempSync(join(tmpdir(), "agents-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = newFolder();
   writeFileSync(join(folder, "faq.md"), "# Returns\n\nWithin thirty days.\n");
   const given = "knowledge: [ one fact, { file: faq.md } ]";
   const text = smallest.replace("some-key-1", `some-key-1, ${given}`);

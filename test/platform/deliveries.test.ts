@@ -1,24 +1,15 @@
 // Webhook deliveries: a slow receiver does not delay others, and what is stored of a delivery.
 
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
-import {
-  keys,
-  receiver,
-  saying,
-  startModel,
-  startTestPlatform,
-  startWith,
-  type TestPlatform,
-} from "../support/platform/platform.ts";
+import { keys, receiver, saying, startModel, startTestPlatform, startWith, type TestPlatform } from "../support/platform/platform.ts";
+import { newFolder } from "../support/resources.ts";
 
 /** A receiver that reads every request and responds only on the test's signal. */
 async function silent() {
@@ -131,8 +122,7 @@ agents:
 });
 
 test("a stored delivery has no copy of the messages, and is sent again with those of its time", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "platform-deliveries-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const [file, hook] = [join(folder, "platform.db"), await receiver()];
   const platform = await startTestPlatform({ file, allowPrivateWebhooks: true });
   const { call } = platform;
@@ -155,8 +145,7 @@ test("a stored delivery has no copy of the messages, and is sent again with thos
 });
 
 test("a delivery whose outcome cannot be recorded is repeated after a pause, and not at once", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "platform-deliveries-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const [file, hook] = [join(folder, "platform.db"), await receiver()];
   const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const sleep = async (ms: number, signal: AbortSignal) => {

@@ -1,8 +1,7 @@
 // Acknowledged writes survive any end of the process.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
@@ -10,12 +9,9 @@ import { readAgents } from "../../src/platform/index.ts";
 import { PlatformCommits } from "../../src/platform/store/store.ts";
 import { childEnv, root } from "../support/machine/command.ts";
 import { keys, saying, startByEmail, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
+import { newFolder } from "../support/resources.ts";
 
-function newFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "platform-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "platform.db");
-}
+const newFile = (): string => join(newFolder(), "platform.db");
 
 test("a restart keeps conversations, modes and people, and no key in clear", async () => {
   const file = newFile();

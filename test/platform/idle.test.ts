@@ -1,22 +1,19 @@
 // What happens to idle dialogs, expired data and old deliveries when one of them cannot be written, and which deliveries
 // the log keeps.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { receiver, startWith } from "../support/platform/platform.ts";
+import { newFolder } from "../support/resources.ts";
 
 const key = "support-key-1";
 const hour = 3_600_000;
 
 async function idling(agent: string, endAfter = 100) {
-  const folder = mkdtempSync(join(tmpdir(), "platform-idle-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "platform.db");
+  const file = join(newFolder(), "platform.db");
   let ahead = 0;
   const clock = {
     ...systemClock,

@@ -1,20 +1,15 @@
 // Questions whose answer cannot be stored, or that a human takes over while the agent is answering.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { receiver, saying, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
+import { newFolder } from "../support/resources.ts";
 
 const key = "support-key-1";
 
-function newFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "platform-turns-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "platform.db");
-}
+const newFile = (): string => join(newFolder(), "platform.db");
 
 function change(file: string, sql: string): void {
   const db = new Database(file);

@@ -3,26 +3,12 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  chmodSync,
-  closeSync,
-  cpSync,
-  existsSync,
-  fstatSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, closeSync, cpSync, existsSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { childEnv, launcher, root, start } from "../support/machine/command.ts";
+import { newFolder } from "../support/resources.ts";
 
 const unit = readFileSync(`${root}systemd/bridgehead.service`, "utf8");
 const readme = readFileSync(`${root}README.md`, "utf8");
@@ -90,8 +76,7 @@ const firstConfiguration = (): string => {
 };
 
 it("starts the README's first configuration under the unit, and fails a reload that is rejected", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-unit-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const { moved, load, argsOf, told } = prepare(folder);
   // The only change: the ports, which other processes of this machine may have.
   const text = `${moved(firstConfiguration())}http: { listen: "127.0.0.1:0" }\n`;
@@ -154,8 +139,7 @@ it("starts the README's first configuration under the unit, and fails a reload t
 });
 
 it("gives fatal errors the journal's priority err", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-fatal-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const crash = "data:text/javascript,process.nextTick(()=>{throw new Error('boom')})";
   const runs = [
     { node: [], args: ["run", "--config", join(folder, "absent.yaml")], code: exitCodes.config },

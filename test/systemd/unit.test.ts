@@ -1,19 +1,18 @@
 // The shipped unit, judged by systemd's own tools.
 
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { bridgehead } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
+import { newFolder } from "../support/resources.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../systemd/${name}`, import.meta.url));
 const unit = readFileSync(path("bridgehead.service"), "utf8");
-const folder = mkdtempSync(join(tmpdir(), "unit-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder(afterAll);
 
 const missing = await need("systemd", "/usr/bin/systemd-analyze");
 const settings = (key: string): string[] =>

@@ -1,7 +1,6 @@
 // bridgehead log-level at a running daemon.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
@@ -9,11 +8,10 @@ import { logLevel } from "../../../src/commands/running/log-level.ts";
 import { timingWith } from "../../../src/ops/timing.ts";
 import { commandIo, inProcess } from "../../support/machine/command.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
+import { newFolder } from "../../support/resources.ts";
 
 function configured(): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-level-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "bridgehead.yaml");
+  const file = join(newFolder(), "bridgehead.yaml");
   const text = {
     platform: { url: "http://127.0.0.1:9" },
     agents: { support: { key: "${env:KEY}" } },

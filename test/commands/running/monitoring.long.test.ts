@@ -1,8 +1,7 @@
 // The dashboard and the alerting rules that are shipped, against the metrics of the running daemon.
 
 import { execFile, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
@@ -34,6 +33,7 @@ const queries = [
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe", contract: 1, config: z.strictObject({}),
   traits: { attachments: false, conversations: "person", platform: "sms" },
@@ -42,8 +42,7 @@ export default {
 
 /** Starts the program, and returns the body of its /metrics. */
 async function scrape(): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-monitoring-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   writeFileSync(join(folder, "probe.mjs"), adapter);
   const file = join(folder, "bridgehead.yaml");
   const text = {
@@ -155,9 +154,7 @@ describeReal("the monitoring files", missing, () => {
   });
 
   it("fire each alert in its situation alone, and none at a healthy daemon", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-alerts-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const file = join(folder, "tests.yaml");
+    const file = join(newFolder(), "tests.yaml");
     const quiet = { 'bridgehead_channel_asking{channel="mail"}': "0" };
     const late = { ...quiet, 'bridgehead_oldest_overdue_seconds{channel="mail"}': "90000" };
     const inactive = { ...late, 'bridgehead_channel_inactive{channel="mail"}': "1" };

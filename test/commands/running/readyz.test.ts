@@ -19,6 +19,7 @@ import { storeEvent } from "../../support/store/databases.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe", contract: 1, config: z.strictObject({}),
   traits: { maxTextLength: 9, markup: "plain", attachments: false, conversations: "person", platform: "sms" },
@@ -108,9 +109,7 @@ describe("/readyz", () => {
 describe("bridgehead health", () => {
   /** Asks the daemon of which only the address is known, like a container's HEALTHCHECK: without its secrets. */
   async function health(url: string, ...args: string[]) {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-health-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-    const config = join(folder, "bridgehead.yaml");
+    const config = join(newFolder(), "bridgehead.yaml");
     const http = { listen: "0.0.0.0:1", admin_listen: url.replace("http://", "") };
     writeFileSync(config, JSON.stringify({ agents: { a: { key: "${env:ABSENT}" } }, http }));
     return bridgehead(["health", "--config", config, ...args]);

@@ -3,8 +3,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
@@ -12,6 +11,7 @@ import { childEnv, root } from "../../support/machine/command.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe",
   contract: 1,
@@ -31,8 +31,7 @@ export default {
 
 /** Starts the daemon with these files in a folder of its own. `write` replaces files, `reload` sends SIGHUP. */
 async function running(files: Readonly<Record<string, string | object>>) {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-run-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const write = (changed: typeof files) => {
     for (const [name, content] of Object.entries(changed))
       writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content), {

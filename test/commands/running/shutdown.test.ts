@@ -1,7 +1,6 @@
 // SIGTERM with an adapter that ignores the signal to end.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { configureIdle, startDaemon } from "../../support/process/daemon.ts";
@@ -10,6 +9,7 @@ import { readStored } from "../../support/process/mail/invariants.ts";
 /** Receives one message. With `lingers` it goes on reading. */
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe",
   contract: 1,
@@ -28,8 +28,7 @@ it.for([
   [false, "stopped", undefined],
   [true, "stopped without waiting for an adapter that does not end", ["office"]],
 ] as const)("ends on SIGTERM; an adapter goes on reading: %s", { timeout: 60_000 }, async ([lingers, last, left]) => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-shutdown-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   writeFileSync(join(folder, "probe.mjs"), adapter);
   const channels = { office: { adapter: "./probe.mjs", agent: "support", lingers } };
   const config = configureIdle(folder, { agents: { support: { key: "${env:KEY}" } }, channels });

@@ -1,7 +1,6 @@
 // A start that takes longer than systemd waits: the daemon requests more time while SQLite blocks its thread.
 
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
@@ -11,11 +10,11 @@ import { standardTiming, timingWith } from "../../../src/ops/timing.ts";
 import { migrate, migrations } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { configureIdle, startDaemon } from "../../support/process/daemon.ts";
+import { newFolder } from "../../support/resources.ts";
 
 /** A systemd-notify that writes down what it is to send. With `slowReady` READY takes until the file `sent` exists. */
 function systemd(slowReady = false) {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const [told, sent] = [join(folder, "told"), join(folder, "sent")];
   const wait = `case "$1" in READY=1) until [ -e ${sent} ]; do sleep 0.02; done ;; esac`;
   mkdirSync(join(folder, "bin"));

@@ -1,16 +1,14 @@
 // A daemon that was killed checks the file of its store at the next start, and is not ready when it is damaged.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { bridgehead } from "../../support/machine/command.ts";
 import { adminOf, configureIdle, type Daemon, startDaemon } from "../../support/process/daemon.ts";
 import { damageTable } from "../../support/store/damage.ts";
+import { newFolder } from "../../support/resources.ts";
 
 it("reports bytes that were overwritten while it was dead, although no statement reads them", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-store-check-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const store = join(folder, "store.db");
   const config = configureIdle(folder);
   const start = async () => {

@@ -1,18 +1,7 @@
 // The output of backup, verify, restore and migrate. backup.long.test.ts runs them with a running daemon, kills them
 // and damages files.
 
-import {
-  closeSync,
-  existsSync,
-  mkdtempSync,
-  openSync,
-  renameSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, existsSync, openSync, renameSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, runCommand } from "../../../src/commands/io.ts";
@@ -23,12 +12,12 @@ import { migrations } from "../../../src/store/migrate.ts";
 import { lockStore } from "../../../src/store/sqlite/lock.ts";
 import { commandIo } from "../../support/machine/command.ts";
 import { fresh, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const commands = { backup, verify, restore, migrate: migrateStore };
 
 function setUp(store = "sqlite:store.db", more = "") {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-backup-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const config = join(folder, "bridgehead.yaml");
   writeFileSync(config, `store: ${store}\n${more}`);
   /** The exit code, then each line, without the name of the folder. */

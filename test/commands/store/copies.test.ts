@@ -1,7 +1,6 @@
 // The copies that migrations and restores leave beside the databases: deleted by age, and named after an erasure.
 
-import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -9,14 +8,9 @@ import { deleteOldCopies, migrationCopy, restoreCopy, stampOf } from "../../../s
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead } from "../../support/machine/command.ts";
 import { configureIdle, startDaemon } from "../../support/process/daemon.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const day = 86_400_000;
-
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-copies-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** Writes a file of that age; its name tells it, or the time of its last change does. */
 function write(path: string, ageMs = 0): string {

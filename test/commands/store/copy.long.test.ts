@@ -1,8 +1,7 @@
 // store copy: a daemon with work in every state continues on PostgreSQL, and back on SQLite. Nothing is lost or repeated.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../../src/app.ts";
@@ -24,6 +23,7 @@ import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { conversation, draft, postgresDatabase, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
@@ -129,8 +129,7 @@ describeReal("store copy", missing, () => {
   it("starts again after a death, and no daemon starts on the unfinished copy", {
     timeout: 60_000,
   }, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "store-copy-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = newFolder();
     const config = join(folder, "bridgehead.yaml");
     writeFileSync(
       config,

@@ -1,18 +1,13 @@
 // erase --platform with a platform that fails, and what a repetition finds; folders with backups that do not exist.
 
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
-import {
-  duePlatformWebhooks,
-  endPlatformWebhooks,
-  insertPlatformWebhook,
-} from "../../../src/escalation/platform-webhook/rows.ts";
+import { duePlatformWebhooks, endPlatformWebhooks, insertPlatformWebhook } from "../../../src/escalation/platform-webhook/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { forget } from "../../../src/store/retention.ts";
@@ -21,6 +16,7 @@ import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { inProcess, phoneSecrets } from "../../support/machine/command.ts";
 import { conversation } from "../../support/store/databases.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const person = "anna@customer.example";
 
@@ -54,8 +50,7 @@ async function startPlatform() {
 
 async function setUp(agent = "a") {
   const { state, url } = await startPlatform();
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-erase-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const config = join(folder, "bridgehead.yaml");
   const channel = { adapter: "voice", agent, dialect: "twilio", auth_tokens: ["${env:TOKEN}"] };
   const http = { public_url: "https://bridge.example.com" };

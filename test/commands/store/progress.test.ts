@@ -1,21 +1,20 @@
 // The progress of long operations, in a pseudo-terminal. Another program locks the store, so that each operation takes
 // longer than a second and continues when the test has seen its progress.
 
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { ProgressBar, withProgress } from "../../../src/commands/store/progress.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { openTerminal } from "../../support/machine/command.ts";
+import { newFolder } from "../../support/resources.ts";
 
 async function setUp() {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-progress-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const store = join(folder, "store.db");
   const db = openSqlite(store, Date.now);
   await migrate(db);

@@ -1,18 +1,18 @@
 // Commands on a file system that is mounted read-only or full: each names the cause and its remedy.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { inProcess } from "../../support/machine/command.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { fill, missingRoot, mountReadOnly, smallFileSystem } from "../../support/machine/file-system.ts";
+import { newFolder } from "../../support/resources.ts";
 
 /** A migrated store in `folder`, and a configuration outside of it. */
 async function storeIn(folder: string) {
-  const home = mkdtempSync(join(tmpdir(), "bridgehead-read-only-"));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const home = newFolder();
   const config = join(home, "bridgehead.yaml");
   const configure = (store: string) =>
     writeFileSync(

@@ -1,9 +1,8 @@
 // What a restore takes over from the store that it replaces: opt-outs, pauses of channels and the record of erasures.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
@@ -12,12 +11,12 @@ import { channelPauses, pauseChannel, resumeChannel } from "../../../src/store/t
 import { lift, suppress, suppressionOrHash } from "../../../src/store/tables/suppressions.ts";
 import { inProcess } from "../../support/machine/command.ts";
 import { conversation } from "../../support/store/databases.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const erased = "+15550111";
 
 async function setUp() {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-restore-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const config = join(folder, "bridgehead.yaml");
   const store = join(folder, "store.db");
   const copy = join(folder, "copy.db");

@@ -1,15 +1,15 @@
 // Commands that run next to the daemon: of the configuration they need the key `store` only.
 
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { exitCodes, runCommand } from "../../../src/commands/io.ts";
 import { inbox } from "../../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel, recordOutcome } from "../../../src/store/tables/events.ts";
 import { commandIo, inProcess, root, start } from "../../support/machine/command.ts";
+import { newFolder } from "../../support/resources.ts";
 
 /** The service's secrets are not to be had in a shell. */
 const configuration = (store: string): string => `
@@ -20,14 +20,8 @@ channels:
 store: ${store}
 `;
 
-function folder(): string {
-  const path = mkdtempSync(join(tmpdir(), "bridgehead-commands-"));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
 async function withStore(): Promise<{ file: string; store: string }> {
-  const home = folder();
+  const home = newFolder();
   const file = join(home, "bridgehead.yaml");
   writeFileSync(file, configuration('"sqlite:data/store.db"'));
   mkdirSync(join(home, "data"));
@@ -50,7 +44,7 @@ describe("outbox, inbox and migrate", () => {
   });
 
   it("say what is wrong with the store's key, and with it alone", async () => {
-    const file = join(folder(), "bridgehead.yaml");
+    const file = join(newFolder(), "bridgehead.yaml");
     writeFileSync(file, configuration("mysql://here"));
     const refused = await inProcess(["outbox", "list", "--config", file]);
     expect(refused.code).toBe(exitCodes.config);
@@ -104,7 +98,7 @@ describe("outbox, inbox and migrate", () => {
     ["- store: sqlite:store.db\n", /^\S+:1:1: is not a configuration: it has no keys \(name another file\)\n$/],
     ["storage: sqlite:store.db\n", /^\S+:1:1 storage: is not a known key \(did you mean store\?\)\n$/],
   ])("do not use the default store when the file is %j", async (text, problem) => {
-    const file = join(folder(), "bridgehead.yaml");
+    const file = join(newFolder(), "bridgehead.yaml");
     writeFileSync(file, text);
     for (const command of [["migrate"], ["outbox", "list"], ["inbox", "list"], ["escalation", "list"]]) {
       const ended = await inProcess([...command, "--config", file]);
@@ -125,7 +119,7 @@ describe("outbox, inbox and migrate", () => {
   });
 
   it("make no store where none is", async () => {
-    const home = folder();
+    const home = newFolder();
     const file = join(home, "bridgehead.yaml");
     writeFileSync(file, configuration("sqlite:mistyped/store.db"));
     for (const command of ["outbox", "inbox"]) {

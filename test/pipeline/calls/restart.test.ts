@@ -1,9 +1,7 @@
 // A daemon that starts again on its store: the sockets of the calls are gone, the calls are not.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { openStore } from "../../../src/app.ts";
 import { insertSession } from "../../../src/calls/rows.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
@@ -11,10 +9,10 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { readSession } from "../../../src/store/tables/sessions.ts";
 import { listen } from "../../support/pipeline/stage.ts";
 import { conversation } from "../../support/store/databases.ts";
+import { newFolder } from "../../support/resources.ts";
 
 it("treats every open call as lost when the store is opened", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-restart-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const config = { store: { kind: "sqlite", file: join(folder, "store.db") } } as const;
   const first = await openStore(config, systemClock, listen().log, standardTiming);
   await first.db.tx(async (q) => {

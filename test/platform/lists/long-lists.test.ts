@@ -1,21 +1,16 @@
 // Lists so long that they are read by shelves give what sorting everything gives, and no statement of a list or a
 // statistic looks at every row. Times are not measured here: npm run bench does that.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { conversationRow, personRow } from "../../../src/platform/conversations/start.ts";
 import { prepareAgents } from "../../../src/platform/store/agents.ts";
-import {
-  type ConversationFilter,
-  type PlatformConversationRow,
-  prepareConversations,
-} from "../../../src/platform/store/conversations.ts";
+import { type ConversationFilter, type PlatformConversationRow, prepareConversations } from "../../../src/platform/store/conversations.ts";
 import { prepareMessages } from "../../../src/platform/store/messages.ts";
 import { type Db, openDatabase } from "../../../src/platform/store/store.ts";
 import { preparePeople, prepareUsage } from "../../../src/platform/store/users.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const everything: ConversationFilter = {
   orderBy: "createdAt",
@@ -178,9 +173,7 @@ describe("a long list", () => {
   });
 
   test("is read again after a change by another process, and after a rollback", () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-lists-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, "platform.db");
+    const file = join(newFolder(), "platform.db");
     const [here, there] = [open(openDatabase(file, "normal")), open(openDatabase(file, "normal"))];
     onTestFinished(() => [here, there].forEach(({ db }) => db.close()));
     const names = () => {

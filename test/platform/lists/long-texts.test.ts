@@ -1,16 +1,13 @@
 // Conversations with long texts and many messages: the limit of one message, of a list, and of a webhook delivery.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { receiver, startTestPlatform, type TestPlatform } from "../../support/platform/platform.ts";
+import { newFolder } from "../../support/resources.ts";
 
 async function long() {
-  const folder = mkdtempSync(join(tmpdir(), "platform-long-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "platform.db");
+  const file = join(newFolder(), "platform.db");
   const platform = await startTestPlatform({ file, allowPrivateWebhooks: true });
   const id = await platform.open();
   const db = new Database(file);

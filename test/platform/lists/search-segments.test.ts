@@ -1,20 +1,17 @@
 // The segments of the full-text index, which every commit adds, are merged in short transactions.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { personRow } from "../../../src/platform/conversations/start.ts";
 import { mergeSegments } from "../../../src/platform/store/indexes.ts";
 import { openDatabase, openPlatformStore } from "../../../src/platform/store/store.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const agents = [{ id: "one", organizationId: "o", name: "one", keyHash: "1" }];
 
 test("merges the segments that another process has written, and finds the same afterwards", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "platform-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "platform.db");
+  const file = join(newFolder(), "platform.db");
   const writer = openPlatformStore(file, "normal");
   onTestFinished(() => writer.close());
   writer.agents.define(agents);

@@ -1,9 +1,7 @@
 // Skills and settings of an agent's definition: the quota, what is only kept and served, and what the model is given.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { notDone } from "../../../src/platform/agents/definition.ts";
 import { readAgents } from "../../../src/platform/index.ts";
@@ -11,6 +9,7 @@ import { openDatabase } from "../../../src/platform/store/store.ts";
 import { versions } from "../../../src/platform/store/tables.ts";
 import { agent as agentRecord } from "../../../src/wire/agent.ts";
 import { saying, startModel, startWith } from "../../support/platform/platform.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const key = "support-key-1";
 const definition = (more: string) => `organization: { name: Acme }
@@ -284,9 +283,7 @@ test("without file search the agent answers from no document", async () => {
 });
 
 test("a file of a later version is refused", () => {
-  const folder = mkdtempSync(join(tmpdir(), "platform-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const file = join(folder, "platform.db");
+  const file = join(newFolder(), "platform.db");
   const db = openDatabase(file, "full");
   expect(db.pragma("user_version", { simple: true })).toBe(versions.length);
   db.pragma("user_version = 999");

@@ -1,9 +1,7 @@
 // The check of the SQLite file after an unclean end, and the mark that shows such an end.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { timingWith } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -11,16 +9,11 @@ import { checkFile, StoreCheck } from "../../../src/store/sqlite/check.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { listen } from "../../support/pipeline/stage.ts";
 import { damageTable } from "../../support/store/damage.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const timing = timingWith({ upkeep: { storeCheckDelay: 1 } });
 const patient = 60_000;
 const never = new AbortController().signal;
-
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-check-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** One life of a daemon on the file. */
 async function life(file: string) {

@@ -1,18 +1,15 @@
 // A page of the file is damaged after the store was opened: the store names it, although other tables still work.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { migrate } from "../../../src/store/migrate.ts";
 import { proveWritable } from "../../../src/store/operators/overview.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { damageTable } from "../../support/store/damage.ts";
+import { newFolder } from "../../support/resources.ts";
 
 it.each(["tx", "read"] as const)("is reported after a statement of %s has met it", async (how) => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-damage-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "store.db");
+  const file = join(newFolder(), "store.db");
   const sound = openSqlite(file, Date.now);
   await migrate(sound);
   await sound.close();

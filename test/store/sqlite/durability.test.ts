@@ -1,20 +1,16 @@
 // When a commit of the SQLite driver counts as durable: what waits for the disk, what does not, and what a failed disk and
 // a growing log lead to. The power-cut replay examines what is on the disk then.
 
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { atCommit, type CommitPace, type Database } from "../../../src/store/driver.ts";
 import type { WalOptions } from "../../../src/store/sqlite/wal.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
+import { newFolder } from "../../support/resources.ts";
 
-function newFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-durable-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "store.db");
-}
+const newFile = (): string => join(newFolder(), "store.db");
 
 async function opened(file: string, options: WalOptions): Promise<Database> {
   const db = openSqlite(file, Date.now, options);

@@ -1,13 +1,13 @@
 // A store on a file system without free space (a real one, in memory), and a file that may not grow.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { describeReal } from "../../support/machine/debian.ts";
 import { fill, missingRoot, smallFileSystem } from "../../support/machine/file-system.ts";
+import { newFolder } from "../../support/resources.ts";
 
 describeReal("a full disk", missingRoot, () => {
   it("is named with the file and a remedy at the end, and the next start has every commit", async () => {
@@ -31,9 +31,7 @@ describeReal("a full disk", missingRoot, () => {
 
 describeReal("a file that may not grow, as at the end of a quota", missingRoot, () => {
   it("fails checkpoints and commits for as long as this lasts, and loses nothing", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-quota-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, "store.db");
+    const file = join(newFolder(), "store.db");
     const store = openSqlite(file, Date.now, { checkpointPages: 50 });
     onTestFinished(() => store.close());
     const write = (n: number) => store.tx((q) => q.run("INSERT INTO t VALUES ($1, $2)", n, "x".repeat(4000)));

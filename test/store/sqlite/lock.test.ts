@@ -2,22 +2,16 @@
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, it, onTestFinished } from "vitest";
 import { migrate, migrations } from "../../../src/store/migrate.ts";
 import { lockStore, startLocked } from "../../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const program = new URL("../../support/store/child.ts", import.meta.url).pathname;
-
-function folder(): string {
-  const made = mkdtempSync(join(tmpdir(), "bridgehead-lock-"));
-  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}
 
 function child(action: string, file: string): { process: ChildProcessWithoutNullStreams; line(): Promise<string> } {
   const started = spawn(process.execPath, ["--conditions=source", program, action, file]);
@@ -40,7 +34,7 @@ function child(action: string, file: string): { process: ChildProcessWithoutNull
 }
 
 it("refuses a second process, naming the file, until the first is gone, however it dies", async () => {
-  const file = join(folder(), "store.db");
+  const file = join(newFolder(), "store.db");
   const first = child("lock", file);
   expect(await first.line()).toBe("locked");
   expect(() => lockStore(file)).toThrow(file);
@@ -56,7 +50,7 @@ it("refuses a second process, naming the file, until the first is gone, however 
 });
 
 it("releases the lock on request, and does not lock the store itself", async () => {
-  const file = join(folder(), "deep", "store.db");
+  const file = join(newFolder(), "deep", "store.db");
   const unlock = lockStore(file);
   const db = openSqlite(file, Date.now);
   await migrate(db);
@@ -66,7 +60,7 @@ it("releases the lock on request, and does not lock the store itself", async () 
 });
 
 it("knows a store under another name", () => {
-  const home = folder();
+  const home = newFolder();
   const file = join(home, "store.db");
   writeFileSync(file, "");
   symlinkSync(file, join(home, "alias.db"));
@@ -76,13 +70,13 @@ it("knows a store under another name", () => {
 });
 
 it("does not call a broken file a running process", () => {
-  const home = folder();
+  const home = newFolder();
   writeFileSync(join(home, "store.db-lock"), "this is no database, whatever it is called ".repeat(50));
   expect(() => lockStore(join(home, "store.db"))).toThrow("failed");
 });
 
 it("migrates once when two processes start on a new file together", async () => {
-  const file = join(folder(), "store.db");
+  const file = join(newFolder(), "store.db");
   const both = [child("migrate", file), child("migrate", file)];
   for (const one of both) expect(await one.line()).toBe("ready");
   for (const one of both) one.process.stdin.write("go\n");
@@ -93,7 +87,7 @@ it("migrates once when two processes start on a new file together", async () => 
 });
 
 it("is held by a service from before its start until after its close, and released when the start fails", async () => {
-  const file = join(folder(), "platform.db");
+  const file = join(newFolder(), "platform.db");
   await expect(startLocked(file, () => Promise.reject(new Error("no port")))).rejects.toThrow("no port");
   const service = await startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));
   const second = startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));

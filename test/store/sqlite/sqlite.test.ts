@@ -1,7 +1,6 @@
 // The store on SQLite, and what only SQLite has: group commit, and a disk that is full.
 
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -10,6 +9,7 @@ import type { Query } from "../../../src/store/driver.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { readSettings, writeSettings } from "../../../src/store/tables/agents.ts";
 import { fresh, sqliteDatabase } from "../../support/store/databases.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const count = async (q: Query) => Number((await q.one<{ n: number }>("SELECT COUNT(*) AS n FROM agents"))?.n);
 
@@ -82,9 +82,7 @@ it("writes nothing one by one after the database has rolled the transaction back
 });
 
 it("rejects every commit after the file was deleted or replaced", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-moved-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "store.db");
+  const file = join(newFolder(), "store.db");
   const db = openSqlite(file, Date.now);
   onTestFinished(() => db.close());
   const write = () => db.tx((q) => q.run("CREATE TABLE IF NOT EXISTS t (n)"));
@@ -98,9 +96,7 @@ it("rejects every commit after the file was deleted or replaced", async () => {
 });
 
 it("waits for another process that opens the new file for as long as for its locks", () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-wal-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "store.db");
+  const file = join(newFolder(), "store.db");
   const other = new Sqlite(file);
   onTestFinished(() => void other.close());
   // Readers pass, but the file cannot become a WAL file.

@@ -1,10 +1,9 @@
 // Configurations written to a folder of their own, read by the real loader with a small adapter of known shape.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AdapterDefinition, defineAdapter } from "bridgehead/contract";
-import { onTestFinished } from "vitest";
 import * as z from "zod";
 import type { Diagnosis } from "../../../src/commands/doctor/catalogue.ts";
 import { type DoctorOptions, doctor } from "../../../src/commands/doctor/run.ts";
@@ -15,6 +14,7 @@ import type { Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { commandIo } from "../machine/command.ts";
+import { newFolder } from "../resources.ts";
 
 /** A fax machine: a host with tls, a secret, a list of secrets, a number. */
 export const fax = defineAdapter({
@@ -103,8 +103,7 @@ store: sqlite:data/store.db
 `;
 
 export function fixture(): Fixture {
-  const folder = mkdtempSync(join(tmpdir(), "doctor-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const config = join(folder, "bridgehead.yaml");
   mkdirSync(join(folder, "data"), { mode: 0o700 });
   const store = join(folder, "data/store.db");

@@ -1,9 +1,8 @@
 // A Dovecot with TLS, an SMTP server that delivers to it, and a model endpoint with a key and two models.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import PostalMime from "postal-mime";
 import { expect, onTestFinished } from "vitest";
@@ -12,6 +11,7 @@ import { listen } from "../machine/network.ts";
 import { startModel } from "../platform/platform.ts";
 import { type Dovecot, startDovecot } from "./dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "./smtp-server.ts";
+import { newFolder } from "../resources.ts";
 
 export const address = "support@bridge.test";
 export const modelKey = "model-key-12345";
@@ -31,8 +31,7 @@ export interface Servers {
 }
 
 export async function startServers(): Promise<Servers> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-init-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const dovecot = await startDovecot({ users: [address], ssl: true });
   onTestFinished(() => dovecot.dispose());
   const smtp = await startSmtpPeer({
@@ -93,8 +92,7 @@ export interface Mailbox {
 }
 
 export async function startMailbox(): Promise<Mailbox> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-embedded-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const out: Delivered[] = [];
   const server = await startMailServer({ address, password, others: (mail) => out.push(mail) });
   onTestFinished(() => server.close());
