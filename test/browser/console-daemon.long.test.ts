@@ -9,10 +9,10 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need, needChromium, startChromium, visit } from "../support/machine/debian.ts";
+import { silentLog } from "../support/resources.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const missing = (await needChromium()) ?? (await need("dovecot-imapd", "/usr/sbin/dovecot"));
 
 describeReal("The web console of a running daemon", missing, () => {
@@ -30,7 +30,7 @@ describeReal("The web console of a running daemon", missing, () => {
     onTestFinished,
   }) => {
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "console", channel: { deny: ["eve@*"] } });
-    const context = consoleContext(daemon.app(), await daemon.config(), quiet, standardTiming);
+    const context = consoleContext(daemon.app(), await daemon.config(), silentLog, standardTiming);
     const web = await startConsole({ context, listen: { host: "127.0.0.1", port: 0 } });
     onTestFinished(() => web.close());
     const token = await daemon.app().db.tx((q) => createLoginLink(q, standardTiming.console));

@@ -17,10 +17,9 @@ import { Statistics } from "../../src/ops/statistics.ts";
 import { agentRecord } from "../support/client/client.ts";
 import { escalationsIn } from "../support/escalation/policy.ts";
 import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
-import { newFolder } from "../support/resources.ts";
+import { newFolder, silentLog } from "../support/resources.ts";
 
 const minute = 60_000;
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 const probe = (created: (channel: Channel) => void, inbound: boolean) =>
   defineAdapter({
@@ -64,7 +63,7 @@ async function setUp(first: number, agent: object = {}, inbound = false) {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const clock = testClock(true);
   const publicUrl = () => "http://127.0.0.1";
-  const app = await startApp({ config: loaded.config, platformUrl: url, clock, log: quiet, publicUrl });
+  const app = await startApp({ config: loaded.config, platformUrl: url, clock, log: silentLog, publicUrl });
   onTestFinished(() => app.stop(1000));
   return { app, clock, platform, channel: await created.promise };
 }

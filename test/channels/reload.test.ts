@@ -9,9 +9,8 @@ import { startApp } from "../../src/app.ts";
 import { type Config, loadConfig } from "../../src/config/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import type { TimingOverrides } from "../../src/ops/timing.ts";
-import { newFolder } from "../support/resources.ts";
+import { newFolder, silentLog } from "../support/resources.ts";
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** An adapter whose readers say when they begin and end, and end when they are let. */
 function recorder() {
@@ -81,7 +80,7 @@ async function setUp(first: Text, timing: TimingOverrides = {}) {
       config,
       platformUrl: "http://127.0.0.1:9",
       clock: systemClock,
-      log: quiet,
+      log: silentLog,
       publicUrl: () => "http://127.0.0.1",
       timing,
     });

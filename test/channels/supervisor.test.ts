@@ -10,6 +10,7 @@ import { timingWith } from "../../src/ops/timing.ts";
 import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { silentLog } from "../support/resources.ts";
 
 it("stands by while another node reads the channel, and says so; then it reads, until its lease is lost", async ({
   onTestFinished,
@@ -26,7 +27,6 @@ it("stands by while another node reads the channel, and says so; then it reads, 
   const stoodBy = Promise.withResolvers<void>();
   const reading = Promise.withResolvers<void>();
   const fallen = Promise.withResolvers<unknown>();
-  const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
   const life = supervise(
     {
       channel: "c",
@@ -39,7 +39,7 @@ it("stands by while another node reads the channel, and says so; then it reads, 
       db,
       clock: systemClock,
       timing: timingWith({ channels: { renewal: 20 } }),
-      log,
+      log: silentLog,
       node: "own",
       setReader: () => undefined,
       isReady: () => false,

@@ -11,9 +11,8 @@ import { type App, startApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/index.ts";
 import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { newFolder } from "../support/resources.ts";
+import { newFolder, silentLog } from "../support/resources.ts";
 
-const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const traits = {
   attachments: false,
   conversations: "person",
@@ -72,7 +71,7 @@ it("ends the sockets of what it exchanges, before the adapter is closed, and lea
   const listener = await startListener({
     listen: { host: "127.0.0.1", port: 0 },
     clock: systemClock,
-    log,
+    log: silentLog,
     routes: (id) => app?.host.running().find(({ config }) => config.id === id)?.adapter.routes ?? null,
     ready: async () => ({ ready: true }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
@@ -82,7 +81,7 @@ it("ends the sockets of what it exchanges, before the adapter is closed, and lea
     config: await read({ gone: {}, changed: {}, stays: {} }),
     platformUrl: "http://127.0.0.1:9",
     clock: systemClock,
-    log,
+    log: silentLog,
     publicUrl: () => listener.publicUrl,
     retire: (routes) => listener.retire(routes),
   });

@@ -3,13 +3,12 @@ import type { Clock, Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { TaskGroup } from "../../src/ops/tasks.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-
-const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+import { silentLog } from "../support/resources.ts";
 
 /** A log, and the errors of the tasks in it. */
 function errorLog(): { readonly log: Log; readonly errors: unknown[] } {
   const errors: unknown[] = [];
-  return { log: { ...log, error: ({ task, err }) => void errors.push(`${task}: ${(err as Error).message}`) }, errors };
+  return { log: { ...silentLog, error: ({ task, err }) => void errors.push(`${task}: ${(err as Error).message}`) }, errors };
 }
 
 /** Sleeps take no time and are written down; `monotonic` is moved by the test. */
@@ -31,7 +30,7 @@ describe("a task group", () => {
   it("ends its tasks in reverse, each after the one before has ended", async () => {
     const parent = new AbortController();
     const events: string[] = [];
-    const group = new TaskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
+    const group = new TaskGroup(parent.signal, { clock: quickClock(), log: silentLog, timing: standardTiming.health });
     for (const name of ["store", "scheduler", "listener"]) {
       group.start(name, async (signal) => {
         await untilAborted(signal);
@@ -80,7 +79,7 @@ describe("a task group", () => {
     const clock = quickClock();
     const group = new TaskGroup(new AbortController().signal, {
       clock,
-      log,
+      log: silentLog,
       timing: { taskRestart: 100, taskRestartLongest: 8000 },
     });
     let starts = 0;
@@ -109,7 +108,7 @@ describe("a task group", () => {
   ] as const)("restart %s, failing %s: %i starts", async (restart, failing, expected) => {
     const group = new TaskGroup(new AbortController().signal, {
       clock: quickClock(),
-      log,
+      log: silentLog,
       timing: standardTiming.health,
     });
     let starts = 0;

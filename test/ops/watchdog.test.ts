@@ -7,6 +7,7 @@ import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { runWatchdog, type WatchdogOptions } from "../../src/ops/systemd.ts";
 import { freePort } from "../support/machine/network.ts";
+import { silentLog } from "../support/resources.ts";
 
 /** Time that passes when a test says so. */
 function stillClock() {
@@ -108,7 +109,7 @@ describe("the watchdog", () => {
     const front = await startListener({
       listen: { host: "127.0.0.1", port: await freePort() },
       clock: systemClock,
-      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+      log: silentLog,
       routes: () => null,
       ready: async () => ({ ready: true }),
       metrics: async () => ({ contentType: "text/plain", body: "" }),

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { channelId, externalId, type Log, type MessageEvent, type Outbound } from "bridgehead/contract";
+import { channelId, externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient } from "../../../src/agent/calls.ts";
 import { CallSessions } from "../../../src/calls/sessions.ts";
 import type { Policy } from "../../../src/domain/policy.ts";
@@ -26,6 +26,7 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bindPlatform, insertConversation } from "../../../src/store/tables/conversations.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { lineOf, policyOf, responder } from "../../support/rows.ts";
+import { silentLog } from "../../support/resources.ts";
 
 export interface Storm {
   readonly db: Database;
@@ -50,7 +51,6 @@ export const groupMs = 60_000;
 export const repeatMs = 600_000;
 const beside = 64;
 const number = "+12025550191";
-const log: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 export async function startStorm(customers: number): Promise<Storm> {
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-"));
@@ -64,7 +64,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   await migrate(db);
   const policy = { ...basis, responders: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
-  const core = { db, clock, log, node: "bench", timing: standardTiming };
+  const core = { db, clock, log: silentLog, node: "bench", timing: standardTiming };
   const sessions = new CallSessions(standardTiming.calls);
   const deps = { ...core, policy: () => policy, lines: () => lines, sessions };
   const escalation = new EscalationHandler(deps);

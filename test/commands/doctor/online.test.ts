@@ -12,8 +12,8 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
+import { silentLog } from "../../support/resources.ts";
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 async function listening(server: Server): Promise<number> {
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
@@ -33,7 +33,7 @@ agents: { ada: { public_name: Ada, key: ${env.KEY}, status: ${status}, instructi
     listen: { host: "127.0.0.1", port: 0 },
     agents: readAgents(text, "agents.yaml"),
     clock: systemClock,
-    log: quiet,
+    log: silentLog,
   });
   onTestFinished(() => served.close());
   return served.url;

@@ -12,6 +12,7 @@ import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { freePort, listen } from "../../support/machine/network.ts";
+import { silentLog } from "../../support/resources.ts";
 
 const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };
 const address = "support@bridge.test";
@@ -64,13 +65,12 @@ describe("a mailbox", () => {
 
 describe("a platform", () => {
   it("is recognized, and its key verified", async () => {
-    const quiet = () => undefined;
     const platform = await startPlatform({
       file: ":memory:",
       listen: { host: "127.0.0.1", port: 0 },
       agents: readAgents("organization: { name: A }\nagents: { a: { key: agent-key-1 } }", "a.yaml"),
       clock: systemClock,
-      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      log: silentLog,
     });
     onTestFinished(() => platform.close());
     expect(await isPlatform(platform.url, io)).toBe(true);

@@ -1,18 +1,7 @@
 // backup, verify and restore of an SQLite store, their deaths, damaged files, and the copies before migrations.
 
 import { spawn } from "node:child_process";
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
@@ -28,8 +17,8 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { event } from "../../support/store/databases.ts";
+import { silentLog } from "../../support/resources.ts";
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const killing = new URL("../../support/process/preload.ts", import.meta.url).href;
 
 let home: string;
@@ -162,7 +151,7 @@ describe("backup and restore", () => {
     const { db, unlock, installation } = await openStore(
       { store: { kind: "sqlite", file: store } },
       systemClock,
-      quiet,
+      silentLog,
       standardTiming,
     );
     await db.close();
@@ -235,7 +224,7 @@ describe("a migration", () => {
       const opened = await openStore(
         { store: { kind: "sqlite", file: store } },
         systemClock,
-        quiet,
+        silentLog,
         standardTiming,
         steps,
       );

@@ -23,7 +23,7 @@ import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { conversation, draft, postgresDatabase, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
-import { newFolder } from "../../support/resources.ts";
+import { newFolder, silentLog } from "../../support/resources.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
@@ -148,13 +148,13 @@ describeReal("store copy", missing, () => {
     for (const point of ["store.copy:after:4", "store.copied:before:1"]) {
       expect(await killed(point, "store", "copy", "--to", url, "--config", config)).toBe("SIGKILL");
       const target = { store: { kind: "postgres", url } } as const;
-      await expect(openStore(target, systemClock, quiet, standardTiming)).rejects.toThrow(
+      await expect(openStore(target, systemClock, silentLog, standardTiming)).rejects.toThrow(
         "the store is an incomplete copy",
       );
     }
     const { code, out } = await copy(config, url);
     expect([code, out]).toEqual([exitCodes.ok, expect.stringMatching(/^events +700 +[0-9a-f]{16}$/m)]);
-    const { db: target } = await openStore({ store: { kind: "postgres", url } }, systemClock, quiet, standardTiming);
+    const { db: target } = await openStore({ store: { kind: "postgres", url } }, systemClock, silentLog, standardTiming);
     const next = await target.tx((q) => storeEvent(q, "next"));
     const subjects = await target.read((q) => q.all("SELECT subject FROM events WHERE external_id = '5'"));
     await target.close();
@@ -204,7 +204,6 @@ describeReal("store copy", missing, () => {
   });
 });
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** The command, killed at a failpoint. Resolves with its signal. */
 function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null> {

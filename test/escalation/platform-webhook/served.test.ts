@@ -13,11 +13,11 @@ import { letter, readReply } from "../../support/email/mails.ts";
 import { key } from "../../support/escalation/policy.ts";
 import { freePort } from "../../support/machine/network.ts";
 import { adminOf, startDaemon } from "../../support/process/daemon.ts";
+import { silentLog } from "../../support/resources.ts";
 
 const office = "support@team.example";
 const chief = "chief@people.example";
 const agentKey = "11111111-2222-4333-8444-555555555555";
-const quiet = () => undefined;
 /** A daemon of its own, a platform and a mailbox: several minutes where there is little of a processor. */
 const patience = 240_000;
 
@@ -44,7 +44,7 @@ it(
       listen: { host: "127.0.0.1", port: 0 },
       agents: readAgents(JSON.stringify(agents), "agents.yaml"),
       clock: systemClock,
-      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      log: silentLog,
       rate: { requests: 100_000, perSeconds: 60 },
       allowPrivateWebhooks: true,
     });

@@ -1,6 +1,6 @@
 // At most 1000 requests of an organization in any 60 seconds, under any of its keys.
 
-import type { Clock, Log } from "bridgehead/contract";
+import type { Clock } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
@@ -8,11 +8,10 @@ import { Roster } from "../../../src/platform/agents/roster.ts";
 import { readAgents } from "../../../src/platform/index.ts";
 import { gate, Limiter, type RouteEnv } from "../../../src/platform/routes/exchange.ts";
 import { openPlatformStore } from "../../../src/platform/store/store.ts";
+import { silentLog } from "../../support/resources.ts";
 
 const most = 1_000;
 const windowMs = 60_000;
-const quiet = () => undefined;
-const log: Log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
 
 const acme = `
 organization: { name: Acme, key: acme-organization-key }
@@ -41,7 +40,7 @@ function gateAt(clock: { now: number }) {
   const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
   const limiter = new Limiter({ requests: most, perSeconds: windowMs / 1_000 });
   const app = new Hono<RouteEnv>();
-  app.use("/external/*", gate(new Roster(store, agents, hand, log), limiter, hand));
+  app.use("/external/*", gate(new Roster(store, agents, hand, silentLog), limiter, hand));
   app.all("*", (c) => c.body(null, 204));
   return (caller: number) => {
     const { path, headers } = callers[caller] ?? callers[0];

@@ -11,8 +11,8 @@ import type { Database, Query } from "../../../src/store/driver.ts";
 import { insertReply } from "../../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { conversation, event, insertEvent, put } from "../store/databases.ts";
+import { silentLog } from "../resources.ts";
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export interface ConsoleFixture {
   readonly db: Database;
@@ -58,7 +58,7 @@ export async function openConsole(
     db,
     commit: (write) => db.tx(write),
     clock: systemClock,
-    log: quiet,
+    log: silentLog,
     timing,
     channels: () => channels,
     storeState: async () => state.current,

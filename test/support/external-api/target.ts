@@ -17,6 +17,7 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { closeServer, listen } from "../machine/network.ts";
 import { skillNames, skillTables, tables } from "./tables.ts";
+import { silentLog } from "../resources.ts";
 
 export interface Target {
   readonly url: string;
@@ -88,13 +89,12 @@ export async function startTarget(over: Partial<PlatformOptions> = {}): Promise<
     };
   const model = await startModel();
   const others = readAgents(other, "other.yaml");
-  const quiet = () => {};
   const platform = await startPlatform({
     file: ":memory:",
     listen: { host: "127.0.0.1", port: 0 },
     agents: [...readAgents(acme(model), "acme.yaml"), ...others],
     clock: systemClock,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: silentLog,
     durability: "normal",
     ...over,
   });

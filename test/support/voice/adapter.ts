@@ -1,20 +1,7 @@
 // The voice adapter behind the real listener, with a core that only records. `openVoiceFixture`: people who call it through the
 // sandbox's phone. `switchboard`: a provider that speaks any dialect.
 
-import {
-  type Adapter,
-  type Attempt,
-  channelId,
-  type ExternalId,
-  type Json,
-  type Reply,
-  type Route,
-  type SendOutcome,
-  type SessionEvent,
-  sendKey,
-  sessionId,
-  threadToken,
-} from "bridgehead/contract";
+import { type Adapter, type Attempt, channelId, type ExternalId, type Json, type Reply, type Route, type SendOutcome, type SessionEvent, sendKey, sessionId, threadToken } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { afterEach, onTestFinished } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
@@ -23,6 +10,7 @@ import { type Listener, startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type StillClock, stillClock } from "../clock.ts";
+import { silentLog } from "../resources.ts";
 
 export const authToken = "the-auth-token";
 export const publicUrl = "https://bridge.example";
@@ -76,11 +64,10 @@ export async function openVoiceFixture(options: VoiceFixtureOptions = {}): Promi
     ...options.config,
   });
   let adapter = voice.create(channel, settings);
-  const quiet = () => undefined;
   const listener = await startListener({
     listen: { host: "127.0.0.1", port: 0 },
     clock: systemClock,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: silentLog,
     publicUrl,
     routes: (name) => (name === channelId(id) ? (adapter.routes ?? []) : null),
     ready: async () => ({ ready: true, channels: [] }),
@@ -208,11 +195,10 @@ export async function switchboard(
   options: Parameters<typeof recordingChannel>[0] = {},
 ): Promise<Switchboard> {
   let adapter: Adapter | null = null;
-  const quiet = () => undefined;
   const listener = await startListener({
     listen: { host: "127.0.0.1", port: 0 },
     clock: systemClock,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: silentLog,
     routes: () => adapter?.routes ?? null,
     ready: async () => ({ ready: true }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),

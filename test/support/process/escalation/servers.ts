@@ -15,6 +15,7 @@ import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smt
 import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import { until } from "../mail/scenario.ts";
 import { startModel } from "../mail/servers.ts";
+import { silentLog } from "../../resources.ts";
 
 export const office = "support@bridge.test";
 /** What the agent says when it hands over. */
@@ -48,7 +49,6 @@ export interface EscalationTestServers {
 export async function startEscalationServers(): Promise<EscalationTestServers> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-escalations-"));
   const model = await startModel();
-  const quiet = () => undefined;
   const agents = `
 organization: { name: Acme }
 agents:
@@ -67,7 +67,7 @@ agents:
     listen: { host: "127.0.0.1", port: 0 },
     agents: readAgents(agents, "agents.yaml"),
     clock: systemClock,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: silentLog,
     rate: { requests: 1_000_000, perSeconds: 60 },
     durability: "normal",
   });

@@ -10,6 +10,7 @@ import { systemClock } from "../../../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
+import { silentLog } from "../../resources.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 export interface MailTestServers {
@@ -33,7 +34,6 @@ export async function startMailServers(users: readonly string[], lateSeconds = 2
     model: { url: "${model.url}/v1", name: echo }
     skills:
       email: { email: support@bridge.test, emailSignature: The Bridge, responseDelaySeconds: ${delay} }`;
-  const quiet = () => undefined;
   const platform = await startPlatform({
     file: ":memory:",
     listen: { host: "127.0.0.1", port: 0 },
@@ -42,7 +42,7 @@ export async function startMailServers(users: readonly string[], lateSeconds = 2
       "agents.yaml",
     ),
     clock: systemClock,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: silentLog,
     rate: { requests: 1_000_000, perSeconds: 60 },
   });
   return {

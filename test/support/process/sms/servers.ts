@@ -12,6 +12,7 @@ import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/network.ts";
 import { startDaemon } from "../daemon.ts";
 import { type Served, startModel } from "../mail/servers.ts";
+import { silentLog } from "../../resources.ts";
 
 export interface SmsTestServers {
   readonly platformUrl: string;
@@ -33,14 +34,13 @@ const token = "auth-token";
 export async function startSmsServers(): Promise<SmsTestServers> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-lines-"));
   const model = await startModel();
-  const quiet = () => undefined;
   const platformFile = join(folder, "platform.db");
   const platform = await startPlatform({
     file: platformFile,
     listen: { host: "127.0.0.1", port: 0 },
     agents: readAgents(agentsFile(model), "agents.yaml"),
     clock: systemClock,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log: silentLog,
     rate: { requests: 1_000_000, perSeconds: 60 },
     durability: "normal",
   });
