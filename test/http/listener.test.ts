@@ -1,8 +1,8 @@
 import { connect, type Socket } from "node:net";
 import { channelId, type HttpRoute, type Log, type Route } from "bridgehead/contract";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Listener, type ListenerOptions, startListener } from "../../src/http/listener.ts";
-import { systemClock } from "../../src/ops/clock.ts";
+import { type Listener, type ListenerOptions } from "../../src/http/listener.ts";
+import { startTestListener } from "../support/http/listener.ts";
 
 const entries: Record<string, unknown>[] = [];
 const write: Log["info"] = (fields, message) => void entries.push({ ...fields, message });
@@ -23,9 +23,7 @@ const echo = (changes: Partial<HttpRoute> = {}): HttpRoute => ({
 });
 
 async function start(routes: readonly Route[] = [echo()], changes: Partial<ListenerOptions> = {}): Promise<string> {
-  listener = await startListener({
-    listen: { host: "127.0.0.1", port: 0 },
-    clock: systemClock,
+  listener = await startTestListener({
     log,
     routes: (channel) => (channel === channelId("sms") ? routes : null),
     ready: async () => ({ ready: true, channels: { sms: "ready" } }),
@@ -282,14 +280,7 @@ describe("the listener", () => {
   it("names the port that is in use", async () => {
     const url = await start();
     const port = Number(new URL(url).port);
-    const second = startListener({
-      listen: { host: "127.0.0.1", port },
-      clock: systemClock,
-      log,
-      routes: () => null,
-      ready: async () => ({ ready: true }),
-      metrics: async () => ({ contentType: "", body: "" }),
-    });
+    const second = startTestListener({ listen: { host: "127.0.0.1", port } });
     await expect(second).rejects.toThrow(`listening on 127.0.0.1:${port}`);
   });
 

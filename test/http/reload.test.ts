@@ -9,9 +9,9 @@ import { WebSocket } from "ws";
 import * as z from "zod";
 import { type App, startApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/index.ts";
-import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { newFolder, silentLog } from "../support/resources.ts";
+import { startTestListener } from "../support/http/listener.ts";
 
 const traits = {
   attachments: false,
@@ -68,13 +68,8 @@ it("ends the sockets of what it exchanges, before the adapter is closed, and lea
     return loaded.config;
   };
   let app: App | null = null;
-  const listener = await startListener({
-    listen: { host: "127.0.0.1", port: 0 },
-    clock: systemClock,
-    log: silentLog,
+  const listener = await startTestListener({
     routes: (id) => app?.host.running().find(({ config }) => config.id === id)?.adapter.routes ?? null,
-    ready: async () => ({ ready: true }),
-    metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
   onTestFinished(() => listener.close(100));
   app = await startApp({

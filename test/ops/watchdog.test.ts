@@ -3,11 +3,10 @@ import { createServer } from "node:net";
 import type { Clock, Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { askHealth } from "../../src/http/health.ts";
-import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { runWatchdog, type WatchdogOptions } from "../../src/ops/systemd.ts";
 import { freePort } from "../support/machine/network.ts";
-import { silentLog } from "../support/resources.ts";
+import { startTestListener } from "../support/http/listener.ts";
 
 /** Time that passes when a test says so. */
 function stillClock() {
@@ -106,14 +105,7 @@ describe("the watchdog", () => {
   });
 
   it("asks the listener over a connection: one that is closed, or takes the connection only, does not answer", async () => {
-    const front = await startListener({
-      listen: { host: "127.0.0.1", port: await freePort() },
-      clock: systemClock,
-      log: silentLog,
-      routes: () => null,
-      ready: async () => ({ ready: true }),
-      metrics: async () => ({ contentType: "text/plain", body: "" }),
-    });
+    const front = await startTestListener({ listen: { host: "127.0.0.1", port: await freePort() } });
     let answers = 0;
     const { seen, stop, looks, forward } = start({
       timing: unhurried,

@@ -10,7 +10,6 @@ import { type App, startApp } from "../../../src/app.ts";
 import { loadAdapter } from "../../../src/channels/loader.ts";
 import { type ChannelReport, reportChannels } from "../../../src/channels/readiness.ts";
 import { type Config, loadConfig } from "../../../src/config/index.ts";
-import { startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
@@ -19,14 +18,8 @@ import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { eventually } from "../clock.ts";
 import type { Finished, Logged, Row } from "./mail-daemon.ts";
-import {
-  type Echo,
-  type PlatformProxy,
-  platformReader,
-  type Question,
-  startEcho,
-  startPlatformProxy,
-} from "./platform.ts";
+import { type Echo, type PlatformProxy, platformReader, type Question, startEcho, startPlatformProxy } from "./platform.ts";
+import { startTestListener } from "../http/listener.ts";
 
 type Block = { readonly [key: string]: unknown };
 
@@ -170,8 +163,7 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
       if (app === null) throw new Error("the daemon does not run");
       return app;
     };
-    const listener = await startListener({
-      listen: { host: "127.0.0.1", port: 0 },
+    const listener = await startTestListener({
       publicUrl,
       clock: own,
       log: logger,
@@ -179,8 +171,6 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
       serving: () => app !== null,
       platform: (request) => running().web.platform(request),
       escalations: (request) => running().web.escalations(request),
-      ready: async () => ({ ready: true }),
-      metrics: async () => ({ contentType: "text/plain", body: "" }),
     });
     const opened = await startApp({
       config: given,

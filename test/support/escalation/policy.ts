@@ -5,17 +5,7 @@ import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Server, Socket } from "node:net";
-import {
-  type Adapter,
-  type Attempt,
-  type Clock,
-  channelId,
-  type Json,
-  type Reply,
-  type SendOutcome,
-  sendKey,
-  threadToken,
-} from "bridgehead/contract";
+import { type Adapter, type Attempt, type Clock, channelId, type Json, type Reply, type SendOutcome, sendKey, threadToken } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
 import type { AgentSettings, EscalationSettings } from "../../../src/agent/calls.ts";
@@ -26,7 +16,6 @@ import { linkHandler } from "../../../src/escalation/link/stage.ts";
 import { platformWebhookHandler, platformWebhookStage } from "../../../src/escalation/platform-webhook/stage.ts";
 import { EscalationHandler } from "../../../src/escalation/trigger/stage.ts";
 import { type WebhookDeps, webhookAdapter } from "../../../src/escalation/webhook/adapter.ts";
-import { startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming, type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
@@ -39,6 +28,7 @@ import { certificate } from "../machine/network.ts";
 import { clock, listen } from "../pipeline/stage.ts";
 import { lineOf, policyOf } from "../rows.ts";
 import { addNotification, conversation, fresh, insertEscalation, sqliteDatabase } from "../store/databases.ts";
+import { startTestListener } from "../http/listener.ts";
 
 export { policyOf } from "../rows.ts";
 
@@ -193,15 +183,12 @@ export async function openPlatformWebhooks(
     stages: [],
     capacity: () => 0,
   });
-  const listener = await startListener({
-    listen: { host: "127.0.0.1", port: 0 },
+  const listener = await startTestListener({
     clock,
     log,
     routes: (id) => (id === channelId("c") ? [] : null),
     platform: platformWebhookHandler({ ...deps, isAgent: (name) => name === "agent", db, scheduler }),
     escalations: linkHandler({ ...deps, db, scheduler }),
-    ready: async () => ({ ready: true }),
-    metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
   onTestFinished(() => listener.close(100));
   return {

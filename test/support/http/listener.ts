@@ -7,6 +7,7 @@ import { afterEach } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import { type Listener, type ListenerOptions, startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
+import { silentLog } from "../resources.ts";
 
 export interface Door {
   readonly listener: Listener;
@@ -49,19 +50,27 @@ export async function echo(socket: Socket): Promise<void> {
   for await (const frame of socket) await socket.send(frame);
 }
 
+/** Starts a listener on a free port, without routes and without a log; `changes` replaces any of it. */
+export const startTestListener = (changes: Partial<ListenerOptions>): Promise<Listener> =>
+  startListener({
+    listen: { host: "127.0.0.1", port: 0 },
+    clock: systemClock,
+    log: silentLog,
+    routes: () => null,
+    ready: async () => ({ ready: true }),
+    metrics: async () => ({ contentType: "text/plain", body: "" }),
+    ...changes,
+  });
+
 export async function open(
   routes: readonly Route[] | (() => readonly Route[]),
   changes: Partial<ListenerOptions> = {},
 ): Promise<Door> {
   const lines: Door["lines"][number][] = [];
   const write: Log["info"] = (fields, message) => void lines.push({ ...fields, message });
-  const listener = await startListener({
-    listen: { host: "127.0.0.1", port: 0 },
-    clock: systemClock,
+  const listener = await startTestListener({
     log: { debug: write, info: write, warn: write, error: write },
     routes: (channel) => (channel === channelId("voice") ? (typeof routes === "function" ? routes() : routes) : null),
-    ready: async () => ({ ready: true }),
-    metrics: async () => ({ contentType: "text/plain", body: "" }),
     ...changes,
   });
   atEnd(() => listener.close(100));

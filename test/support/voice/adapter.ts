@@ -6,11 +6,10 @@ import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/con
 import { afterEach, onTestFinished } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import voice from "../../../adapters/voice/index.ts";
-import { type Listener, startListener } from "../../../src/http/listener.ts";
-import { systemClock } from "../../../src/ops/clock.ts";
+import { type Listener } from "../../../src/http/listener.ts";
 import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type StillClock, stillClock } from "../clock.ts";
-import { silentLog } from "../resources.ts";
+import { startTestListener } from "../http/listener.ts";
 
 export const authToken = "the-auth-token";
 export const publicUrl = "https://bridge.example";
@@ -64,14 +63,9 @@ export async function openVoiceFixture(options: VoiceFixtureOptions = {}): Promi
     ...options.config,
   });
   let adapter = voice.create(channel, settings);
-  const listener = await startListener({
-    listen: { host: "127.0.0.1", port: 0 },
-    clock: systemClock,
-    log: silentLog,
+  const listener = await startTestListener({
     publicUrl,
     routes: (name) => (name === channelId(id) ? (adapter.routes ?? []) : null),
-    ready: async () => ({ ready: true, channels: [] }),
-    metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
   const phone = new Phone({
     accountSid: "AC1",
@@ -195,14 +189,7 @@ export async function switchboard(
   options: Parameters<typeof recordingChannel>[0] = {},
 ): Promise<Switchboard> {
   let adapter: Adapter | null = null;
-  const listener = await startListener({
-    listen: { host: "127.0.0.1", port: 0 },
-    clock: systemClock,
-    log: silentLog,
-    routes: () => adapter?.routes ?? null,
-    ready: async () => ({ ready: true }),
-    metrics: async () => ({ contentType: "text/plain", body: "" }),
-  });
+  const listener = await startTestListener({ routes: () => adapter?.routes ?? null });
   ends.push(() => listener.close(100));
   const base = `${listener.url}/channels/phone`;
   const channel = recordingChannel({ id: "phone", publicUrl: base, ...options });
