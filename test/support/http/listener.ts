@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { connect, type Socket as Wire } from "node:net";
 import { channelId, type Log, type Route, type Socket, type SocketRoute } from "bridgehead/contract";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import { type Listener, type ListenerOptions, startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
@@ -27,14 +27,6 @@ export interface Client {
   /** Resolves with the code when the socket is closed. */
   readonly closed: Promise<number>;
 }
-
-const ends: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end();
-});
-
-/** Called at the end of the test, the last one first. */
-const atEnd = (end: () => Promise<void> | void): void => void ends.push(end);
 
 /** A route that lets everybody in and is served by `serve`. */
 export const relay = (serve: SocketRoute["serve"], changes: Partial<SocketRoute> = {}): SocketRoute => ({
@@ -73,11 +65,11 @@ export async function open(
     routes: (channel) => (channel === channelId("voice") ? (typeof routes === "function" ? routes() : routes) : null),
     ...changes,
   });
-  atEnd(() => listener.close(100));
+  onTestFinished(() => listener.close(100));
   const base = listener.url.replace("http", "ws");
   const client = (path: string, { protocols = [], ...options }: Parameters<Door["dial"]>[1] = {}) => {
     const ws = new WebSocket(base + path, protocols, options);
-    atEnd(() => ws.terminate());
+    onTestFinished(() => ws.terminate());
     return ws;
   };
   return {
@@ -109,7 +101,7 @@ export async function open(
 export function raw(url: string, ...parts: (string | Buffer)[]): { wire: Wire; answer: Promise<string> } {
   const { hostname, port } = new URL(url);
   const wire = connect(Number(port), hostname);
-  atEnd(() => void wire.destroy());
+  onTestFinished(() => void wire.destroy());
   const answer = new Promise<string>((resolve) => {
     let text = "";
     wire.on("data", (data) => void (text += data.toString("latin1")));

@@ -3,7 +3,7 @@
 
 import { type Adapter, type Attempt, channelId, type ExternalId, type Json, type Reply, type Route, type SendOutcome, type SessionEvent, sendKey, sessionId, threadToken } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
-import { afterEach, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import voice from "../../../adapters/voice/index.ts";
 import { type Listener } from "../../../src/http/listener.ts";
@@ -177,11 +177,6 @@ export interface Line {
   readonly closed: Promise<number>;
 }
 
-const ends: (() => Promise<void> | void)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end();
-});
-
 const patienceMs = 60_000;
 
 export async function switchboard(
@@ -190,7 +185,7 @@ export async function switchboard(
 ): Promise<Switchboard> {
   let adapter: Adapter | null = null;
   const listener = await startTestListener({ routes: () => adapter?.routes ?? null });
-  ends.push(() => listener.close(100));
+  onTestFinished(() => listener.close(100));
   const base = `${listener.url}/channels/phone`;
   const channel = recordingChannel({ id: "phone", publicUrl: base, ...options });
   const openedAt = new Date();
@@ -210,7 +205,7 @@ export async function switchboard(
   const open = (path: string, { protocols = [], ...rest }: Parameters<Switchboard["dial"]>[1] = {}) => {
     const url = path.startsWith("ws") ? path : `${base.replace("http", "ws")}${path}`;
     const ws = new WebSocket(url, [...protocols], rest);
-    ends.push(() => ws.terminate());
+    onTestFinished(() => ws.terminate());
     return ws;
   };
   let sends = 0;
