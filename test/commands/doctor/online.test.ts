@@ -8,11 +8,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
-import { systemClock } from "../../../src/ops/clock.ts";
-import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
-import { silentLog } from "../../support/resources.ts";
+import { startPlatformOf } from "../../support/platform/platform.ts";
 
 
 async function listening(server: Server): Promise<number> {
@@ -28,13 +26,7 @@ async function platform(status: string, skill: string): Promise<string> {
     skill === "" || skill.startsWith("{") ? skill || "{}" : `{ email: { status: ${skill}, email: a@example.com } }`;
   const text = `organization: { name: Example, key: key-of-example }
 agents: { ada: { public_name: Ada, key: ${env.KEY}, status: ${status}, instructions: x, skills: ${skills} } }`;
-  const served = await startPlatform({
-    file: ":memory:",
-    listen: { host: "127.0.0.1", port: 0 },
-    agents: readAgents(text, "agents.yaml"),
-    clock: systemClock,
-    log: silentLog,
-  });
+  const served = await startPlatformOf(text);
   onTestFinished(() => served.close());
   return served.url;
 }

@@ -5,14 +5,12 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
-import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { freePort, listen } from "../../support/machine/network.ts";
-import { silentLog } from "../../support/resources.ts";
+import { startPlatformOf } from "../../support/platform/platform.ts";
 
 const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };
 const address = "support@bridge.test";
@@ -65,13 +63,7 @@ describe("a mailbox", () => {
 
 describe("a platform", () => {
   it("is recognized, and its key verified", async () => {
-    const platform = await startPlatform({
-      file: ":memory:",
-      listen: { host: "127.0.0.1", port: 0 },
-      agents: readAgents("organization: { name: A }\nagents: { a: { key: agent-key-1 } }", "a.yaml"),
-      clock: systemClock,
-      log: silentLog,
-    });
+    const platform = await startPlatformOf("organization: { name: A }\nagents: { a: { key: agent-key-1 } }");
     onTestFinished(() => platform.close());
     expect(await isPlatform(platform.url, io)).toBe(true);
     expect(await verifyPlatform(platform.url, "agent-key-1", io)).toMatchObject({ ok: true });

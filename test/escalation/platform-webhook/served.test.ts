@@ -5,15 +5,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFailed, onTestFinished } from "vitest";
-import { systemClock } from "../../../src/ops/clock.ts";
-import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { startMailServer } from "../../../src/sandbox/mail-server.ts";
 import { eventually } from "../../support/clock.ts";
 import { letter, readReply } from "../../support/email/mails.ts";
 import { key } from "../../support/escalation/policy.ts";
 import { freePort } from "../../support/machine/network.ts";
 import { adminOf, startDaemon } from "../../support/process/daemon.ts";
-import { silentLog } from "../../support/resources.ts";
+import { startPlatformOf } from "../../support/platform/platform.ts";
 
 const office = "support@team.example";
 const chief = "chief@people.example";
@@ -39,15 +37,8 @@ it(
     ];
     const skills = { email: { email: office, responseDelaySeconds: 0 }, escalation: { escalations } };
     const agents = { organization: { name: "W" }, agents: { support: { key: agentKey, skills } } };
-    const platform = await startPlatform({
-      file: join(folder, "platform.db"),
-      listen: { host: "127.0.0.1", port: 0 },
-      agents: readAgents(JSON.stringify(agents), "agents.yaml"),
-      clock: systemClock,
-      log: silentLog,
-      rate: { requests: 100_000, perSeconds: 60 },
-      allowPrivateWebhooks: true,
-    });
+    const file = join(folder, "platform.db");
+    const platform = await startPlatformOf(JSON.stringify(agents), { file, allowPrivateWebhooks: true });
     onTestFinished(() => platform.close());
     const notices: string[] = [];
     const server = await startMailServer({

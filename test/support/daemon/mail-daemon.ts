@@ -11,20 +11,13 @@ import { loadAdapter } from "../../../src/channels/loader.ts";
 import { type ChannelReport, reportChannels } from "../../../src/channels/readiness.ts";
 import { type Config, loadConfig } from "../../../src/config/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
-import { type Platform, readAgents, startPlatform } from "../../../src/platform/index.ts";
+import { type Platform } from "../../../src/platform/index.ts";
 import { eventually } from "../clock.ts";
 import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import { type ReceivedMail, type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../email/smtp-server.ts";
-import {
-  type Echo,
-  lastLine,
-  type PlatformProxy,
-  platformReader,
-  type Question,
-  startEcho,
-  startPlatformProxy,
-} from "./platform.ts";
+import { type Echo, lastLine, type PlatformProxy, platformReader, type Question, startEcho, startPlatformProxy } from "./platform.ts";
+import { startPlatformOf } from "../platform/platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 
@@ -130,11 +123,8 @@ export async function startMailDaemon(finished: Finished, options: MailDaemonOpt
   });
 
   function openPlatform(): Promise<Platform> {
-    return startPlatform({
+    return startPlatformOf(agentsFile(address, model.url, options.skill ?? {}), {
       file: platformFile(),
-      listen: { host: "127.0.0.1", port: 0 },
-      agents: readAgents(agentsFile(address, model.url, options.skill ?? {}), "agents.yaml"),
-      clock: systemClock,
       log: logger,
       rate,
       durability: "normal",

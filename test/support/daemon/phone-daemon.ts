@@ -11,7 +11,6 @@ import { loadAdapter } from "../../../src/channels/loader.ts";
 import { type ChannelReport, reportChannels } from "../../../src/channels/readiness.ts";
 import { type Config, loadConfig } from "../../../src/config/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
-import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type PersonText, type ReceivedText, SmsApi } from "../../../src/sandbox/sms-api.ts";
 import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
@@ -20,6 +19,7 @@ import { eventually } from "../clock.ts";
 import type { Finished, Logged, Row } from "./mail-daemon.ts";
 import { type Echo, type PlatformProxy, platformReader, type Question, startEcho, startPlatformProxy } from "./platform.ts";
 import { startTestListener } from "../http/listener.ts";
+import { startPlatformOf } from "../platform/platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 
@@ -111,13 +111,9 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
   const logger = { debug: () => undefined, info: note("info"), warn: note("warn"), error: note("error") };
 
   const model = options.model ?? (await startEcho());
-  const platform = await startPlatform({
+  const platform = await startPlatformOf(agentsFile(model.url, options), {
     file: platformFile,
-    listen: { host: "127.0.0.1", port: 0 },
-    agents: readAgents(agentsFile(model.url, options), "agents.yaml"),
-    clock: systemClock,
     log: logger,
-    rate: { requests: 100_000, perSeconds: 60 },
     durability: "normal",
   });
   const proxy = await startPlatformProxy(() => platform.url);

@@ -9,6 +9,7 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import type { ModelDefinition } from "../../../src/platform/agents/definition.ts";
 import { type Platform, type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { closeServer, type Fault, listen } from "../machine/network.ts";
+import { silentLog } from "../resources.ts";
 
 export const keys = { support: "support-key-1", sales: "sales-key-2", other: "other-key-3" };
 
@@ -42,6 +43,18 @@ agents: { support: { key: ${keys.other} } }
 `;
 
 const quiet = () => {};
+
+/** Starts the platform with the agents of a YAML text: in memory, on a free port, without a log and with a high rate. */
+export const startPlatformOf = (agents: string, over: Partial<PlatformOptions> = {}): Promise<Platform> =>
+  startPlatform({
+    file: ":memory:",
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(agents, "agents.yaml"),
+    clock: systemClock,
+    log: silentLog,
+    rate: { requests: 1_000_000, perSeconds: 60 },
+    ...over,
+  });
 
 export function startTestPlatform(over: Partial<PlatformOptions> = {}): Promise<TestPlatform> {
   return startWith({

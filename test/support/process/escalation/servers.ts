@@ -7,15 +7,13 @@ import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import PostalMime from "postal-mime";
-import { systemClock } from "../../../../src/ops/clock.ts";
-import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { startMailServer } from "../../../../src/sandbox/mail-server.ts";
 import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
 import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import { until } from "../mail/scenario.ts";
 import { startModel } from "../mail/servers.ts";
-import { silentLog } from "../../resources.ts";
+import { startPlatformOf } from "../../platform/platform.ts";
 
 export const office = "support@bridge.test";
 /** What the agent says when it hands over. */
@@ -62,15 +60,7 @@ agents:
         escalations:
           - { topic: refund, escalationPrompt: "", autoChangeConversationMode: true, response: "${handing}", recipients: [] }
 `;
-  const platform = await startPlatform({
-    file: join(folder, "platform.db"),
-    listen: { host: "127.0.0.1", port: 0 },
-    agents: readAgents(agents, "agents.yaml"),
-    clock: systemClock,
-    log: silentLog,
-    rate: { requests: 1_000_000, perSeconds: 60 },
-    durability: "normal",
-  });
+  const platform = await startPlatformOf(agents, { file: join(folder, "platform.db"), durability: "normal" });
   const servers = {
     platformUrl: platform.url,
     begun: join(folder, "begun.db"),

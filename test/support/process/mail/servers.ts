@@ -6,11 +6,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../../../src/ops/clock.ts";
-import { type Platform, readAgents, startPlatform } from "../../../../src/platform/index.ts";
+import { type Platform } from "../../../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
-import { silentLog } from "../../resources.ts";
+import { startPlatformOf } from "../../platform/platform.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 export interface MailTestServers {
@@ -34,17 +33,9 @@ export async function startMailServers(users: readonly string[], lateSeconds = 2
     model: { url: "${model.url}/v1", name: echo }
     skills:
       email: { email: support@bridge.test, emailSignature: The Bridge, responseDelaySeconds: ${delay} }`;
-  const platform = await startPlatform({
-    file: ":memory:",
-    listen: { host: "127.0.0.1", port: 0 },
-    agents: readAgents(
-      `organization: { name: Acme }\nagents:${agent("prompt", 0)}${agent("late", lateSeconds)}\n`,
-      "agents.yaml",
-    ),
-    clock: systemClock,
-    log: silentLog,
-    rate: { requests: 1_000_000, perSeconds: 60 },
-  });
+  const platform = await startPlatformOf(
+    `organization: { name: Acme }\nagents:${agent("prompt", 0)}${agent("late", lateSeconds)}\n`,
+  );
   return {
     lateSeconds,
     dovecot,

@@ -4,15 +4,13 @@
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../../../../src/ops/clock.ts";
-import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { Phone } from "../../../../src/sandbox/phone.ts";
 import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/network.ts";
 import { startDaemon } from "../daemon.ts";
 import { type Served, startModel } from "../mail/servers.ts";
-import { silentLog } from "../../resources.ts";
+import { startPlatformOf } from "../../platform/platform.ts";
 
 export interface SmsTestServers {
   readonly platformUrl: string;
@@ -35,15 +33,7 @@ export async function startSmsServers(): Promise<SmsTestServers> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-lines-"));
   const model = await startModel();
   const platformFile = join(folder, "platform.db");
-  const platform = await startPlatform({
-    file: platformFile,
-    listen: { host: "127.0.0.1", port: 0 },
-    agents: readAgents(agentsFile(model), "agents.yaml"),
-    clock: systemClock,
-    log: silentLog,
-    rate: { requests: 1_000_000, perSeconds: 60 },
-    durability: "normal",
-  });
+  const platform = await startPlatformOf(agentsFile(model), { file: platformFile, durability: "normal" });
   const servers = {
     platformUrl: platform.url,
     asked: platformReader(() => platformFile),
