@@ -26,7 +26,6 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bindPlatform, insertConversation } from "../../../src/store/tables/conversations.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { lineOf, policyOf, responder } from "../../support/rows.ts";
-import { silentLog } from "../../support/resources.ts";
 
 export interface Storm {
   readonly db: Database;
@@ -64,7 +63,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   await migrate(db);
   const policy = { ...basis, responders: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
-  const core = { db, clock, log: silentLog, node: "bench", timing: standardTiming };
+  const core = { db, clock, log: { debug() {}, info() {}, warn() {}, error() {} }, node: "bench", timing: standardTiming };
   const sessions = new CallSessions(standardTiming.calls);
   const deps = { ...core, policy: () => policy, lines: () => lines, sessions };
   const escalation = new EscalationHandler(deps);
