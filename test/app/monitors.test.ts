@@ -1,7 +1,6 @@
 // What the running daemon reports to others: traces to an OTLP collector, heartbeats to a dead-man's switch.
 
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { beat } from "../../src/commands/running/heartbeat.ts";
 import { systemClock as clock } from "../../src/ops/clock.ts";
@@ -11,6 +10,7 @@ import { type Finished, startMailDaemon } from "../support/daemon/mail-daemon.ts
 import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { messages, startDaemon } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
+import { serve } from "../support/machine/network.ts";
 
 interface Span {
   readonly traceId: string;
@@ -34,12 +34,8 @@ async function startServer(finish: Finished) {
       response.writeHead(own.status, { "content-type": "application/json" }).end("{}");
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  finish(async () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const own = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests, status: 200 };
+  const url = await serve(server, finish);
+  const own = { url, requests, status: 200 };
   return own;
 }
 

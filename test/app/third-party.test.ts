@@ -3,7 +3,6 @@
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -12,7 +11,7 @@ import { whyNotAsk } from "../../src/pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { startPhoneDaemon } from "../support/daemon/phone-daemon.ts";
-import { closeServer, listen } from "../support/machine/network.ts";
+import { serve } from "../support/machine/network.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
 const source = `
@@ -60,9 +59,7 @@ async function openChat(finished: Finished, answers: Promise<void> = Promise.res
       void answers.then(() => response.end());
     });
   });
-  await listen(server);
-  finished(() => closeServer(server));
-  const api_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const api_url = await serve(server, finished);
   const channels = { chat: { adapter: "@acme/bridgehead-chat", agent: "support", api_url } };
   const daemon = await startPhoneDaemon(finished, { channels, stopped: true });
   const modules = join(dirname(daemon.file), "node_modules");

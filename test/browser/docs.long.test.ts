@@ -3,13 +3,12 @@
 
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { operations } from "../../src/wire/operations/index.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
-import { closeServer, listen } from "../support/machine/network.ts";
+import { serve } from "../support/machine/network.ts";
 import { startWith } from "../support/platform/platform.ts";
 
 const keys = { agent: "support-key-1", organization: "acme-organization-key" };
@@ -179,9 +178,7 @@ describeReal("The docs page in Chromium", missing, () => {
       reached++;
       response.writeHead(200, { "access-control-allow-origin": "*" }).end();
     });
-    await listen(elsewhere);
-    onTestFinished(() => closeServer(elsewhere));
-    const foreign = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`;
+    const foreign = `${await serve(elsewhere)}/`;
     const { page } = await visit(browser, docs);
     const tried = await page.evaluate(`(async () => {
       const tried = {};

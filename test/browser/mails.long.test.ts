@@ -1,9 +1,8 @@
 // Mails in the console's frame: no body of 300 hostile ones runs a script or loads anything.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { frameDocument, frameHeaders } from "../../src/console/mail/html.ts";
 import { sanitized } from "../../src/console/mail/worker.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
@@ -12,6 +11,7 @@ import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { openConsole } from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { conversation, event, insertEvent, sqliteDatabase } from "../support/store/databases.ts";
+import { serve } from "../support/machine/network.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 
@@ -31,9 +31,8 @@ async function outside(documents: (path: string) => Document | undefined = () =>
     if (body === "") requests.push(request.url ?? "");
     response.writeHead(200, { "content-type": "text/html; charset=utf-8", ...headers }).end(body);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/x.png`, requests };
+  const url = await serve(server);
+  return { url: `${url}/x.png`, requests };
 }
 
 const mail = (html: string): string =>

@@ -3,7 +3,6 @@
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { type AdapterDefinition, type Channel, defineAdapter } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
@@ -18,6 +17,7 @@ import { agentRecord } from "../support/client/client.ts";
 import { escalationsIn } from "../support/escalation/policy.ts";
 import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
 import { newFolder, silentLog } from "../support/resources.ts";
+import { serve } from "../support/machine/network.ts";
 
 const minute = 60_000;
 
@@ -40,10 +40,8 @@ async function setUp(first: number, agent: object = {}, inbound = false) {
     response.writeHead(platform.status, { "content-type": "application/json" });
     response.end(JSON.stringify(platform.status === 200 ? agentRecord([], agent) : { message: "no" }));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
+  const url = await serve(server);
   const file = join(newFolder(), "bridgehead.yaml");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const text = {
     platform: { url },
     agents: { support: { key: "${env:KEY}", refresh: "10s" } },

@@ -1,10 +1,11 @@
 // A reserved connection. The attempt of its call is recorded before the call begins, so other calls leave it alone.
 
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { conversationRecord, messageRecord } from "../support/client/client.ts";
+import { serve } from "../support/machine/network.ts";
 
 /** A client with one idle connection. `sockets`: those of the server; `arrived`: method and port of the client of each request; `respond` answers the
  *  oldest one, `next` waits for one more. */
@@ -19,9 +20,7 @@ async function connected(connections = 4) {
   });
   const sockets: Socket[] = [];
   server.on("connection", (socket) => void sockets.push(socket));
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await serve(server);
   const client = createClient({ url, agentKey: "key", timeoutMs: 60_000, connections });
   onTestFinished(() => client.close());
   const next = async () => {

@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { commandIo, root } from "../support/machine/command.ts";
-import { listen } from "../support/machine/network.ts";
+import { listen, serve } from "../support/machine/network.ts";
 import { newFolder } from "../support/resources.ts";
 
 const agents = `organization: { name: Acme }
@@ -96,8 +96,7 @@ test("a second one on the same file is refused before it changes the agents' key
 test("names the option of an address that is taken", async () => {
   const { config, database } = folder();
   const server = createServer();
-  await listen(server);
-  onTestFinished(() => void server.close());
+  await serve(server);
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const taken = await bridgehead(["platform", "--config", config, "--database", database, "--listen", address]);
   expect(taken).toMatchObject({

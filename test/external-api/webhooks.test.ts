@@ -1,10 +1,9 @@
 // Webhooks: their registration (External API 4.3), and their events (6).
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { drivers, embedded, problems, startTarget } from "../support/external-api/target.ts";
-import { closeServer, listen } from "../support/machine/network.ts";
+import { serve } from "../support/machine/network.ts";
 
 const target = await startTarget();
 const triggers = [
@@ -62,9 +61,7 @@ test.runIf(embedded)(
         response.end();
       });
     });
-    await listen(server);
-    onTestFinished(() => closeServer(server));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const url = `${await serve(server)}/`;
     const call = drivers["the client"](own);
     for (const triggerCondition of ["start_dialog", "each_message", "end_dialog"])
       await call("webhooks.register", { body: hook({ url, triggerCondition, headers: { "x-own": "1" } }) });

@@ -5,13 +5,13 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { root, systemNode } from "../support/machine/command.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { newFolder } from "../support/resources.ts";
+import { listen } from "../support/machine/network.ts";
 
 const run = promisify(execFile);
 const scratch = newFolder(afterAll);
@@ -276,8 +276,7 @@ store: sqlite:store.db
       asked.push(`${request.method} ${request.url}`);
       response.writeHead(401, { "content-type": "application/json" }).end('{"message":"Unauthorized"}');
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const url = await listen(server);
     writeFileSync(
       join(home, "client.mjs"),
       `import { createClient, createRate } from "bridgehead/client";

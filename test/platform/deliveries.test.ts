@@ -1,13 +1,12 @@
 // Webhook deliveries: a slow receiver does not delay others, and what is stored of a delivery.
 
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { closeServer, listen } from "../support/machine/network.ts";
+import { serve } from "../support/machine/network.ts";
 import { keys, receiver, saying, startModel, startTestPlatform, startWith, type TestPlatform } from "../support/platform/platform.ts";
 import { newFolder } from "../support/resources.ts";
 
@@ -17,9 +16,8 @@ async function silent() {
   const server = createServer((request, response) => {
     request.resume().on("end", () => void held.push(response));
   });
-  await listen(server);
-  onTestFinished(() => closeServer(server));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, held };
+  const url = await serve(server);
+  return { url: `${url}/hook`, held };
 }
 
 async function registered(platform: TestPlatform, url: string, triggerCondition = "manual"): Promise<string> {

@@ -8,7 +8,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { Phone, type PhoneOptions } from "../../src/sandbox/phone.ts";
 import { eventually } from "../support/clock.ts";
-import { closeServer, listen } from "../support/machine/network.ts";
+import { closeServer, listen, serve } from "../support/machine/network.ts";
 import { text } from "node:stream/consumers";
 
 type Finished = TestContext["onTestFinished"];
@@ -215,9 +215,7 @@ it("connects to the configured address, and signs what is configured", async ({ 
       response.writeHead(200, { "content-type": "text/xml" }).end("<Response/>");
     });
   });
-  await listen(server);
-  onTestFinished(() => closeServer(server));
-  const via = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const via = await serve(server, onTestFinished);
   const phone = new Phone({ accountSid: "AC1", authToken: "token", via });
   const talk = await phone.dial({ url: "https://bridge.example.com/call?a=1#rc=2", from, to });
   expect(await talk.over).toBe("done");

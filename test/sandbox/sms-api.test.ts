@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
-import { closeServer, listen } from "../support/machine/network.ts";
+import { serve } from "../support/machine/network.ts";
 import { text } from "node:stream/consumers";
 
 const account = "AC00000000000000000000000000000001";
@@ -40,9 +40,7 @@ async function bridge(finished: Finished, statuses: number[] = [200], body = "<R
       response.writeHead(statuses[seen.length - 1] ?? statuses.at(-1) ?? 200).end(body);
     });
   });
-  await listen(server);
-  finished(() => closeServer(server));
-  const url = `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+  const url = await serve(server, finished);
   return { url, seen };
 }
 

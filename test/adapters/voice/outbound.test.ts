@@ -1,13 +1,13 @@
 // Calls that we place: through a Twilio interface on a real socket, to people who pick up or do not.
 
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, caller, openVoiceFixture, ours, reply, type VoiceFixture } from "../../support/voice/adapter.ts";
+import { serve } from "../../support/machine/network.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };
 
@@ -163,13 +163,9 @@ async function startSilentProvider(): Promise<SilentProvider> {
     requests.push(response);
     for (const look of waiting) look();
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const url = await serve(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     requests,
     arrived: (count) =>
       new Promise((resolve) => {

@@ -2,19 +2,11 @@
 // the outcome of a call that a responder answers by mail.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { escalation as escalationCommand } from "../../../src/commands/escalation.ts";
 import { outbox as outboxCommand } from "../../../src/commands/messages/outbox.ts";
 import { eventually } from "../../support/clock.ts";
-import {
-  chief,
-  dora,
-  type EscalationDaemon,
-  emil,
-  policy,
-  startEscalationDaemon,
-} from "../../support/daemon/escalation-daemon.ts";
+import { chief, dora, type EscalationDaemon, emil, policy, startEscalationDaemon } from "../../support/daemon/escalation-daemon.ts";
 import { anna } from "../../support/daemon/phone-daemon.ts";
 import { commandIo } from "../../support/machine/command.ts";
 import { closeServer, listen } from "../../support/machine/network.ts";
@@ -118,8 +110,7 @@ it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }
       response.writeHead(200, { "content-type": "application/json" }).end('{"acknowledge":true}');
     });
   });
-  await listen(pager);
-  const url = `http://127.0.0.1:${(pager.address() as AddressInfo).port}/page`;
+  const url = `${await listen(pager)}/page`;
   onTestFinished(() => closeServer(pager));
   const escalation = {
     ...policy,

@@ -2,7 +2,6 @@
 // only half there, tokens that end.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../../support/clock.ts";
 import { startMailDaemon } from "../../support/daemon/mail-daemon.ts";
@@ -230,9 +229,9 @@ async function startIssuer(seconds: number) {
       answer(200, { access_token: token, expires_in: seconds, token_type: "Bearer" });
     });
   });
-  await listen(server);
+  const url = await listen(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     issued: () => issued,
     good: (token: string) => (until.get(token) ?? 0) > Date.now(),
     revoke: () => {

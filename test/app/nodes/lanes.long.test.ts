@@ -4,7 +4,6 @@
 
 import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
@@ -69,9 +68,9 @@ async function startModel(random: () => number, thinking = 20): Promise<Model> {
     response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content: `This answers ${tag}.` } }] }));
   };
   const server = createServer((request, response) => void answer(request, response).catch(() => response.destroy()));
-  await listen(server);
+  const url = await listen(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `${url}/v1`,
     overlaps,
     asked: () => asked,
     hold: () => undefined,

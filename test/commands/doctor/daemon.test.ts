@@ -2,7 +2,6 @@
 
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import type { ChannelReport } from "../../../src/channels/readiness.ts";
@@ -13,7 +12,7 @@ import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import type { ChannelOverview } from "../../../src/store/operators/overview.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { env, fixture } from "../../support/commands/configuration.ts";
-import { freePort } from "../../support/machine/network.ts";
+import { freePort, serve } from "../../support/machine/network.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
 import { conversation, event } from "../../support/store/databases.ts";
 
@@ -68,14 +67,13 @@ it("reports messages and replies that wait longer than ten minutes, except on a 
 it("reports what the running daemon knows, and that none runs", async () => {
   const one = fixture();
   const platform = createServer((_request, response) => response.writeHead(401).end('{"message":"no"}'));
-  await new Promise<void>((done) => platform.listen(0, "127.0.0.1", done));
-  onTestFinished(() => void platform.close());
+  const url = await serve(platform);
   writeFileSync(join(one.folder, "failing.mjs"), adapter);
   const admin = await freePort();
   writeFileSync(
     one.config,
     JSON.stringify({
-      platform: { url: `http://127.0.0.1:${(platform.address() as AddressInfo).port}` },
+      platform: { url },
       agents: { support: { key: "${env:KEY}" } },
       channels: {
         office: { adapter: "./failing.mjs", agent: "support", state: "unauthorized" },

@@ -11,15 +11,15 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
+import { serve, listen } from "../../support/machine/network.ts";
 
 
 async function listening(server: Server): Promise<number> {
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  await listen(server);
   onTestFinished(() => void server.close());
   return (server.address() as AddressInfo).port;
 }
-const http = async (listener: RequestListener): Promise<string> =>
-  `http://127.0.0.1:${await listening(createServer(listener))}`;
+const http = (listener: RequestListener): Promise<string> => serve(createServer(listener));
 
 async function platform(status: string, skill: string): Promise<string> {
   const skills =

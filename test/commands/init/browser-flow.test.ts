@@ -3,10 +3,9 @@
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { type BrowserDialogue, signInByBrowser } from "../../../src/commands/init/sign-in.ts";
-import { listen } from "../../support/machine/network.ts";
+import { serve } from "../../support/machine/network.ts";
 
 /** An issuer that grants every code, or answers `/authorize` with an error. It checks PKCE as Google does. */
 async function startIssuer(refused?: string) {
@@ -36,9 +35,7 @@ async function startIssuer(refused?: string) {
       response.end(JSON.stringify(valid ? granted : { error: "invalid_grant" }));
     });
   });
-  await listen(server);
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await serve(server);
   const client = { clientId: "client-1", clientSecret: "secret-1", scope: "https://mail.test/" };
   return { authorizeUrl: `${url}/authorize`, tokenUrl: `${url}/token`, ...client };
 }

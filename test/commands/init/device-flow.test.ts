@@ -1,10 +1,9 @@
 // The sign-in by device code against an authorization server on loopback.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { signIn } from "../../../src/commands/init/sign-in.ts";
-import { listen } from "../../support/machine/network.ts";
+import { serve } from "../../support/machine/network.ts";
 
 type Answer = { readonly status: number; readonly body: object };
 const pending: Answer = { status: 400, body: { error: "authorization_pending" } };
@@ -36,9 +35,7 @@ async function startIssuer(answers: readonly Answer[], begun: object = {}) {
       response.end(JSON.stringify(answer?.body));
     });
   });
-  await listen(server);
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await serve(server);
   const shown: string[][] = [];
   const grant = { deviceUrl: `${url}/device`, tokenUrl: `${url}/token`, clientId: "client-1", scope: "mail" };
   const sign = (signal = new AbortController().signal, clientSecret?: string) =>

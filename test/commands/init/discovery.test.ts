@@ -3,17 +3,10 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import {
-  discover,
-  type Lookup,
-  readAutoconfig,
-  readServer,
-  systemLookup,
-} from "../../../src/commands/init/discovery.ts";
+import { discover, type Lookup, readAutoconfig, readServer, systemLookup } from "../../../src/commands/init/discovery.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import { listen } from "../../support/machine/network.ts";
+import { serve } from "../../support/machine/network.ts";
 
 interface Records {
   readonly [name: string]:
@@ -73,10 +66,8 @@ async function localLookup(records: Records, pages: Readonly<Record<string, stri
     const page = pages[(request.url ?? "").split("?")[0] ?? ""];
     response.writeHead(page === undefined ? 404 : 200).end(page);
   });
-  await listen(web);
-  onTestFinished(() => void web.close());
+  const base = await serve(web);
   const real = systemLookup({ signal: new AbortController().signal, timing: standardTiming }, [dns]);
-  const base = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
   return { ...real, page: (url) => real.page(`${base}/${url.replace("https://", "")}`) };
 }
 

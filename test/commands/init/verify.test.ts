@@ -1,7 +1,6 @@
 // Verification of single answers against local servers.
 
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
@@ -9,7 +8,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { freePort, listen } from "../../support/machine/network.ts";
+import { freePort, serve } from "../../support/machine/network.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
 
 const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };
@@ -17,9 +16,7 @@ const address = "support@bridge.test";
 
 async function serve(handler: RequestListener): Promise<string> {
   const server = createServer(handler);
-  await listen(server);
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return serve(server);
 }
 
 describe("a mailbox", () => {

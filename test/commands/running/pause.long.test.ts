@@ -4,7 +4,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +12,7 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
+import { listen } from "../../support/machine/network.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));
 const killing = new URL("../../support/process/preload.ts", import.meta.url).href;
@@ -45,8 +45,7 @@ async function setUp(): Promise<Setup> {
       response.writeHead(200).end();
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const url = `${await listen(server)}/`;
   writeFileSync(
     join(folder, "agents.yaml"),
     `organization: { name: Acme }

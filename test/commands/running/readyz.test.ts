@@ -3,7 +3,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -20,6 +19,7 @@ import { storeEvent } from "../../support/store/databases.ts";
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
 import { newFolder } from "../../support/resources.ts";
+import { serve } from "../../support/machine/network.ts";
 export default {
   name: "probe", contract: 1, config: z.strictObject({}),
   traits: { maxTextLength: 9, markup: "plain", attachments: false, conversations: "person", platform: "sms" },
@@ -35,9 +35,7 @@ async function platform(status: number): Promise<string> {
     response.writeHead(status, { "content-type": "application/json" });
     response.end('{"message":"no"}');
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return serve(server);
 }
 
 async function daemon(platformUrl: string, prefix: string): Promise<Daemon & { readonly config: string }> {

@@ -2,7 +2,6 @@
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,6 +13,7 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { suppress } from "../../../src/store/tables/suppressions.ts";
 import { bridgehead, inProcess } from "../../support/machine/command.ts";
 import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
+import { listen } from "../../support/machine/network.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));
 const key = "start-agent-key";
@@ -47,8 +47,7 @@ async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promis
       if (answer !== "none") response.writeHead(answer).end();
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const url = `${await listen(server)}/`;
   writeFileSync(
     join(folder, "agents.yaml"),
     `organization: { name: Acme }

@@ -2,7 +2,6 @@
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
@@ -17,6 +16,7 @@ import { notFound } from "../../../src/wire/record.ts";
 import { inProcess, phoneSecrets } from "../../support/machine/command.ts";
 import { conversation } from "../../support/store/databases.ts";
 import { newFolder } from "../../support/resources.ts";
+import { serve } from "../../support/machine/network.ts";
 
 const person = "anna@customer.example";
 
@@ -40,12 +40,8 @@ async function startPlatform() {
     } else if (kind === "conversations" && users.has(id)) answer(200, { id, conversationUserId: users.get(id) });
     else answer(notFound.status, notFound);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { state, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  const url = await serve(server);
+  return { state, url };
 }
 
 async function setUp(agent = "a") {

@@ -3,7 +3,6 @@
 
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -14,7 +13,7 @@ import { createClient } from "../../../src/client/index.ts";
 import { verifying, wordedFields } from "../../../src/platform/docs/words.ts";
 import { readAgents } from "../../../src/platform/index.ts";
 import { type Operation, operations } from "../../../src/wire/operations/index.ts";
-import { closeServer, listen } from "../../support/machine/network.ts";
+import { serve } from "../../support/machine/network.ts";
 import { fetchFresh, receiver, startByEmail, startWith } from "../../support/platform/platform.ts";
 
 const run = promisify(execFile);
@@ -252,9 +251,7 @@ test("every operation has a sample with curl and one with the client, which make
       response.writeHead(404).end();
     });
   });
-  await listen(server);
-  onTestFinished(() => closeServer(server));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await serve(server);
   const variables = { id: "i1", messageId: "m1", fileId: "f1", conversationId: "c1" };
   const env = { ...variables, AGENT_KEY: "a-key", ORGANIZATION_KEY: "o-key" };
   for (const { operationId, "x-codeSamples": samples } of Object.values<object>(description.paths).flatMap((methods) =>

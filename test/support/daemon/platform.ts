@@ -2,7 +2,6 @@
 // platform has received the request or after it has answered.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
 import { closeServer, freePort, listen } from "../machine/network.ts";
@@ -191,13 +190,13 @@ export async function startEcho(): Promise<Echo> {
       else answer();
     });
   });
-  await listen(server);
+  const url = await listen(server);
   const release = () => {
     held = false;
     for (const answer of waiting.splice(0)) answer();
   };
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `${url}/v1`,
     asked: () => count,
     hold: () => void (held = true),
     release,

@@ -2,12 +2,11 @@
 
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import PostalMime from "postal-mime";
 import { expect, onTestFinished } from "vitest";
 import { type Delivered, type MailServer, startMailServer } from "../../../src/sandbox/mail-server.ts";
-import { listen } from "../machine/network.ts";
+import { listen, serve } from "../machine/network.ts";
 import { startModel } from "../platform/platform.ts";
 import { type Dovecot, startDovecot } from "./dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "./smtp-server.ts";
@@ -58,8 +57,7 @@ export async function startServers(): Promise<Servers> {
       answer(200, { choices: [{ message: { role: "assistant", content: "We sell lamps." } }] });
     });
   });
-  await listen(server);
-  onTestFinished(() => void server.close());
+  await serve(server);
   const { port } = server.address() as { port: number };
   writeFileSync(join(folder, "ca.pem"), dovecot.ca ?? "");
   writeFileSync(join(folder, "password"), `${dovecot.password}\n`, { mode: 0o600 });
@@ -212,8 +210,7 @@ export async function startTokenIssuer(user: string): Promise<TokenIssuer> {
       });
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const base = await listen(server);
   return {
     tokenUrl: `${base}/token`,
     introspectionUrl: `${base}/introspect`,

@@ -10,12 +10,11 @@
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll } from "vitest";
 import { type CallResult, type Client, createClient, createRate } from "../../../src/client/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { closeServer, listen } from "../machine/network.ts";
+import { listen, serve } from "../machine/network.ts";
 import { skillNames, skillTables, tables } from "./tables.ts";
 import { silentLog } from "../resources.ts";
 
@@ -115,9 +114,8 @@ async function startModel(): Promise<string> {
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
     });
   });
-  await listen(server);
-  afterAll(() => closeServer(server));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const url = await serve(server, afterAll);
+  return `${url}/v1`;
 }
 
 // Two ways to the same interface: plain requests, written from the document's tables of operations, and the client. Both

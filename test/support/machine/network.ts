@@ -261,9 +261,9 @@ export async function startFaultServer(): Promise<FaultServer> {
   });
   let connections = 0;
   server.on("connection", () => connections++);
-  await listen(server);
+  const url = await listen(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     received,
     connections: () => connections,
     script: (...next) => {
@@ -273,8 +273,20 @@ export async function startFaultServer(): Promise<FaultServer> {
   };
 }
 
-export async function listen(server: Server): Promise<void> {
+/** Listens on a free port of 127.0.0.1. Returns the URL of an HTTP server. */
+export async function listen(server: NetServer): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Listens until the end of the test. `finished` registers that end: `onTestFinished` of the test, or `afterAll`. */
+export async function serve(
+  server: Server,
+  finished: (close: () => Promise<void>) => void = onTestFinished,
+): Promise<string> {
+  const url = await listen(server);
+  finished(() => closeServer(server));
+  return url;
 }
 
 export async function closeServer(server: Server): Promise<void> {

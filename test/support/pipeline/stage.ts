@@ -2,7 +2,6 @@
 // states.ts, a channel, and a scripted platform.
 
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Clock, Log } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { machines } from "../../../src/domain/states.ts";
@@ -13,6 +12,7 @@ import { type Rate, RateReserve, rateOf } from "../../../src/store/rates.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
 import { fresh, type NewDatabase, sqliteDatabase } from "../store/databases.ts";
+import { serve } from "../machine/network.ts";
 
 export { activeSettings, eventRow, lineOf, receipt } from "../rows.ts";
 
@@ -208,12 +208,8 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
       else asked.answer(200, asked.perform());
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return Object.assign(platform, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const url = await serve(server);
+  return Object.assign(platform, { url });
 }
 
 function operationOf(method: string, path: string): Operation {

@@ -8,7 +8,7 @@ import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { ModelDefinition } from "../../../src/platform/agents/definition.ts";
 import { type Platform, type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { closeServer, type Fault, listen } from "../machine/network.ts";
+import { type Fault, listen, serve } from "../machine/network.ts";
 import { silentLog } from "../resources.ts";
 
 export const keys = { support: "support-key-1", sales: "sales-key-2", other: "other-key-3" };
@@ -145,9 +145,7 @@ export async function receiver() {
       response.writeHead(status, { location: "/elsewhere" }).end();
     });
   });
-  await listen(server);
-  onTestFinished(() => closeServer(server));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const url = `${await serve(server)}/hook`;
   return { url, got, answer: (next: number) => void (status = next) };
 }
 
@@ -194,8 +192,7 @@ export async function startModel(): Promise<{ url: string; asked: ModelRequest[]
       say(response);
     });
   });
-  await listen(server);
-  onTestFinished(() => closeServer(server));
+  await serve(server);
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}/v1/`,

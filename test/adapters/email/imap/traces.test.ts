@@ -3,20 +3,10 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import {
-  adapterFor,
-  arrived,
-  type Mailboxes,
-  mail,
-  ready,
-  type Settings,
-  settingsFor,
-  startMailboxes,
-  subjects,
-  supervise,
-} from "../../../support/email/adapter.ts";
+import { adapterFor, arrived, type Mailboxes, mail, ready, type Settings, settingsFor, startMailboxes, subjects, supervise } from "../../../support/email/adapter.ts";
 import { type MailStore, sharedDovecot } from "../../../support/email/dovecot.ts";
 import { describeReal, need } from "../../../support/machine/debian.ts";
+import { listen } from "../../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const other = "other-installation";
@@ -42,7 +32,7 @@ async function startSilentSent(target: number) {
       else server.write(data);
     });
   });
-  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  await listen(listener);
   return {
     port: (listener.address() as AddressInfo).port,
     asked: () => asked,

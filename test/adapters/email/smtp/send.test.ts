@@ -7,7 +7,7 @@ import { SmtpPool } from "../../../../adapters/email/smtp/connection.ts";
 import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../../support/email/adapter.ts";
 import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../../support/email/smtp-server.ts";
-import { certificate, freePort, startTcpProxy } from "../../../support/machine/network.ts";
+import { certificate, freePort, startTcpProxy, listen } from "../../../support/machine/network.ts";
 
 let peer: SmtpPeer;
 beforeAll(async () => {
@@ -175,7 +175,7 @@ async function stallingProxy(target: number, afterBytes: number) {
       resolve();
     });
   });
-  await new Promise<void>((listening) => proxy.listen(0, "127.0.0.1", listening));
+  await listen(proxy);
   const close = () => {
     proxy.close();
     for (const socket of sockets) socket.destroy();
@@ -416,7 +416,7 @@ async function wiretap(target: number) {
     client.on("data", (data) => said.push(data));
     client.pipe(server).pipe(client);
   });
-  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+  await listen(relay);
   return {
     port: (relay.address() as AddressInfo).port,
     commands: () => Buffer.concat(said).toString(),

@@ -8,7 +8,7 @@ import type { RoutePath } from "bridgehead/contract";
 import { describeAdapter, type Fault, type Harness, type Peer, type RequestSample } from "bridgehead/contract/testing";
 import sms from "../../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../../support/machine/debian.ts";
-import { certificate, startTcpProxy } from "../../../support/machine/network.ts";
+import { certificate, startTcpProxy, listen } from "../../../support/machine/network.ts";
 import { person, settings, signed, startApi, statusForm, textForm } from "../../../support/sms/providers.ts";
 
 /** Ends TLS in front of a server on 127.0.0.1. */
@@ -24,7 +24,7 @@ async function startTls(target: number) {
   });
   server.on("connection", (line: Socket) => lines.add(line.once("close", () => lines.delete(line))));
   server.on("tlsClientError", () => {});
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await listen(server);
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("not listening");
   const close = async () => {

@@ -2,13 +2,13 @@
 // would like to send us.
 
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { isFinal, type Json } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDownload } from "../../../../adapters/sms/media.ts";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { account, openTwilio, person, type Settings, startApi } from "../../../support/sms/providers.ts";
 import { buffer } from "node:stream/consumers";
+import { listen, closeServer } from "../../../support/machine/network.ts";
 
 let api: SmsApi;
 beforeAll(async () => {
@@ -36,12 +36,11 @@ async function fetched(ref: Json, more: Settings = {}): Promise<Buffer> {
 /** Serves on 127.0.0.1 for the time of `body`. */
 async function served(listener: RequestListener, body: (url: string) => Promise<void>): Promise<void> {
   const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = await listen(server);
   try {
-    await body(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    await body(url);
   } finally {
-    server.closeAllConnections();
-    await new Promise((done) => server.close(done));
+    await closeServer(server);
   }
 }
 

@@ -6,20 +6,8 @@ import { sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
-import {
-  attempt,
-  type Fields,
-  openTwilio,
-  ours,
-  person,
-  replyTo,
-  type Settings,
-  sendText,
-  signed,
-  startApi,
-  statusForm,
-  token,
-} from "../../../support/sms/providers.ts";
+import { attempt, type Fields, openTwilio, ours, person, replyTo, type Settings, sendText, signed, startApi, statusForm, token } from "../../../support/sms/providers.ts";
+import { listen } from "../../../support/machine/network.ts";
 
 let api: SmsApi;
 beforeAll(async () => {
@@ -262,7 +250,7 @@ describe("a text that is refused", () => {
       status: 400,
     };
     const server = createServer((_request, response) => response.writeHead(400).end(JSON.stringify(body)));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    await listen(server);
     const { port } = server.address() as AddressInfo;
     const { outcome } = await sendText(openTwilio(`http://127.0.0.1:${port}`), person, "x");
     server.close();
@@ -273,7 +261,7 @@ describe("a text that is refused", () => {
   it("is read in the newer form of errors, too", async () => {
     const body = { type: "about:blank", title: "Too Many", status: 429, code: 20429, detail: "slow down" };
     const server = createServer((_request, response) => response.writeHead(429).end(JSON.stringify(body)));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    await listen(server);
     const { port } = server.address() as AddressInfo;
     const { outcome } = await sendText(openTwilio(`http://127.0.0.1:${port}`), person, "x");
     server.close();

@@ -6,14 +6,9 @@ import type { AddressInfo } from "node:net";
 import { createEndpoint, type Session } from "@jambonz/node-client-ws";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
-import {
-  type Frame,
-  type Line,
-  type Switchboard,
-  sessionHistory,
-  switchboard,
-} from "../../../support/voice/adapter.ts";
+import { type Frame, type Line, type Switchboard, sessionHistory, switchboard } from "../../../support/voice/adapter.ts";
 import { type CallOptions, jambonzCall } from "../../../support/voice/jambonz.ts";
+import { listen } from "../../../support/machine/network.ts";
 
 const block = {
   dialect: "jambonz",
@@ -305,7 +300,7 @@ describe("jambonz's own library", () => {
   let phone: WebSocket;
 
   beforeAll(async () => {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    await listen(server);
     const service = createEndpoint({ server })({ path: "/app" });
     const began = once(service, "session:new");
     phone = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/app`, ["ws.jambonz.org"]);

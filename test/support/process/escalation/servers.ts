@@ -14,6 +14,7 @@ import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon
 import { until } from "../mail/scenario.ts";
 import { startModel } from "../mail/servers.ts";
 import { startPlatformOf } from "../../platform/platform.ts";
+import { listen } from "../../machine/network.ts";
 
 export const office = "support@bridge.test";
 /** What the agent says when it hands over. */
@@ -351,7 +352,7 @@ async function startPager(): Promise<Pager> {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await listen(server);
   const { port } = server.address() as AddressInfo;
   const cut = () => {
     for (const socket of sockets) socket.destroy();

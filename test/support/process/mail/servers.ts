@@ -3,13 +3,13 @@
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Platform } from "../../../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
 import { startPlatformOf } from "../../platform/platform.ts";
+import { listen } from "../../machine/network.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 export interface MailTestServers {
@@ -105,9 +105,9 @@ export interface Served {
 }
 
 async function serve(server: Server): Promise<Served> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = await listen(server);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     close: () =>
       new Promise((resolve) => {
         server.closeAllConnections();
