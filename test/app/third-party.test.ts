@@ -2,7 +2,6 @@
 // channel type that the platform's start call does not know. It does not report its health.
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -11,7 +10,7 @@ import { whyNotAsk } from "../../src/pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { startPhoneDaemon } from "../support/daemon/phone-daemon.ts";
-import { serve } from "../support/machine/network.ts";
+import { serve, bodyServer } from "../support/machine/network.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
 const source = `
@@ -50,14 +49,9 @@ export default {
 /** `answers`: resolves when the chat may respond to what is sent to it. */
 async function openChat(finished: Finished, answers: Promise<void> = Promise.resolve()) {
   const shown: { to: string; part: string }[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.setEncoding("utf8");
-    request.on("data", (chunk: string) => (body += chunk));
-    request.on("end", () => {
-      shown.push(JSON.parse(body) as { to: string; part: string });
-      void answers.then(() => response.end());
-    });
+  const server = bodyServer((body, response) => {
+    shown.push(JSON.parse(body) as { to: string; part: string });
+    void answers.then(() => response.end());
   });
   const api_url = await serve(server, finished);
   const channels = { chat: { adapter: "@acme/bridgehead-chat", agent: "support", api_url } };

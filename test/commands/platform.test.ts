@@ -3,14 +3,13 @@
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { commandIo, root } from "../support/machine/command.ts";
-import { listen, serve } from "../support/machine/network.ts";
+import { listen } from "../support/machine/network.ts";
 import { newFolder } from "../support/resources.ts";
 
 const agents = `organization: { name: Acme }
@@ -96,8 +95,8 @@ test("a second one on the same file is refused before it changes the agents' key
 test("names the option of an address that is taken", async () => {
   const { config, database } = folder();
   const server = createServer();
-  await serve(server);
-  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const address = new URL(await listen(server)).host;
+  onTestFinished(() => void server.close());
   const taken = await bridgehead(["platform", "--config", config, "--database", database, "--listen", address]);
   expect(taken).toMatchObject({
     code: exitCodes.failed,

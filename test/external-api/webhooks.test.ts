@@ -1,9 +1,8 @@
 // Webhooks: their registration (External API 4.3), and their events (6).
 
-import { createServer } from "node:http";
 import { describe, expect, test } from "vitest";
 import { drivers, embedded, problems, startTarget } from "../support/external-api/target.ts";
-import { serve } from "../support/machine/network.ts";
+import { serve, bodyServer } from "../support/machine/network.ts";
 
 const target = await startTarget();
 const triggers = [
@@ -53,13 +52,9 @@ test.runIf(embedded)(
   async () => {
     const own = await startTarget({ allowPrivateWebhooks: true });
     const received: { headers: { [name: string]: unknown }; body: { [name: string]: unknown } }[] = [];
-    const server = createServer((request, response) => {
-      let text = "";
-      request.on("data", (chunk) => (text += String(chunk)));
-      request.on("end", () => {
-        received.push({ headers: { ...request.headers, method: request.method }, body: JSON.parse(text) });
-        response.end();
-      });
+    const server = bodyServer((text, response, request) => {
+      received.push({ headers: { ...request.headers, method: request.method }, body: JSON.parse(text) });
+      response.end();
     });
     const url = `${await serve(server)}/`;
     const call = drivers["the client"](own);

@@ -1,7 +1,6 @@
 // Acknowledgement without a text: the link of a notification, a command, and the response of a webhook receiver; and
 // the outcome of a call that a responder answers by mail.
 
-import { createServer } from "node:http";
 import { expect, it } from "vitest";
 import { escalation as escalationCommand } from "../../../src/commands/escalation.ts";
 import { outbox as outboxCommand } from "../../../src/commands/messages/outbox.ts";
@@ -9,7 +8,7 @@ import { eventually } from "../../support/clock.ts";
 import { chief, dora, type EscalationDaemon, emil, policy, startEscalationDaemon } from "../../support/daemon/escalation-daemon.ts";
 import { anna } from "../../support/daemon/phone-daemon.ts";
 import { commandIo } from "../../support/machine/command.ts";
-import { closeServer, listen } from "../../support/machine/network.ts";
+import { closeServer, listen, bodyServer } from "../../support/machine/network.ts";
 
 async function acknowledgedBy(daemon: EscalationDaemon, name: string): Promise<void> {
   await eventually(async () =>
@@ -102,13 +101,9 @@ it.concurrent("a conversation that was closed with a silent agent is given back 
 
 it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }) => {
   const got: string[] = [];
-  const pager = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
-    request.on("end", () => {
-      got.push(body);
-      response.writeHead(200, { "content-type": "application/json" }).end('{"acknowledge":true}');
-    });
+  const pager = bodyServer((body, response) => {
+    got.push(body);
+    response.writeHead(200, { "content-type": "application/json" }).end('{"acknowledge":true}');
   });
   const url = `${await listen(pager)}/page`;
   onTestFinished(() => closeServer(pager));

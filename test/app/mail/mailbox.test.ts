@@ -1,14 +1,13 @@
 // What happens to the mailbox and the line to it: marks, a new UIDVALIDITY, a server that goes away, a line that is
 // only half there, tokens that end.
 
-import { createServer } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../../support/clock.ts";
 import { startMailDaemon } from "../../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { letter } from "../../support/email/mails.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { closeServer, listen, startTcpProxy } from "../../support/machine/network.ts";
+import { closeServer, listen, startTcpProxy, bodyServer } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
@@ -212,22 +211,18 @@ async function startIssuer(seconds: number) {
   const until = new Map<string, number>();
   let issued = 0;
   let refusing = false;
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk) => (body += String(chunk)));
-    request.on("end", () => {
-      const form = new URLSearchParams(body);
-      const answer = (status: number, value: object) =>
-        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
-      if (request.url === "/introspect") {
-        const token = form.get("token") ?? "";
-        return void answer(200, { active: (until.get(token) ?? 0) > Date.now(), username: "token" });
-      }
-      if (refusing || form.get("refresh_token") !== "granted") return void answer(400, { error: "invalid_grant" });
-      const token = `token-${++issued}`;
-      until.set(token, Date.now() + seconds * 1000);
-      answer(200, { access_token: token, expires_in: seconds, token_type: "Bearer" });
-    });
+  const server = bodyServer((body, response, request) => {
+    const form = new URLSearchParams(body);
+    const answer = (status: number, value: object) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+    if (request.url === "/introspect") {
+      const token = form.get("token") ?? "";
+      return void answer(200, { active: (until.get(token) ?? 0) > Date.now(), username: "token" });
+    }
+    if (refusing || form.get("refresh_token") !== "granted") return void answer(400, { error: "invalid_grant" });
+    const token = `token-${++issued}`;
+    until.set(token, Date.now() + seconds * 1000);
+    answer(200, { access_token: token, expires_in: seconds, token_type: "Bearer" });
   });
   const url = await listen(server);
   return {

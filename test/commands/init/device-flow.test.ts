@@ -1,9 +1,8 @@
 // The sign-in by device code against an authorization server on loopback.
 
-import { createServer } from "node:http";
 import { expect, it } from "vitest";
 import { signIn } from "../../../src/commands/init/sign-in.ts";
-import { serve } from "../../support/machine/network.ts";
+import { serve, bodyServer } from "../../support/machine/network.ts";
 
 type Answer = { readonly status: number; readonly body: object };
 const pending: Answer = { status: 400, body: { error: "authorization_pending" } };
@@ -16,24 +15,20 @@ const granted: Answer = {
 async function startIssuer(answers: readonly Answer[], begun: object = {}) {
   const forms: URLSearchParams[] = [];
   let count = 0;
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk) => (body += String(chunk)));
-    request.on("end", () => {
-      forms.push(new URLSearchParams(body));
-      const device = {
-        device_code: "device-1",
-        user_code: "ABCD-EFGH",
-        verification_uri: "https://issuer.test/device",
-        expires_in: 600,
-        interval: 0.02,
-        ...begun,
-      };
-      const answer =
-        request.url === "/device" ? { status: 200, body: device } : answers[Math.min(count++, answers.length - 1)];
-      response.writeHead(answer?.status ?? 500, { "content-type": "application/json" });
-      response.end(JSON.stringify(answer?.body));
-    });
+  const server = bodyServer((body, response, request) => {
+    forms.push(new URLSearchParams(body));
+    const device = {
+      device_code: "device-1",
+      user_code: "ABCD-EFGH",
+      verification_uri: "https://issuer.test/device",
+      expires_in: 600,
+      interval: 0.02,
+      ...begun,
+    };
+    const answer =
+      request.url === "/device" ? { status: 200, body: device } : answers[Math.min(count++, answers.length - 1)];
+    response.writeHead(answer?.status ?? 500, { "content-type": "application/json" });
+    response.end(JSON.stringify(answer?.body));
   });
   const url = await serve(server);
   const shown: string[][] = [];

@@ -1,6 +1,6 @@
 // Verification of single answers against local servers.
 
-import { createServer, type RequestListener } from "node:http";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
@@ -8,16 +8,11 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { freePort, serve } from "../../support/machine/network.ts";
+import { freePort, serve, bodyServer } from "../../support/machine/network.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
 
 const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };
 const address = "support@bridge.test";
-
-async function serve(handler: RequestListener): Promise<string> {
-  const server = createServer(handler);
-  return serve(server);
-}
 
 describe("a mailbox", () => {
   it("is verified with the grant of a sign-in, and a revoked grant is reported", async () => {
@@ -72,7 +67,7 @@ describe("a platform", () => {
   });
 
   it("is not what a gateway of models is that asks for a key everywhere", async () => {
-    const url = await serve((_request, response) => void response.writeHead(401).end("{}"));
+    const url = await serve(createServer((_request, response) => void response.writeHead(401).end("{}")));
     expect(await isPlatform(url, io)).toBe(false);
     expect(await isPlatform(`${url}/v1`, io)).toBe(false);
   });
@@ -80,17 +75,14 @@ describe("a platform", () => {
 
 describe("a model", () => {
   const model = (handle: (body: Record<string, unknown>) => { status: number; body: object }) =>
-    serve((request, response) => {
-      const chunks: Buffer[] = [];
-      request.on("data", (chunk: Buffer) => chunks.push(chunk));
-      request.on("end", () => {
-        const text = Buffer.concat(chunks).toString();
+    serve(
+      bodyServer((text, response, request) => {
         const isAnswer = request.method === "POST";
         const listed = { status: 200, body: { data: [{ id: "only\u001b[31m" }] } };
         const { status, body } = isAnswer ? handle(JSON.parse(text) as Record<string, unknown>) : listed;
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-      });
-    });
+      }),
+    );
   const answered = { status: 200, body: { choices: [{ message: { content: "ready" } }] } };
 
   it("is chosen when it is the only one, and control characters of its name are removed", async () => {

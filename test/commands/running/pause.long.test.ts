@@ -3,7 +3,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,7 +11,7 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
-import { listen } from "../../support/machine/network.ts";
+import { listen, bodyServer } from "../../support/machine/network.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));
 const killing = new URL("../../support/process/preload.ts", import.meta.url).href;
@@ -37,13 +36,9 @@ async function setUp(): Promise<Setup> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-pause-"));
   const file = join(folder, "bridgehead.yaml");
   const sent: string[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
-    request.on("end", () => {
-      sent.push((JSON.parse(body) as { to: string }).to);
-      response.writeHead(200).end();
-    });
+  const server = bodyServer((body, response) => {
+    sent.push((JSON.parse(body) as { to: string }).to);
+    response.writeHead(200).end();
   });
   const url = `${await listen(server)}/`;
   writeFileSync(

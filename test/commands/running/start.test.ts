@@ -1,7 +1,6 @@
 // bridgehead start while the daemon runs.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,7 +12,7 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { suppress } from "../../../src/store/tables/suppressions.ts";
 import { bridgehead, inProcess } from "../../support/machine/command.ts";
 import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
-import { listen } from "../../support/machine/network.ts";
+import { listen, bodyServer } from "../../support/machine/network.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));
 const key = "start-agent-key";
@@ -38,14 +37,10 @@ const startWords = (file: string) => ["start", "--config", file, "--channel", "t
 async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Setup> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
   const texts: Setup["texts"] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
-    request.on("end", () => {
-      const { answer } = place;
-      if (answer === 200 || answer === "none") texts.push(JSON.parse(body) as Setup["texts"][number]);
-      if (answer !== "none") response.writeHead(answer).end();
-    });
+  const server = bodyServer((body, response) => {
+    const { answer } = place;
+    if (answer === 200 || answer === "none") texts.push(JSON.parse(body) as Setup["texts"][number]);
+    if (answer !== "none") response.writeHead(answer).end();
   });
   const url = `${await listen(server)}/`;
   writeFileSync(

@@ -4,7 +4,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
-import { closeServer, freePort, listen } from "../machine/network.ts";
+import { closeServer, freePort, listen, bodyServer } from "../machine/network.ts";
 import { buffer } from "node:stream/consumers";
 
 export interface ProxyFault {
@@ -178,17 +178,12 @@ export async function startEcho(): Promise<Echo> {
   let held = false;
   let count = 0;
   const waiting: (() => void)[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.setEncoding("utf8");
-    request.on("data", (chunk: string) => (body += chunk));
-    request.on("end", () => {
-      count += 1;
-      const { messages } = JSON.parse(body) as { messages: { content: string }[] };
-      const answer = () => say(response, echoed(lastLine(messages.at(-1)?.content ?? "")));
-      if (held) waiting.push(answer);
-      else answer();
-    });
+  const server = bodyServer((body, response) => {
+    count += 1;
+    const { messages } = JSON.parse(body) as { messages: { content: string }[] };
+    const answer = () => say(response, echoed(lastLine(messages.at(-1)?.content ?? "")));
+    if (held) waiting.push(answer);
+    else answer();
   });
   const url = await listen(server);
   const release = () => {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import PostalMime from "postal-mime";
 import { expect, onTestFinished } from "vitest";
 import { type Delivered, type MailServer, startMailServer } from "../../../src/sandbox/mail-server.ts";
-import { listen, serve } from "../machine/network.ts";
+import { listen, serve, bodyServer } from "../machine/network.ts";
 import { startModel } from "../platform/platform.ts";
 import { type Dovecot, startDovecot } from "./dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "./smtp-server.ts";
@@ -41,21 +41,17 @@ export async function startServers(): Promise<Servers> {
   });
   onTestFinished(() => smtp.close());
   const asked: string[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk) => (body += String(chunk)));
-    request.on("end", () => {
-      const answer = (status: number, content: object) => {
-        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(content));
-      };
-      if (!request.url?.startsWith("/v1/")) return answer(404, {});
-      if (request.headers.authorization !== `Bearer ${modelKey}`) return answer(401, {});
-      if (request.url === "/v1/models") return answer(200, { data: [{ id: "tiny" }, { id: "large" }] });
-      const { model, messages } = JSON.parse(body) as { model: string; messages: { content: string }[] };
-      if (model !== "tiny") return answer(404, {});
-      asked.push(messages.at(-1)?.content ?? "");
-      answer(200, { choices: [{ message: { role: "assistant", content: "We sell lamps." } }] });
-    });
+  const server = bodyServer((body, response, request) => {
+    const answer = (status: number, content: object) => {
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(content));
+    };
+    if (!request.url?.startsWith("/v1/")) return answer(404, {});
+    if (request.headers.authorization !== `Bearer ${modelKey}`) return answer(401, {});
+    if (request.url === "/v1/models") return answer(200, { data: [{ id: "tiny" }, { id: "large" }] });
+    const { model, messages } = JSON.parse(body) as { model: string; messages: { content: string }[] };
+    if (model !== "tiny") return answer(404, {});
+    asked.push(messages.at(-1)?.content ?? "");
+    answer(200, { choices: [{ message: { role: "assistant", content: "We sell lamps." } }] });
   });
   await serve(server);
   const { port } = server.address() as { port: number };

@@ -245,19 +245,12 @@ export interface FaultServer {
 export async function startFaultServer(): Promise<FaultServer> {
   let faults: Fault[] = [];
   const received: Received[] = [];
-  const server = createHttpServer((request, response) => {
-    let body = "";
-    request.setEncoding("utf8");
-    request.on("data", (chunk: string) => {
-      body += chunk;
-    });
-    request.on("end", () => {
-      const { method = "", url = "", headers } = request;
-      const got = { method, path: url, headers, body };
-      received.push(got);
-      const fault = faults.length > 1 ? faults.shift() : faults[0];
-      (fault ?? status(500))(got, response, request.socket);
-    });
+  const server = bodyServer((body, response, request) => {
+    const { method = "", url = "", headers } = request;
+    const got = { method, path: url, headers, body };
+    received.push(got);
+    const fault = faults.length > 1 ? faults.shift() : faults[0];
+    (fault ?? status(500))(got, response, request.socket);
   });
   let connections = 0;
   server.on("connection", () => connections++);
@@ -272,6 +265,17 @@ export async function startFaultServer(): Promise<FaultServer> {
     close: () => closeServer(server),
   };
 }
+
+/** An HTTP server whose listener gets the body of each request. */
+export const bodyServer = (
+  listener: (body: string, response: ServerResponse, request: IncomingMessage) => void,
+): Server =>
+  createHttpServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8");
+    request.on("data", (chunk: string) => (body += chunk));
+    request.on("end", () => listener(body, response, request));
+  });
 
 /** Listens on a free port of 127.0.0.1. Returns the URL of an HTTP server. */
 export async function listen(server: NetServer): Promise<string> {

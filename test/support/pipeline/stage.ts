@@ -1,7 +1,7 @@
 // What one stage of the pipeline needs: a real store in which every change of a state is written down and held against
 // states.ts, a channel, and a scripted platform.
 
-import { createServer, type ServerResponse } from "node:http";
+import { type ServerResponse } from "node:http";
 import type { Clock, Log } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { machines } from "../../../src/domain/states.ts";
@@ -12,7 +12,7 @@ import { type Rate, RateReserve, rateOf } from "../../../src/store/rates.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
 import { fresh, type NewDatabase, sqliteDatabase } from "../store/databases.ts";
-import { serve } from "../machine/network.ts";
+import { serve, bodyServer } from "../machine/network.ts";
 
 export { activeSettings, eventRow, lineOf, receipt } from "../rows.ts";
 
@@ -180,33 +180,29 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
     }
   }
 
-  const server = createServer((request, response) => {
-    let text = "";
-    request.on("data", (chunk: Buffer) => (text += chunk.toString()));
-    request.on("end", () => {
-      const url = new URL(request.url ?? "", "http://platform");
-      const conversation = decodeURIComponent(/conversations\/([^/]+)/.exec(url.pathname)?.[1] ?? "");
-      const operation = operationOf(request.method ?? "", url.pathname);
-      const body = text
-        ? (JSON.parse(text) as Record<string, string>)
-        : { query: url.searchParams.get("fkId") ?? url.searchParams.get("value") ?? url.search };
-      const words = { start: body["email"], ask: body["message"], look: conversation, mode: conversation };
-      const said = words[operation as keyof typeof words] ?? "";
-      platform.calls.push(`${operation} ${said}`.trim());
-      const asked: Asked = {
-        operation,
-        conversation,
-        words: said,
-        body,
-        query: url.searchParams,
-        perform: () => perform(operation, conversation, body),
-        answer: (status, answer, headers) => respond(response, status, answer, headers),
-        cut: () => request.socket.resetAndDestroy(),
-      };
-      const fault = platform.faults[operation];
-      if (fault) fault(asked);
-      else asked.answer(200, asked.perform());
-    });
+  const server = bodyServer((text, response, request) => {
+    const url = new URL(request.url ?? "", "http://platform");
+    const conversation = decodeURIComponent(/conversations\/([^/]+)/.exec(url.pathname)?.[1] ?? "");
+    const operation = operationOf(request.method ?? "", url.pathname);
+    const body = text
+      ? (JSON.parse(text) as Record<string, string>)
+      : { query: url.searchParams.get("fkId") ?? url.searchParams.get("value") ?? url.search };
+    const words = { start: body["email"], ask: body["message"], look: conversation, mode: conversation };
+    const said = words[operation as keyof typeof words] ?? "";
+    platform.calls.push(`${operation} ${said}`.trim());
+    const asked: Asked = {
+      operation,
+      conversation,
+      words: said,
+      body,
+      query: url.searchParams,
+      perform: () => perform(operation, conversation, body),
+      answer: (status, answer, headers) => respond(response, status, answer, headers),
+      cut: () => request.socket.resetAndDestroy(),
+    };
+    const fault = platform.faults[operation];
+    if (fault) fault(asked);
+    else asked.answer(200, asked.perform());
   });
   const url = await serve(server);
   return Object.assign(platform, { url });

@@ -1,14 +1,14 @@
 // The embedded platform with two agents of one organization and one of another, a caller, a receiver of its webhooks, a
 // model and documents.
 
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import { type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { crc32, deflateRawSync, deflateSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { ModelDefinition } from "../../../src/platform/agents/definition.ts";
 import { type Platform, type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { type Fault, listen, serve } from "../machine/network.ts";
+import { type Fault, listen, serve, bodyServer } from "../machine/network.ts";
 import { silentLog } from "../resources.ts";
 
 export const keys = { support: "support-key-1", sales: "sales-key-2", other: "other-key-3" };
@@ -137,13 +137,9 @@ export interface Delivered {
 export async function receiver() {
   const got: Delivered[] = [];
   let status = 204;
-  const server = createServer((request, response) => {
-    let text = "";
-    request.on("data", (chunk) => (text += String(chunk)));
-    request.on("end", () => {
-      got.push({ headers: request.headers, text, body: JSON.parse(text) });
-      response.writeHead(status, { location: "/elsewhere" }).end();
-    });
+  const server = bodyServer((text, response, request) => {
+    got.push({ headers: request.headers, text, body: JSON.parse(text) });
+    response.writeHead(status, { location: "/elsewhere" }).end();
   });
   const url = `${await serve(server)}/hook`;
   return { url, got, answer: (next: number) => void (status = next) };
@@ -181,16 +177,10 @@ export const saying =
 export async function startModel(): Promise<{ url: string; asked: ModelRequest[]; say(next: Say): void }> {
   let say: Say = saying("Hello from the model.");
   const asked: ModelRequest[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk) => {
-      body += String(chunk);
-    });
-    request.on("end", () => {
-      const { authorization } = request.headers;
-      asked.push({ path: request.url ?? "", authorization, ...JSON.parse(body) });
-      say(response);
-    });
+  const server = bodyServer((body, response, request) => {
+    const { authorization } = request.headers;
+    asked.push({ path: request.url ?? "", authorization, ...JSON.parse(body) });
+    say(response);
   });
   await serve(server);
   const { port } = server.address() as AddressInfo;

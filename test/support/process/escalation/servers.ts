@@ -2,7 +2,6 @@
 // relay, a pager, and the people behind them. They run in the test's own process and survive every kill of the daemon.
 
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +13,7 @@ import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon
 import { until } from "../mail/scenario.ts";
 import { startModel } from "../mail/servers.ts";
 import { startPlatformOf } from "../../platform/platform.ts";
-import { listen } from "../../machine/network.ts";
+import { listen, bodyServer } from "../../machine/network.ts";
 
 export const office = "support@bridge.test";
 /** What the agent says when it hands over. */
@@ -331,20 +330,16 @@ async function startPager(): Promise<Pager> {
   const sockets = new Set<Socket>();
   let lines = 0;
   let state: Parameters<Pager["become"]>[0] = "well";
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      if (state === "silent") return;
-      if (state === "busy") return void response.writeHead(503).end();
-      const id = String(request.headers["webhook-id"]);
-      const { type, data } = JSON.parse(Buffer.concat(chunks).toString()) as {
-        type: string;
-        data: { escalation: number; text: string | null };
-      };
-      taken.set(id, { id, type, escalation: data.escalation, text: data.text });
-      response.writeHead(204).end();
-    });
+  const server = bodyServer((body, response, request) => {
+    if (state === "silent") return;
+    if (state === "busy") return void response.writeHead(503).end();
+    const id = String(request.headers["webhook-id"]);
+    const { type, data } = JSON.parse(body) as {
+      type: string;
+      data: { escalation: number; text: string | null };
+    };
+    taken.set(id, { id, type, escalation: data.escalation, text: data.text });
+    response.writeHead(204).end();
   });
   server.on("connection", (socket: Socket) => {
     lines += 1;

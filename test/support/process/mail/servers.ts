@@ -9,7 +9,7 @@ import { type Platform } from "../../../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
 import { startPlatformOf } from "../../platform/platform.ts";
-import { listen } from "../../machine/network.ts";
+import { listen, bodyServer } from "../../machine/network.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 export interface MailTestServers {
@@ -56,18 +56,14 @@ export async function startMailServers(users: readonly string[], lateSeconds = 2
 
 /** Answers every question with the tags it finds in it; at length where one of them is `long`. */
 export async function startModel(): Promise<Served> {
-  const server = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk) => (body += String(chunk)));
-    request.on("end", () => {
-      const { messages } = JSON.parse(body) as { messages: { content: string }[] };
-      const question = messages.at(-1)?.content ?? "";
-      const tags = question.match(anyTag) ?? [tagIn(question)];
-      const sentence = `This is the answer to ${tags.join(" and ")}.`;
-      const content = tags.some((tag) => tag?.includes("long")) ? `${sentence} `.repeat(12) : sentence;
-      response.writeHead(200, { "content-type": "application/json" });
-      response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
-    });
+  const server = bodyServer((body, response) => {
+    const { messages } = JSON.parse(body) as { messages: { content: string }[] };
+    const question = messages.at(-1)?.content ?? "";
+    const tags = question.match(anyTag) ?? [tagIn(question)];
+    const sentence = `This is the answer to ${tags.join(" and ")}.`;
+    const content = tags.some((tag) => tag?.includes("long")) ? `${sentence} `.repeat(12) : sentence;
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
   });
   return serve(server);
 }
