@@ -1,15 +1,15 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { newFolder } from "./support/resources.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Runs vitest as its own process over the given files and returns its output's last line. */
 async function ended(files: Record<string, string>, env = {}): Promise<{ line: string; code: number | null }> {
-  const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
+  const folder = newFolder();
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   for (const [name, text] of Object.entries(files))
     writeFileSync(join(folder, name), `import { it } from "vitest";\n${text}`);
@@ -23,7 +23,6 @@ async function ended(files: Record<string, string>, env = {}): Promise<{ line: s
       resolve({ out, code: child.exitCode });
     });
   });
-  rmSync(folder, { recursive: true });
   return { line: ended.out.trimEnd().split("\n").at(-1) ?? "", code: ended.code };
 }
 
@@ -46,16 +45,15 @@ it("counts a file that cannot be loaded, and an error outside of tests", async (
 });
 
 it("adds its counts to the file that .ci/run names", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
+  const folder = newFolder();
   const counts = join(folder, "counts");
   for (const lane of ["a", "b"])
     await ended({ "a.test.ts": `it("${lane}", () => {});` }, { BRIDGEHEAD_COUNTS: counts });
   expect(readFileSync(counts, "utf8")).toBe("1 passed, 0 failed, 0 skipped\n".repeat(2));
-  rmSync(folder, { recursive: true });
 });
 
 it("adds one line for each failure to that file", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
+  const folder = newFolder();
   const counts = join(folder, "counts");
   const stray = 'setImmediate(() => { throw new Error("stray"); }); await new Promise((r) => setTimeout(r, 50));';
   const files = {
@@ -71,7 +69,6 @@ it("adds one line for each failure to that file", async () => {
     expect.stringMatching(/^failed: b\.test\.ts: .*absent/),
     "failed: outside of tests: stray",
   ]);
-  rmSync(folder, { recursive: true });
 });
 
 it("fails a run with skipped tests where none may be skipped", async () => {

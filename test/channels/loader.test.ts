@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { recordingChannel } from "bridgehead/contract/testing";
@@ -8,7 +7,7 @@ import { closeAdapter, createAdapter, type LoadError, loadAdapter } from "../../
 import { findAdapters } from "../../src/config/channels.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "loader-"));
+const folder = newFolder(afterAll);
 const put = (path: string, text: string): void => {
   mkdirSync(dirname(join(folder, path)), { recursive: true });
   writeFileSync(join(folder, path), text);
@@ -16,13 +15,13 @@ const put = (path: string, text: string): void => {
 const traits = '{ attachments: false, conversations: "person", platform: "sms" }';
 const adapter = (changes = "", config = "z.strictObject({ tray: z.string() })"): string => `
 import * as z from "zod";
+import { newFolder } from "../support/resources.ts";
 export default { name: "fax", contract: 1, config: ${config}, traits: ${traits}, create: () => ({}), ${changes} };`;
 
 beforeAll(() => {
   mkdirSync(join(folder, "node_modules"));
   symlinkSync(fileURLToPath(new URL("../../node_modules/zod", import.meta.url)), join(folder, "node_modules/zod"));
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 async function refused(name: string): Promise<LoadError> {
   return loadAdapter(name, folder).then(

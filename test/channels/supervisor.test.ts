@@ -1,7 +1,5 @@
 // A supervisor among several nodes: what it reports while another one reads.
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { supervise } from "../../src/channels/supervisor.ts";
@@ -10,17 +8,14 @@ import { timingWith } from "../../src/ops/timing.ts";
 import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { silentLog } from "../support/resources.ts";
+import { silentLog, newFolder } from "../support/resources.ts";
 
 it("stands by while another node reads the channel, and says so; then it reads, until its lease is lost", async ({
   onTestFinished,
 }) => {
-  const folder = await mkdtemp(join(tmpdir(), "bridgehead-supervisor-"));
+  const folder = newFolder();
   const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
-  onTestFinished(async () => {
-    await db.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  onTestFinished(() => db.close());
   await migrate(db);
   await db.tx((q) => takeLease(q, "channel:c", "other", 3_600_000));
   const abort = new AbortController();

@@ -1,7 +1,6 @@
 // The launcher under real Node.js versions, from copies of the package in which one thing or another is missing.
 
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
@@ -11,8 +10,8 @@ import { newFolder } from "../support/resources.ts";
 const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
 const isOld =
   systemNode !== undefined && !supported((await start(systemNode, ["-p", "process.versions.node"]).ended).out);
-const oldNode = isOld && systemNode !== undefined ? systemNode : pretendOld();
 const folder = newFolder(afterAll);
+const oldNode = isOld && systemNode !== undefined ? systemNode : pretendOld();
 
 function supported(text: string): boolean {
   const [major = 0, minor = 0] = text.trim().split(".").map(Number);
@@ -21,7 +20,7 @@ function supported(text: string): boolean {
 
 /** Where no old Node.js is installed: ours, saying that it is 12. */
 function pretendOld(): string {
-  const file = join(mkdtempSync(join(tmpdir(), "old-node-")), "node");
+  const file = join(folder, "old-node");
   const lie = "data:text/javascript,Object.defineProperty(process.versions,'node',{value:'12.22.0'})";
   writeFileSync(file, `#!/bin/sh\nexec "${process.execPath}" --import "${lie}" "$@"\n`);
   chmodSync(file, 0o755);

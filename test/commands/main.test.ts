@@ -1,10 +1,9 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -14,6 +13,7 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { bridgehead, childEnv, inProcess, root, start } from "../support/machine/command.ts";
 import { configureIdle } from "../support/process/daemon.ts";
+import { newFolder } from "../support/resources.ts";
 
 describe("the command line", () => {
   it("prints the versions of package, Node.js, SQLite and schema, also as JSON", async () => {
@@ -70,7 +70,7 @@ describe("the command line", () => {
   });
 
   it("ends with its own code when the store was written by a newer version", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-newer-"));
+    const folder = newFolder();
     const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
     await migrate(db);
     await db.tx((q) => q.run("UPDATE meta SET value = 9999 WHERE name = 'schema'"));
@@ -91,7 +91,7 @@ describe("the command line", () => {
     ["an incomplete address of a person", ["erase", "--person", "anna"], '--person "anna" is no complete address'],
     ["missing options of init", ["init", "--yes"], "these options are required: --address <address>"],
   ])("refuses %s with the usage code, too", async (_what, args, message) => {
-    const config = join(mkdtempSync(join(tmpdir(), "bridgehead-usage-")), "bridgehead.yaml");
+    const config = join(newFolder(), "bridgehead.yaml");
     if (args[0] === "erase") writeFileSync(config, "store: sqlite:store.db\n");
     const { code, out, err } = await inProcess([...args, "--config", config]);
     expect([code, out]).toEqual([exitCodes.usage, expect.not.stringContaining(message)]);
@@ -99,7 +99,7 @@ describe("the command line", () => {
   });
 
   it("removes the folder of the demo when the reader of its output has gone", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-pipe-"));
+    const folder = newFolder();
     const demo = ["--conditions=source", `${root}src/main.ts`, "demo", "--no-open"];
     const { child, ended } = start(process.execPath, demo, { TMPDIR: folder });
     if (!child.stdout) throw new Error("no pipe");
@@ -111,7 +111,7 @@ describe("the command line", () => {
   });
 
   it("survives SIGHUP as soon as its code runs, rejects a reload while the configuration is read, and starts", async () => {
-    const config = join(mkdtempSync(join(tmpdir(), "bridgehead-hangup-")), "bridgehead.yaml");
+    const config = join(newFolder(), "bridgehead.yaml");
     await promisify(execFile)("mkfifo", [config]);
     // At the first listener that main.ts adds after its own for SIGHUP.
     const preload = "process.on('newListener',(n)=>{if(n==='uncaughtException')process.kill(process.pid,'SIGHUP')})";
@@ -136,7 +136,7 @@ describe("the command line", () => {
   });
 
   it("offers ids only where a command accepts them", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-repair-"));
+    const folder = newFolder();
     const config = join(folder, "bridgehead.yaml");
     writeFileSync(config, "store: sqlite:store.db\n");
     expect((await bridgehead(["migrate", "--config", config])).code).toBe(exitCodes.ok);
@@ -160,7 +160,7 @@ describe("the command line", () => {
     ["opt-out list anna@example.com", "opt-out: list takes no argument"],
     ["platform agent list support", "platform: list takes no argument"],
   ])("does not ignore a part of %j", async (line, message) => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-ignored-"));
+    const folder = newFolder();
     const config = join(folder, "bridgehead.yaml");
     writeFileSync(config, "store: sqlite:store.db\n");
     await inProcess(["migrate", "--config", config]);
@@ -180,7 +180,7 @@ describe("the command line", () => {
   });
 
   it.skipIf(!existsSync("/dev/full"))("ends well at SIGTERM while the log cannot be written", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-full-"));
+    const folder = newFolder();
     const daemon = [process.execPath, "--conditions=source", `${root}src/main.ts`, "run", "--config"];
     // Its log may be read nowhere: that it has started shows at its file.
     const script = 'exec "$0" "$@" 2> /dev/full';
@@ -223,7 +223,7 @@ async function busyCheck(preload: string) {
   const busy = new Promise<void>((resolve) => (called = resolve));
   const platform = createServer(() => called()).listen(0, "127.0.0.1");
   await once(platform, "listening");
-  const file = join(mkdtempSync(join(tmpdir(), "main-")), "bridgehead.yaml");
+  const file = join(newFolder(), "bridgehead.yaml");
   const url = `http://127.0.0.1:${(platform.address() as AddressInfo).port}`;
   writeFileSync(
     file,

@@ -3,15 +3,15 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { bridgehead, childEnv, phoneConfig, phoneSecrets, root } from "../support/machine/command.ts";
 import { freePort } from "../support/machine/network.ts";
+import { newFolder } from "../support/resources.ts";
 
 it("reads a form without an announced length, as a proxy may send it, up to its limit", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-form-"));
+  const folder = newFolder();
   const file = join(folder, "bridgehead.yaml");
   const [listen, admin, console] = [await freePort(), await freePort(), await freePort()];
   const address = `127.0.0.1:${console}`;
@@ -29,7 +29,6 @@ it("reads a form without an announced length, as a proxy may send it, up to its 
     const ended = once(child, "exit");
     child.kill("SIGTERM");
     await ended;
-    rmSync(folder, { recursive: true, force: true });
   });
   let log = "";
   child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));

@@ -1,15 +1,15 @@
 // describeAdapter as its user sees it: vitest in a process of its own, over the adapters of conformance.test.ts.
 
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { checks, exemption } from "bridgehead/contract/testing";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { callHarness } from "./call-adapter.ts";
 import { hookHarness } from "./hook-adapter.ts";
 import { lineHarness } from "./line-peer.ts";
+import { newFolder } from "../support/resources.ts";
 
 interface Report {
   readonly testResults: readonly { readonly assertionResults: readonly Result[] }[];
@@ -21,8 +21,7 @@ interface Result {
 }
 
 it("makes a test of every rule, and of what an adapter says it lacks", async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), "describe-adapter-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = newFolder();
   const file = path.join(folder, "report.json");
   const vitest = ["node_modules/vitest/vitest.mjs", "run", "--reporter=json", `--outputFile=${file}`];
   await promisify(execFile)(process.execPath, [...vitest, "test/contract/conformance.test.ts"]);

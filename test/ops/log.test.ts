@@ -1,8 +1,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { closeSync, constants, openSync, readFileSync, readSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { createLog, type LogOptions, LogOutput, type RunningLog } from "../../src/ops/log.ts";
@@ -46,12 +45,9 @@ describe("the log", () => {
   });
 
   it("writes lines together after a short wait, and warnings and errors at once", async () => {
-    const file = join(mkdtempSync(join(tmpdir(), "log-")), "log");
+    const file = join(newFolder(), "log");
     const fd = openSync(file, "w");
-    onTestFinished(() => {
-      closeSync(fd);
-      rmSync(dirname(file), { recursive: true });
-    });
+    onTestFinished(() => closeSync(fd));
     const before = process.listeners("exit");
     const out = new LogOutput(upkeep, { fd, emit: () => false });
     const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));
@@ -73,14 +69,11 @@ describe("the log", () => {
   });
 
   it("bounds what waits for a stalled reader, and says later how many lines were dropped", () => {
-    const folder = mkdtempSync(join(tmpdir(), "log-"));
+    const folder = newFolder();
     const pipe = join(folder, "pipe");
     execFileSync("mkfifo", [pipe]);
     const fd = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK);
-    onTestFinished(() => {
-      closeSync(fd);
-      rmSync(folder, { recursive: true });
-    });
+    onTestFinished(() => closeSync(fd));
     const before = process.listeners("exit");
     const out = new LogOutput({ ...upkeep, logReader: 2000 }, { fd, emit: () => false }, 10_000);
     const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));

@@ -1,7 +1,5 @@
 // The loop of all stages: capacity, failures, drain.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -17,16 +15,9 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { clock, listen, watched } from "../support/pipeline/stage.ts";
-import {
-  concludeTurn,
-  conversation,
-  fresh,
-  headTurn,
-  leaseLanes,
-  postgresDatabase,
-  turn,
-} from "../support/store/databases.ts";
+import { concludeTurn, conversation, fresh, headTurn, leaseLanes, postgresDatabase, turn } from "../support/store/databases.ts";
 import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
+import { newFolder } from "../support/resources.ts";
 
 /** A stage that answers turns with `work`. */
 function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, leaseMs = 60_000): Stage {
@@ -100,12 +91,9 @@ function drowsyClock() {
 
 /** A migrated store with channel `c` in a file, whose syncs are `sync`. */
 async function onDisk(sync: () => Promise<void>): Promise<Database> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-scheduler-"));
+  const folder = newFolder();
   const db = openSqlite(join(folder, "store.db"), Date.now, { sync });
-  onTestFinished(async () => {
-    await db.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  onTestFinished(() => db.close());
   await migrate(db);
   await db.tx((q) => ensureChannel(q, "c"));
   return db;

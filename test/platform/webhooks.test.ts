@@ -1,21 +1,13 @@
 // Webhooks: registered, fired by what really happens, delivered signed, tried again, logged (External API 4.3 and 6).
 
 import { createHmac } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { isPublic, judge } from "../../src/ops/address.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
-import {
-  type Delivered,
-  keys,
-  receiver,
-  startTestPlatform,
-  startWith,
-  type TestPlatform,
-} from "../support/platform/platform.ts";
+import { type Delivered, keys, receiver, startTestPlatform, startWith, type TestPlatform } from "../support/platform/platform.ts";
+import { newFolder } from "../support/resources.ts";
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({
   title: "Turns",
@@ -156,8 +148,7 @@ describe("a webhook", () => {
   });
 
   test("gets what fired before a restart", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "platform-webhooks-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = newFolder();
     const [file, hook] = [join(folder, "platform.db"), await receiver()];
     hook.answer(500);
     const first = await open({ file });
@@ -175,8 +166,7 @@ describe("a webhook", () => {
     const hook = await receiver();
     const text = (webhooks: string) =>
       `organization: { name: A }\nagents: { a: { key: ${keys.support}, webhooks: ${webhooks} } }`;
-    const folder = await mkdtemp(join(tmpdir(), "platform-webhooks-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = newFolder();
     const file = join(folder, "platform.db");
     const defined = readAgents(text(`[{ title: T, url: "${hook.url}", trigger: start_dialog }]`), "a.yaml");
     const first = await startWith({ file, agents: defined, allowPrivateWebhooks: true });

@@ -1,9 +1,8 @@
 // Findings about the platform, providers, ports and our own URL, with real servers on loopback.
 
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
@@ -12,6 +11,7 @@ import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
 import { serve, listen } from "../../support/machine/network.ts";
+import { newFolder } from "../../support/resources.ts";
 
 
 async function listening(server: Server): Promise<number> {
@@ -88,8 +88,7 @@ it("reports agents and skills that are not active, and a mail server that is not
 
 it("reports an inactive skill of a channel that the platform does not start, and misses none", async () => {
   const escalation = await reachable();
-  const chat = join(mkdtempSync(join(tmpdir(), "doctor-chat-")), "chat.mjs");
-  onTestFinished(() => rmSync(dirname(chat), { recursive: true, force: true }));
+  const chat = join(newFolder(), "chat.mjs");
   mkdirSync(join(dirname(chat), "node_modules"));
   symlinkSync(
     fileURLToPath(import.meta.resolve("zod/package.json")).replace("/package.json", ""),

@@ -1,7 +1,6 @@
 // bridgehead console with a running daemon, and the keys of the console in the configuration.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { printLoginLink } from "../../../src/commands/http.ts";
@@ -12,6 +11,7 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { openConsole } from "../../support/commands/console.ts";
 import { commandIo } from "../../support/machine/command.ts";
+import { newFolder } from "../../support/resources.ts";
 
 interface Setup {
   readonly file: string;
@@ -20,13 +20,10 @@ interface Setup {
 
 /** A migrated store, and a configuration with secrets that only the service can read. */
 async function setUp(console: string): Promise<Setup> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-console-"));
+  const folder = newFolder();
   const db = openSqlite(join(folder, "store.db"), Date.now);
   await migrate(db);
-  onTestFinished(async () => {
-    await db.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  onTestFinished(() => db.close());
   const file = join(folder, "bridgehead.yaml");
   writeFileSync(
     file,

@@ -2,8 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -12,6 +11,7 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
 import { listen, bodyServer } from "../../support/machine/network.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));
 const killing = new URL("../../support/process/preload.ts", import.meta.url).href;
@@ -33,7 +33,7 @@ interface Setup {
 }
 
 async function setUp(): Promise<Setup> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-pause-"));
+  const folder = newFolder();
   const file = join(folder, "bridgehead.yaml");
   const sent: string[] = [];
   const server = bodyServer((body, response) => {
@@ -102,7 +102,6 @@ log: { format: json }
     await Promise.all(daemons.map((daemon) => daemon.stop()));
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
-    rmSync(folder, { recursive: true, force: true });
   });
   place.configure("live");
   return place;

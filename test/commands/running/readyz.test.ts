@@ -1,9 +1,8 @@
 // /readyz of the real daemon: what it needs is taken away from it and given back.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { storeProblem } from "../../../src/channels/readiness.ts";
@@ -38,9 +37,8 @@ async function platform(status: number): Promise<string> {
   return serve(server);
 }
 
-async function daemon(platformUrl: string, prefix: string): Promise<Daemon & { readonly config: string }> {
-  const folder = mkdtempSync(join(tmpdir(), prefix));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+async function daemon(platformUrl: string): Promise<Daemon & { readonly config: string }> {
+  const folder = newFolder();
   writeFileSync(join(folder, "probe.mjs"), adapter);
   const config = join(folder, "bridgehead.yaml");
   writeFileSync(
@@ -70,7 +68,7 @@ const publicOf = ({ lines }: Daemon): string =>
 
 describe("/readyz", () => {
   it("is 503 while the platform rejects the agent's key", async () => {
-    const started = await daemon(await platform(401), "bridgehead-key-");
+    const started = await daemon(await platform(401));
     await expect
       .poll(() => ask(adminOf(started)))
       .toMatchObject({
@@ -81,12 +79,12 @@ describe("/readyz", () => {
   });
 
   it("is 200 while the platform is only out of reach", async () => {
-    const started = await daemon(await platform(500), "bridgehead-away-");
+    const started = await daemon(await platform(500));
     await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 200, body: { ready: true } });
   });
 
   it("is 503 while the disk is full, and 200 when there is room again", async () => {
-    const started = await daemon(await platform(500), "bridgehead-disk-");
+    const started = await daemon(await platform(500));
     await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 200 });
     // The process may write no byte to any file: what a full disk does to it, without one.
     const limit = (bytes: string) =>
@@ -114,7 +112,7 @@ describe("bridgehead health", () => {
   }
 
   it("is 0 when the daemon is ready, and prints each channel", async () => {
-    const started = await daemon(await platform(500), "bridgehead-fine-");
+    const started = await daemon(await platform(500));
     await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 200 });
     expect(await health(adminOf(started))).toMatchObject({
       code: 0,
@@ -126,7 +124,7 @@ describe("bridgehead health", () => {
   });
 
   it("prints the pause of a channel and warnings, which leave the daemon ready", async () => {
-    const started = await daemon(await platform(500), "bridgehead-paused-");
+    const started = await daemon(await platform(500));
     const paused = await bridgehead(["pause", "office", "--reason", "wrong prices", "--config", started.config]);
     expect(paused).toMatchObject({ code: 0 });
     await expect
@@ -148,7 +146,7 @@ describe("bridgehead health", () => {
   });
 
   it("is 1 when the daemon is not ready, and 69 when it does not run", async () => {
-    const started = await daemon(await platform(401), "bridgehead-unfit-");
+    const started = await daemon(await platform(401));
     await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 503 });
     expect(await health(adminOf(started))).toMatchObject({
       code: exitCodes.failed,
@@ -167,12 +165,9 @@ describe("bridgehead health", () => {
 
 describe("the store's problem", () => {
   it("is a disk with little room, although a small write still fits", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "bridgehead-room-"));
+    const folder = newFolder();
     const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
-    onTestFinished(async () => {
-      await db.close();
-      rmSync(folder, { recursive: true, force: true });
-    });
+    onTestFinished(() => db.close());
     await migrate(db);
     expect(await storeProblem(db, systemClock, async () => 2 ** 30, 5000)).toBeNull();
     expect(await storeProblem(db, systemClock, async () => 5 * 2 ** 20, 5000)).toBe(

@@ -1,7 +1,6 @@
 // bridgehead start while the daemon runs.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
@@ -13,6 +12,7 @@ import { suppress } from "../../../src/store/tables/suppressions.ts";
 import { bridgehead, inProcess } from "../../support/machine/command.ts";
 import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
 import { listen, bodyServer } from "../../support/machine/network.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));
 const key = "start-agent-key";
@@ -35,7 +35,7 @@ interface Setup {
 const startWords = (file: string) => ["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111"] as const;
 
 async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Setup> {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
+  const folder = newFolder();
   const texts: Setup["texts"] = [];
   const server = bodyServer((body, response) => {
     const { answer } = place;
@@ -92,7 +92,6 @@ store: sqlite:store.db
     await Promise.all(daemons.map((daemon) => daemon.stop()));
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
-    rmSync(folder, { recursive: true, force: true });
   });
   return place;
 }

@@ -1,8 +1,7 @@
 // The daemon with a real platform: it registers its webhook, accepts the platform's deliveries and notifies responders,
 // and the link in a notification acknowledges. The health endpoint reports open escalations first.
 
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFailed, onTestFinished } from "vitest";
 import { startMailServer } from "../../../src/sandbox/mail-server.ts";
@@ -12,6 +11,7 @@ import { key } from "../../support/escalation/policy.ts";
 import { freePort } from "../../support/machine/network.ts";
 import { adminOf, startDaemon } from "../../support/process/daemon.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const office = "support@team.example";
 const chief = "chief@people.example";
@@ -22,8 +22,7 @@ const patience = 240_000;
 it(
   "is reported by the platform's webhooks, appears in every place, and is satisfied when a link was used",
   async () => {
-    const folder = await mkdtemp(join(tmpdir(), "bridgehead-served-"));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = newFolder();
     const url = `http://127.0.0.1:${await freePort()}`;
     const headers = { "X-Bridgehead-Key": key };
     const escalations = [

@@ -1,7 +1,5 @@
 // The attempt to ask a turn is recorded in the commit that claims it when an idle connection is reserved for the call.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { steadyNow } from "../../../src/ops/clock.ts";
@@ -9,14 +7,8 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
-import {
-  callOf,
-  mail,
-  openCallPipeline,
-  openPipeline,
-  type TestPipeline,
-  testClock,
-} from "../../support/pipeline/pipeline.ts";
+import { callOf, mail, openCallPipeline, openPipeline, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const attempts = (pipeline: TestPipeline) =>
   pipeline.db.read(async (q) => {
@@ -35,7 +27,7 @@ const tried = (pipeline: TestPipeline) =>
 
 /** A migrated store in a file. While it is stopped, syncs wait for `go`. */
 async function stoppable() {
-  const folder = mkdtempSync(join(tmpdir(), "bridgehead-early-"));
+  const folder = newFolder();
   const clock = testClock();
   let stopped: PromiseWithResolvers<void> | null = null;
   let waiting = 0;
@@ -45,10 +37,7 @@ async function stoppable() {
     await stopped.promise;
   };
   const db = openSqlite(join(folder, "store.db"), steadyNow(clock), { sync });
-  onTestFinished(async () => {
-    await db.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  onTestFinished(() => db.close());
   await migrate(db);
   return {
     db,

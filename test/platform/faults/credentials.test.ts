@@ -1,25 +1,12 @@
 // Keys: which of them authorize an operation, and that they are neither stored nor returned.
 
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { Administration } from "../../../src/platform/index.ts";
-import {
-  bodies,
-  furnish,
-  type Grounds,
-  hasBody,
-  keys,
-  namedBy,
-  type OperationName,
-  operationNames,
-  operations,
-  organizationKeys,
-  pathOf,
-  startGrounds,
-} from "../../support/platform/tenants.ts";
+import { bodies, furnish, type Grounds, hasBody, keys, namedBy, type OperationName, operationNames, operations, organizationKeys, pathOf, startGrounds } from "../../support/platform/tenants.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const forbidden = { status: 403, name: "FORBIDDEN_ERROR", message: "INVALID_CREDENTIALS", details: [] };
 type Headers = { readonly [name: string]: string | string[] };
@@ -116,8 +103,7 @@ test("a request without a key cannot distinguish missing objects from foreign on
 
 describe("a key that was replaced", () => {
   async function onFile() {
-    const folder = await mkdtemp(join(tmpdir(), "faults-"));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = newFolder();
     const lines: unknown[] = [];
     const note = (...said: unknown[]) => void lines.push(said);
     const file = join(folder, "platform.db");

@@ -1,19 +1,10 @@
 // Agent files: taken in, added, answered from with a citation, withdrawn, removed (External API 4.3).
 
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { agentFile } from "../../../src/wire/agent.ts";
-import {
-  docxBomb,
-  docxOf,
-  keys,
-  pdfBomb,
-  pdfOf,
-  startTestPlatform,
-  type TestPlatform,
-} from "../../support/platform/platform.ts";
+import { docxBomb, docxOf, keys, pdfBomb, pdfOf, startTestPlatform, type TestPlatform } from "../../support/platform/platform.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const text = "The Aurora lamp weighs seven kilograms and ships in a wooden crate.";
 const question = "How much does the Aurora lamp weigh?";
@@ -239,8 +230,7 @@ test("an upload beyond the limit is refused", async () => {
 });
 
 test("files and what was added outlive a restart", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "platform-files-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const file = join(folder, "platform.db");
   const first = await startTestPlatform({ file });
   const { body } = await upload(first, "lamps.txt", text, { add: true });

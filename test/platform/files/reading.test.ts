@@ -3,14 +3,14 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DocumentReader, type ReadingLimits } from "../../../src/platform/files/reading.ts";
 import { docxBomb, pdfBomb, pdfOf } from "../../support/platform/platform.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const bomb = pdfBomb(20_000_000);
@@ -46,12 +46,6 @@ function peakOf(pid: number): number {
   } catch {
     return 0;
   }
-}
-
-async function scratch(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "bridgehead-reading-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 describe("parsing a document", () => {
@@ -126,7 +120,7 @@ describe("parsing a document", () => {
   });
 
   test("ends with the process that asked for it, also when that is killed", async () => {
-    const folder = await scratch();
+    const folder = newFolder();
     await writeFile(join(folder, "bomb.pdf"), bomb);
     const reading = pathToFileURL(join(root, "src/platform/files/reading.ts")).href;
     const script = `
@@ -153,7 +147,7 @@ describe("parsing a document", () => {
   });
 
   test("works in the build as well", async () => {
-    const folder = await scratch();
+    const folder = newFolder();
     const build = {
       extends: join(root, "tsconfig.build.json"),
       compilerOptions: { noCheck: true, declaration: false, rootDir: root, outDir: join(folder, "dist") },

@@ -1,8 +1,5 @@
 // A clock that was ahead goes back: what is due does not wait until the clock is there again.
 
-import { rmSync } from "node:fs";
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
@@ -16,6 +13,7 @@ import { capUse } from "../../../src/store/tables/turns.ts";
 import { eventually } from "../../support/clock.ts";
 import { listen } from "../../support/pipeline/stage.ts";
 import { conversation, storeEvent, turn } from "../../support/store/databases.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const minute = 60_000;
 const message = "clock went back: due times were moved with it";
@@ -30,8 +28,7 @@ function offsetClock() {
 
 /** A store with a turn, its lane, a pause and a rate that are due in five minutes by a clock that is ahead. */
 async function aheadStore() {
-  const folder = await mkdtemp(join(tmpdir(), "bridgehead-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = newFolder();
   const time = offsetClock();
   const { log, lines } = listen();
   const config = { store: { kind: "sqlite", file: join(folder, "store.db") } } as const;
