@@ -7,7 +7,7 @@
 // | answer, its reply and draft, attempt to speak it (`sending`) | the reply is spoken | the turn is `asking`: looked up, its reply is not spoken |
 // | attempt to speak it later, outcome | the reply is spoken | the draft is `queued` or `sending`: not spoken again |
 //
-// Everything else waits: what a provider is told (events of the session, webhooks), openings, repeated questions, the
+// Everything else waits: what a provider receives (events of the session, webhooks), openings, repeated questions, the
 // replies of a conversation with an open escalation, and all effects of other channels. The log is one file, so a sync
 // for any of these covers every earlier row of a call; the event that closes a call covers all of it. Without any, the
 // rows of calls share a sync (`CommitPace`). A process that only dies loses no commit: the kernel has its writes, and the

@@ -106,7 +106,7 @@ function failedAnswer(result: Answered, expected: Expectation): Failed {
     const kind = mayBeMissing && isNamed(body, notFound) ? "missing" : "deferred";
     return { kind, reason };
   }
-  // Nobody answers 410 in passing: it says that the object will not return (RFC 9110, 15.5.11).
+  // 410 is permanent: the object will not return (RFC 9110, 15.5.11).
   if (status === 410 && mayBeMissing) return { kind: "missing", reason };
   if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected) };
   if (status === 503 && isNamed(body, modelUnavailable)) {

@@ -175,7 +175,7 @@ function createGuard(context: ConsoleContext, publicAddress: URL | null): Guard 
   };
 }
 
-/** Reads the field `csrf` of a form; null for a body that is none. The page reads the same parsed form again. */
+/** Reads the field `csrf` of a form; null for a body that is not a form. The page reads the same parsed form again. */
 const csrfField = (c: Context): Promise<unknown> =>
   c.req.formData().then(
     (fields) => fields.get("csrf"),

@@ -266,7 +266,7 @@ export class Scheduler {
 
   /** Commits the transition. When that fails it retries with backoff while the lease lasts, and while the store is
    *  unreachable, busy or full: the outcome is known here only, and the lease's token protects a later holder. It ends when the
-   *  row was ended meanwhile (an erasure), and after a commit whose response was lost: that one has released the lane. */
+   *  row was ended in between (an erasure), and after a commit whose response was lost: that one has released the lane. */
   async #apply(
     stage: Stage,
     claimed: Claimed,

@@ -44,7 +44,7 @@ const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["ENOSPC", "free some space on the disk"],
 ];
 
-/** Returns the remedy for an error with this code at a file; undefined for an error that is none of access. */
+/** Returns the remedy for an error with this code at a file; undefined for an error that is not about access. */
 export function accessRemedy(code: string, file: string): string | undefined {
   if (/^(EROFS|SQLITE_CANTOPEN|SQLITE_READONLY)/.test(code) && isMountedReadOnly(dirname(file))) return readOnlyRemedy;
   return accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];

@@ -9,7 +9,7 @@ import { Phone, type PhoneCall } from "./phone.ts";
 import { SmsApi } from "./sms-api.ts";
 import { numberFaults } from "./sms-faults.ts";
 
-/** A message that somebody has written or received. */
+/** A message that a party has written or received. */
 export interface PlaygroundMessage {
   readonly id: number;
   /** Epoch milliseconds. */

@@ -14,7 +14,7 @@ import { isUnreachable } from "./postgres/unreachable.ts";
 const wakeChannel = "bridgehead_wake";
 
 /** Throws when the server accepts no writes, which `isUnreachable` counts as temporary; and when commits of this role do not
- *  wait for its disk: a crash of the server would lose messages that their providers were told are stored. */
+ *  wait for its disk: a crash of the server would lose messages that were acknowledged to their providers. */
 async function checkDurable(pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ commits: string; readonly: string }>(
     "SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly",

@@ -41,7 +41,7 @@ export class SharedBytes {
   }
 
   /** Resolves when the bytes are free, with the function that returns them. A request for more than all of them waits
-   *  until nobody uses any. Rejects when the signal aborts before. */
+   *  until all are free. Rejects when the signal aborts before. */
   take(bytes: number, signal: AbortSignal): Promise<() => void> {
     const wanted = Math.min(bytes, this.#most);
     return new Promise((resolve, reject) => {

@@ -204,7 +204,7 @@ export class MailFetcher {
     const { config, signal } = this.#options;
     const memory = batch.fetched ? null : takeMemory(batch.listed, config.max_size, signal);
     const results = Promise.resolve(memory).then(() => this.#results(batch));
-    results.catch(() => undefined); // after an error of an earlier batch nobody awaits it
+    results.catch(() => undefined); // not awaited after an error of an earlier batch
     const free = async () => {
       await results.catch(() => undefined);
       (await memory)?.();

@@ -78,7 +78,7 @@ export async function withKeyword(client: ImapFlow, keyword: string, from: numbe
 const searchStep = 50_000;
 
 /** Returns the UIDs of messages that arrived at or after this time (the server compares whole days), in order. The newest are
- *  searched first: what is expunged meanwhile moves the others down, to where they are found once more. */
+ *  searched first: an expunged message moves the others down, to where they are found once more. */
 export async function arrivedSince(client: ImapFlow, since: number): Promise<number[]> {
   const uids = new Set<number>();
   for (

@@ -94,7 +94,7 @@ function setUp(this: Node, encoding: string): void {
 function toPart(node: Node): MimePart {
   const { value, params } = node.contentType.parsed;
   const fileName = node.contentDisposition.parsed.params["filename"] ?? params["name"] ?? null;
-  // A multipart without any boundary is read as plain text, and so is a type that is none, such as "text" (RFC 2045, 5.2).
+  // A multipart without any boundary is read as plain text, and so is an invalid type, such as "text" (RFC 2045, 5.2).
   const childless = node.contentType.multipart !== false && node.childNodes.length === 0;
   const isType = fileName !== null || /^[^\s/]+\/[^\s/]+$/.test(value);
   return {

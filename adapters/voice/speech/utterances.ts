@@ -98,7 +98,7 @@ class PhraseSet {
     return this.#phrases.has(phrase);
   }
 
-  /** Most utterances are told apart by their first word. */
+  /** True when an utterance may begin with this word, which excludes most of them. */
   begin(word: string | undefined): boolean {
     return word !== undefined && this.#firstWords.has(word);
   }

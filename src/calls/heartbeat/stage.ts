@@ -22,7 +22,7 @@ export function heartbeatStage(deps: Core): TransactionalStage {
   const timing = deps.timing.calls;
   let nextAt = Number.NEGATIVE_INFINITY;
   /** Earlier processes of this node are looked for at the start, and once again, because the server may take a moment to notice
-   *  the end of a connection. Later a lost lock would not prove an end: after a restart of the server nobody holds one. */
+   *  the end of a connection. Later a lost lock would not prove an end: a restart of the server releases all. */
   let looks = 0;
   return {
     takes: "sessions",

@@ -140,7 +140,7 @@ function printCarried({ optOuts, lifted, pauses, erasures, lost }: CarriedOver, 
   const others = erasures.filter(({ addresses }) => addresses.length === 0).length;
   if (others > 0)
     io.err(
-      `${counted(others, "other erasure")} since the backup: nobody in the restored store has these addresses, but texts of others may mention them; repeat these, too`,
+      `${counted(others, "other erasure")} since the backup: the restored store contains no person with these addresses, but texts of others may mention them; repeat these, too`,
     );
 }
 

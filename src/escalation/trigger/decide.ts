@@ -196,7 +196,7 @@ export interface FailedFacts {
   readonly on: ReadonlyMap<string, readonly PassedOnChannel[]>;
 }
 
-/** Returns the trigger of a reply that is no notification and cannot be delivered; null when it is none. A human who wrote
+/** Returns the trigger of a reply that cannot be delivered; null for a notification and for other replies. A human who wrote
  *  the reply assumes that the customer has received it: responders are notified of that with every policy. */
 export function undeliverableTrigger(
   { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
@@ -215,7 +215,7 @@ export function undeliverableTrigger(
   return { ...about, key, cause, reason: `the answer did not reach the customer (${state}): ${reason}`, news: true };
 }
 
-/** Returns the topic when the text is a configured escalation response; null when it is none. The topic is unknown
+/** Returns the topic when the text is a configured escalation response; null otherwise. The topic is unknown
  *  (`topic: null`) when several topics share the response. */
 export function escalatingTopic(
   configured: readonly { readonly topic: string; readonly response: string }[],

@@ -78,7 +78,7 @@ export function createAssembler(dialect: ModelDialect) {
 
 // Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data fields.
 
-/** Calls `told` with the data of each complete event. An event without its final empty line is discarded. */
+/** Calls `onData` with the data of each complete event. An event without its final empty line is discarded. */
 function readEvents(onData: (data: string) => void): (text: string) => void {
   let pending: string[] = [];
   let data: string[] = [];

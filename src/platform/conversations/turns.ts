@@ -167,7 +167,7 @@ export class Turns {
     const asking = { clock, signal: until };
     const watched = await watch(agent, question.text, none === null ? agent.model : null, asking);
     // Stops here: without the model's decision, keywords alone would decide about the escalation.
-    if (agent.model && until.aborted) throw new Error(`asking ${agent.name}: nobody waits for it`);
+    if (agent.model && until.aborted) throw new Error(`asking ${agent.name}: the request has ended`);
     const { escalation, tokens } = watched;
     if (escalation) return { text: escalation.response, sources: [], tokens, escalation };
     if (none !== null) return { text: none, sources: [], tokens, escalation };

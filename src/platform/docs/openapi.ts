@@ -176,7 +176,7 @@ function describeDeliveries(body: JsonObject): JsonObject {
         operationId: "receiveDelivery",
         summary: "What a webhook of yours receives",
         description:
-          "Sent after what it tells of is stored. Tried again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h and 20 h until it is answered with a 2xx within 15 s. A delivery may arrive twice, with the same `webhook-id`. Signed by Standard Webhooks: HMAC-SHA256, with the secret that the registration told, over `id.timestamp.body`.",
+          "Sent after the event is stored. Tried again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h and 20 h until it is answered with a 2xx within 15 s. A delivery may arrive twice, with the same `webhook-id`. Signed by Standard Webhooks: HMAC-SHA256, with the secret that the registration returned, over `id.timestamp.body`.",
         tags: ["webhooks"],
         security: [],
         parameters: [

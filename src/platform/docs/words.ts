@@ -54,14 +54,14 @@ const fields: { readonly [field: string]: string } = {
 
   "Delivery.attempts": "How often it was tried.",
   "Delivery.error": "Why the last try failed without an answer.",
-  "Delivery.nextAttemptAt": "Null when it will not be tried again by itself.",
-  "Delivery.state": "`failed` when it will not be tried again by itself.",
+  "Delivery.nextAttemptAt": "Null when no further attempt is planned.",
+  "Delivery.state": "`failed` when no further attempt is planned.",
   "Delivery.status": "The last answer's status.",
 
   "Escalation.messageId": "The question that called for it.",
-  "Escalation.response": "What the person was told.",
+  "Escalation.response": "The text that the person received.",
   "Escalation.notifications":
-    "Who was to be told. `stored`: an address that this platform keeps and does not write to; `removed`: the delivery is gone.",
+    "The recipients of the notification. `stored`: an address that this platform keeps and does not write to; `removed`: the delivery is gone.",
 
   "Failure.details": "Objects with `path` (the field) and `message` (what is wrong with it); may be empty.",
   "Failure.name": "A word for programs.",
@@ -95,7 +95,7 @@ const fields: { readonly [field: string]: string } = {
   "SendManualMessageRequest.conversationMessageId": "The question it answers.",
   "ListMessagesAnswer.messages": "The same list as `data`.",
   "RegisterWebhookRequest.url": "HTTPS at a public address; local and private ones are refused.",
-  "Webhook.secret": "Told once, in the answer to the registration. Deliveries are signed with it.",
+  "Webhook.secret": "Returned once, in the answer to the registration. Deliveries are signed with it.",
   "GetResponseAnswer.error": "Why there is no answer, and will be none.",
   "CreateUploadUrlAnswer.signedUrl": "PUT the bytes here, within a quarter of an hour and without a key.",
   "CreateUploadUrlAnswer.storagePath": "How a message's `files` name it.",
@@ -142,7 +142,7 @@ const parameters: { readonly [name: string]: string } = {
   email: "The person with this address.",
   phoneNumber: "The person with this number; the plus sign written as %2B.",
   searchKeyword: "In titles, names, e-mail addresses and phone numbers.",
-  withFeedbacksOnly: "Only those somebody left feedback on.",
+  withFeedbacksOnly: "Only those with feedback.",
   "searchUser.fkId": "The person with this id of yours.",
 };
 
@@ -153,7 +153,7 @@ export function parameterWords(operation: string, name: string): { description: 
   return { description, ...(fallback === undefined ? {} : { default: fallback }) };
 }
 
-const webhookSecret = "The answer's `secret` is told this once: with it you check that a delivery is ours.";
+const webhookSecret = "The answer's `secret` is returned this once: with it you check that a delivery is ours.";
 
 /** Additional information on each operation, which its summary omits. */
 export const operationWords: { readonly [operation: string]: string } = {
@@ -177,7 +177,7 @@ export const operationWords: { readonly [operation: string]: string } = {
   createUploadUrl:
     "At most 20 MiB, ten files a message. A file that no message names is gone after a day. While 16 files are being received, the address answers 429 with `Retry-After`.",
   registerWebhook: webhookSecret,
-  fireWebhook: "Whatever its trigger is; the delivery is put into the queue.",
+  fireWebhook: "With any trigger; the delivery is put into the queue.",
   listDeliveries:
     "The log of a webhook, with each delivery's outcome and its next try. A delivery leaves it a day after its end.",
   deleteConversations: "Messages and files with them. The person stays known.",
@@ -189,17 +189,17 @@ export const tagWords: { readonly [tag: string]: string } = {
   conversations: "Begin a conversation, speak in it, read it, and decide who answers.",
   users: "The people an agent talks to.",
   files: "The documents an agent answers from.",
-  webhooks: "Be told what happens, as it happens.",
+  webhooks: "Receive events as they happen.",
 };
 
 // The guide, in Markdown: first calls, keys, errors, limits, lists, webhooks.
 
 const triggerWords: { readonly [trigger in (typeof triggers)[number]]: string } = {
-  each_message: "once for every turn: with the agent's answer, or at once when none will come by itself",
+  each_message: "once for every turn: with the agent's answer, or at once when the agent will not answer",
   start_dialog: "a conversation has begun",
-  end_dialog: "nobody has said anything for six minutes; the `score` is there by then, where the agent scores",
-  chat_currently_unavailable: "somebody wrote to an agent that is not active",
-  auto_archive_conversation: "nobody has said anything for thirty days",
+  end_dialog: "no message for six minutes; the `score` is there by then, where the agent scores",
+  chat_currently_unavailable: "a person wrote to an agent that is not active",
+  auto_archive_conversation: "no message for thirty days",
   manual: "only by hand (`fireWebhook`)",
 };
 
@@ -231,7 +231,7 @@ export const guide = `Talk to AI agents: conversations, the people in them, file
 5. Teach the agent: upload a document (\`uploadFile\`), then make it searchable (\`addFileToAssistant\`).
 
 Each operation below has samples for curl and for \`bridgehead/client\`, and a form that calls it with the keys that
-_Authorize_ asks for. The keys are sent with your calls to this server and to nobody else; they are forgotten when you
+_Authorize_ asks for. The keys are sent with your calls to this server only; they are forgotten when you
 leave the page.
 
 ## Keys
@@ -239,7 +239,7 @@ leave the page.
 Every call carries one of two headers. \`Agent-Secret-Key\` opens one agent, and names it: no path says which.
 \`Organization-Secret-Key\` opens the two lists with an agent's id in their path, for every agent of the organization. A
 new key ends the old one at once. A key that opens nothing, and one that is missing, is a 403. Keep keys on your server:
-whoever reads one in a page or an app can use it.
+every reader of a page or an app that contains one can use it.
 
 ## Errors
 

@@ -179,7 +179,7 @@ CREATE TABLE escalation (
   message_id TEXT NOT NULL UNIQUE, -- the question that called for it
   topic TEXT NOT NULL,
   response TEXT NOT NULL,
-  notified TEXT NOT NULL,          -- JSON: who is to be told, and by which delivery
+  notified TEXT NOT NULL,          -- JSON: the recipients, and the delivery to each
   created_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX escalation_agent ON escalation (agent_id, created_at);
