@@ -11,8 +11,8 @@ import {
   resume as resumeIn,
 } from "../store/operators/channels.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
-import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
-import { load, useStore } from "./store/open.ts";
+import { type CommandOptions, exitCodes, type Io } from "./io.ts";
+import { failUnknownChannel, load, useStore } from "./store/open.ts";
 import { clean, type ListColumn, printList, when } from "./text.ts";
 
 interface ChannelOptions extends CommandOptions {
@@ -32,8 +32,7 @@ async function withChannels(
   const loaded = await load(loadStore, options, io);
   const { channel } = options;
   const ids = loaded.channels.map(({ id }) => id);
-  if (channel !== undefined && !ids.includes(channel))
-    fail(`there is no channel ${channel} in ${loaded.file}: it has ${ids.join(", ") || "none"}`, exitCodes.usage);
+  if (channel !== undefined && !ids.includes(channel)) failUnknownChannel(channel, ids, loaded.file);
   return useStore(loaded, io, (db) => work(db, loaded.channels));
 }
 

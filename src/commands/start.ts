@@ -14,7 +14,7 @@ import { type OpeningOutcome, openingOutcome } from "../store/tables/conversatio
 import { ensureChannel } from "../store/tables/events.ts";
 import { suppressionOrHash } from "../store/tables/suppressions.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
-import { load, useStore } from "./store/open.ts";
+import { failUnknownChannel, load, useStore } from "./store/open.ts";
 
 export interface StartOptions extends CommandOptions {
   readonly channel: string;
@@ -33,8 +33,7 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
   const { channel: id, to, wait } = options;
   const loaded = await load((path, given) => loadChannel(path, id, given), options, io);
   const { channel, ids } = loaded;
-  if (!channel)
-    return fail(`there is no channel ${id} in ${loaded.file}: it has ${ids.join(", ") || "none"}`, exitCodes.usage);
+  if (!channel) return failUnknownChannel(id, ids, loaded.file);
   const address = addressFor(channel.adapter, to);
   if (address === null)
     return fail(`channel ${id} cannot reach ${to}: give ${wantedForm(channel.adapter)}`, exitCodes.usage);

@@ -16,7 +16,7 @@ import {
 import { allOwn, hashPrefix } from "../../store/tables/suppressions.ts";
 import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { addressFor, wantedForm } from "../start.ts";
-import { load, useStore, withStore } from "../store/open.ts";
+import { failUnknownChannel, load, useStore, withStore } from "../store/open.ts";
 import { clean, jsonText, type ListColumn, operatorOf, printList, timeColumns } from "../text.ts";
 
 interface OptOutOptions extends ListOptions {
@@ -37,8 +37,7 @@ export async function optOut(options: OptOutOptions, io: Io): Promise<number> {
   if (id === undefined) return withStore(options, io, (db) => change(db, persons.map(ofMessage), options, io));
   const loaded = await load((path, given) => loadChannel(path, id, given), options, io);
   const { channel, ids } = loaded;
-  if (!channel)
-    return fail(`there is no channel ${id} in ${loaded.file}: it has ${ids.join(", ") || "none"}`, exitCodes.usage);
+  if (!channel) return failUnknownChannel(id, ids, loaded.file);
   const wanted = persons.map((text): FindTarget => {
     const address = addressFor(channel.adapter, text);
     if (address === null)

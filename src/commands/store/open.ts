@@ -45,9 +45,12 @@ export async function requireChannel(
   if (channel === undefined || channels.some(({ id }) => id === channel)) return;
   const stored = await db.read(channelsSince);
   const known = [...new Set([...channels.map(({ id }) => id), ...stored.keys()])];
-  if (!known.includes(channel))
-    fail(`there is no channel ${channel} in ${file}: it has ${known.join(", ") || "none"}`, exitCodes.usage);
+  if (!known.includes(channel)) failUnknownChannel(channel, known, file);
 }
+
+/** Fails because the configuration `file` has only the channels `known`. */
+export const failUnknownChannel = (channel: string, known: readonly string[], file: string): never =>
+  fail(`there is no channel ${channel} in ${file}: it has ${known.join(", ") || "none"}`, exitCodes.usage);
 
 /** Opens a store whose location is known, in parallel to the daemon: no lock, no migration, the same file or server.
  *  Fails when it does not exist or has another schema. */
