@@ -62,11 +62,11 @@ export function found<T>(value: T | undefined): T {
 export async function readBody<S extends z.ZodType>(c: RouteContext, schema: S): Promise<z.output<S>> {
   const encoding = c.req.header("content-encoding") ?? "identity";
   if (encoding.toLowerCase() !== "identity")
-    throw refused([{ path: "", message: "a body is read as it is, without a content-encoding" }]);
-  const reading = readJson(new Uint8Array(await c.req.arrayBuffer()));
-  if (!reading.ok) throw refused([{ path: "", message: reading.reason }]);
-  return check(schema, reading.value);
+    throw unreadable("a body is read as it is, without a content-encoding");
+  return check(schema, readJson(new Uint8Array(await c.req.arrayBuffer())));
 }
+
+const unreadable = (message: string): RequestRefused => refused([{ path: "", message }]);
 
 /** Returns the request's query parameters by `schema`, or throws the 400 response. */
 export const readQuery = <S extends z.ZodType>(c: RouteContext, schema: S): z.output<S> => check(schema, c.req.query());
@@ -98,8 +98,6 @@ function check<S extends z.ZodType>(schema: S, input: unknown): z.output<S> {
 
 // Parses a body's bytes as JSON (RFC 8259): UTF-8, with or without a byte order mark.
 
-type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly reason: string };
-
 /** Maximum nesting depth. A deeper value could be parsed, but serializing it would exhaust the stack. */
 const deepest = 100;
 /** Maximum number of values. Reporting a problem with each of a million values would delay all other requests. */
@@ -109,21 +107,22 @@ const surrogate = /\\u[dD][89a-fA-F]/;
 
 /** An empty body is `{}`. Lone surrogates, which only an escape can write, become U+FFFD, because no
  *  database stores them. */
-function readJson(bytes: Uint8Array): JsonReading {
+function readJson(bytes: Uint8Array): unknown {
   let text: string;
+  let value: unknown;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes) || "{}";
   } catch {
-    return { ok: false, reason: "not UTF-8" };
+    throw unreadable("not UTF-8");
   }
   try {
-    const value: unknown = JSON.parse(text);
-    const reason = excessOf(value);
-    if (reason !== null) return { ok: false, reason };
-    return { ok: true, value: surrogate.test(text) ? JSON.parse(text, wellFormed) : value };
+    value = JSON.parse(text);
   } catch {
-    return { ok: false, reason: "not JSON" };
+    throw unreadable("not JSON");
   }
+  const reason = excessOf(value);
+  if (reason !== null) throw unreadable(reason);
+  return surrogate.test(text) ? JSON.parse(text, wellFormed) : value;
 }
 
 function wellFormed(_key: string, value: unknown): unknown {
