@@ -33,6 +33,7 @@ import type { Database } from "../store/driver.ts";
 import { stagesOf } from "../store/operators/stages.ts";
 import { aborted, exitCodes, type Io } from "./io.ts";
 import { consoleContext } from "./run.ts";
+import { cleanLines } from "./text.ts";
 
 /** Runs until interrupted; with `once` until the first reply, without a console. `open`: the console in a browser. */
 export async function runDemo(
@@ -174,9 +175,8 @@ function messageText({ kind, party, subject, text, written }: PlaygroundMessage)
   const mark = written === null ? "<" : ">";
   const head = kind === "mail" ? `Subject: ${subject}\n` : `(${kind}) `;
   const who = party === "responder" ? "(the responder)\n" : "";
-  // The text is the operator's own or the demo agent's; control characters are removed anyway.
-  const plain = `${who}${head}${text.trimEnd()}`.replace(/[^\P{Cc}\n]/gu, "");
-  return `\n${mark} ${plain.replaceAll("\n", `\n${mark} `)}\n`;
+  const lines = cleanLines(`${who}${head}${text.trimEnd()}`);
+  return `\n${lines.map((line) => `${mark} ${line}\n`).join("")}`;
 }
 
 /** True when a browser can be opened: in a terminal with a display, not in CI. */

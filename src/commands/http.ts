@@ -10,6 +10,7 @@ import { createLoginLink } from "../console/session.ts";
 import { askHealth } from "../http/health.ts";
 import { type CommandOptions, exitCodes, fail, type Io, probeLimit, type Requesting } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
+import { cleanLines } from "./text.ts";
 
 interface Got {
   readonly status: number;
@@ -104,7 +105,7 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   try {
     const { status, body } = await get(url, io);
     const ready = status === 200;
-    if (options.quiet !== true) io.out(printable(options.json === true ? body : summary(ready, JSON.parse(body))));
+    if (options.quiet !== true) io.out(cleanLines(options.json === true ? body : summary(ready, JSON.parse(body))).join("\n"));
     return ready ? exitCodes.ok : exitCodes.failed;
   } catch (error) {
     if (options.quiet !== true)
@@ -134,6 +135,3 @@ function summary(ready: boolean, { channels = [], store, reason, escalations, wa
   });
   return [ready ? "ready" : "not ready", ...causes.map((cause) => `  ${cause}`), ...lines].join("\n");
 }
-
-/** Without control characters: reasons quote mail servers. */
-const printable = (text: string): string => text.replace(/[^\P{Cc}\n]/gu, " ");

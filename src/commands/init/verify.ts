@@ -6,6 +6,7 @@ import { loadAdapter } from "../../channels/loader.ts";
 import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { type Io, probeLimit, silentLog } from "../io.ts";
+import { clean } from "../text.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
 import { type MailServerAddress, providerOfServer } from "./discovery.ts";
 
@@ -26,12 +27,8 @@ export const rejected = (reason: string, remedy: string, wants?: Rejection["want
   ...(wants && { wants }),
 });
 
-/** Removes control characters, which a terminal would interpret: reasons quote servers. */
-const printable = (text: string): string =>
-  text
-    .slice(0, 2_000)
-    .replace(/[\p{Cc}\p{Cf}]+/gu, " ")
-    .slice(0, 400);
+/** Reasons quote servers. */
+const printable = (text: string): string => clean(text.slice(0, 2000)).slice(0, 400);
 
 /** What a verification needs of the command. */
 export type Verifying = Pick<Io, "signal" | "timing" | "cwd">;
