@@ -259,7 +259,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
           if (begun === null && sql.includes("FROM escalations WHERE") && sql.includes("json_"))
             await one.tx(async (first) => {
               begun = await conversation(first, "begun", "c", number);
-              await bindTargets(first, ["to-e"], begun);
+              await bindTargets(first, [{ target: "to-e", conversation: begun }]);
             });
           return q.all(sql, ...values);
         },

@@ -1,7 +1,6 @@
 // Polling a conversation of the platform over HTTP: readable messages are used, also when others cannot be read.
 
 import { describe, expect, it } from "vitest";
-import { readPoll } from "../../src/escalation/poll/rows.ts";
 import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
@@ -53,7 +52,7 @@ async function watched({ asksTwice = false } = {}) {
     if (!claimed) throw new Error("the look is not due");
     const transition = await claimed.work(new AbortController().signal);
     await db.tx(transition);
-    return db.read((q) => readPoll(q, conversation));
+    return db.read((q) => q.one("SELECT * FROM polls WHERE conversation = $1", conversation));
   };
   const human = (name: string, length = 0) => {
     const over = { createdAt: new Date(Date.now() + messages.length * 1000).toISOString() };

@@ -90,7 +90,7 @@ async function notified(line: ChannelRuntime): Promise<Database> {
       await addTargets(q, [{ id, escalation: "e", person: id, name, way, address, channel: "c" }]);
       await conversation(q, `to-${id}`);
       await q.run("INSERT INTO participants (conversation, address) VALUES ($1, $2)", `to-${id}`, address);
-      await bindTargets(q, [id], `to-${id}`);
+      await bindTargets(q, [{ target: id, conversation: `to-${id}` }]);
       await addNotification(q, { id: `n${n}`, target: id, kind: "opened", subject: "", text: null }, 0);
       await draft(q, `d${n}`, `to-${id}`);
       await endNotifications(q, [`n${n}`], `rd${n}`);

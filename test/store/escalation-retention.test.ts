@@ -65,7 +65,7 @@ async function withEscalation(newDatabase: NewDatabase): Promise<Database> {
     for (const id of ["dora", "emil"]) {
       await conversation(q, `to-${id}`);
       await contact(q, id, "e");
-      await bindTargets(q, [id], `to-${id}`);
+      await bindTargets(q, [{ target: id, conversation: `to-${id}` }]);
       await giveLinks(q, [{ target: id, link: `hash-${id}` }], day);
       await notice(q, `n-${id}`, id);
       await draft(q, `d-${id}`, `to-${id}`);

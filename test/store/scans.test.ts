@@ -111,7 +111,7 @@ async function withClosed(q: Query): Promise<void> {
   await addTrigger(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
   await contact(q, "o", "e");
   await contacts.giveLinks(q, [{ target: "o", link: "hash" }], 1);
-  await notify.bindTargets(q, ["o"], "k");
+  await notify.bindTargets(q, [{ target: "o", conversation: "k" }]);
   await notice(q, "n", "o");
   await notify.endNotifications(q, ["n"], "rd");
   await escalations.closeEscalation(q, "e", "Dora");
@@ -368,7 +368,6 @@ onEachDatabase((newDatabase) => {
         (q) => escalations.escalationByNumber(q, 17),
         (q) => contacts.dueNotifications(q, 9, 60_000),
         (q) => contacts.notificationsOf(q, "r7"),
-        (q) => contacts.targetsOf(q, "e7"),
         (q) => replies.candidatesAt(q, "c", "o7", 1),
         (q) => contacts.targetByLink(q, "hash7"),
         (q) => replies.citedTargets(q, "c", { ...cited, sender: "a@example.org" }),

@@ -197,13 +197,6 @@ const movedRows = new ManyRows<Pick<TargetRow, "id" | "channel">>(
 export const moveTargets = (q: Query, targets: readonly Pick<TargetRow, "id" | "channel">[]): Promise<number> =>
   movedRows.run(q, targets);
 
-/** Binds targets without a conversation to the conversation that later notifications use. */
-export const bindTargets = (q: Query, ids: Iterable<string>, conversation: string): Promise<number> =>
-  bindAll(
-    q,
-    [...ids].map((target) => ({ target, conversation })),
-  );
-
 interface TargetBinding {
   readonly target: string;
   readonly conversation: string;
@@ -216,8 +209,9 @@ const boundRows = new ManyRows<TargetBinding>(
      WHERE notification_targets.id = given.id AND notification_targets.conversation IS NULL`,
 );
 
-/** Binds each target without a conversation to one. */
-export const bindAll = (q: Query, bindings: readonly TargetBinding[]): Promise<number> => boundRows.run(q, bindings);
+/** Binds each target without a conversation to the conversation that later notifications use. */
+export const bindTargets = (q: Query, bindings: readonly TargetBinding[]): Promise<number> =>
+  boundRows.run(q, bindings);
 
 /** Marks the notifications as written with that reply; null when they are no longer needed. */
 export const endNotifications = (q: Query, ids: Iterable<string>, reply: string | null): Promise<number> =>

@@ -46,7 +46,7 @@ import {
   splitGone,
 } from "./decide.ts";
 import {
-  bindAll,
+  bindTargets,
   detailsOf,
   endAll,
   endNotifications,
@@ -245,7 +245,7 @@ async function writeMessages(
   const unbound = messages.flatMap(({ group, reply }) =>
     group.map(({ target }) => ({ target, conversation: reply.conversation })),
   );
-  await bindAll(
+  await bindTargets(
     q,
     unbound.filter(({ target }) => target.conversation === null).map((one) => ({ ...one, target: one.target.id })),
   );

@@ -23,11 +23,6 @@ export interface PollRow {
 
 const columns = "conversation, channel, mode, mark, position, failures";
 
-export async function readPoll(q: Query, conversation: string): Promise<PollRow | null> {
-  const row = await q.one<PollRow>(`SELECT ${columns} FROM polls WHERE conversation = $1`, conversation);
-  return row ?? null;
-}
-
 /** Returns the due polls of a channel, longest due first. */
 export async function duePolls(q: Query, channel: string, limit: number): Promise<PollRow[]> {
   return q.all<PollRow>(

@@ -35,13 +35,6 @@ const targetRows = new ManyRows<NewTarget>(
 /** Adds targets. One with the transport and address of another target of the escalation is ignored. */
 export const addTargets = (q: Query, targets: readonly NewTarget[]): Promise<number> => targetRows.run(q, targets);
 
-export async function targetsOf(q: Query, escalation: string): Promise<TargetRow[]> {
-  return q.all<TargetRow>(
-    `SELECT ${targetColumns} FROM notification_targets WHERE escalation = $1 ORDER BY id`,
-    escalation,
-  );
-}
-
 const linkRows = new ManyRows(
   "WITH given (id, link, ms) AS (VALUES",
   "(:target, :link, CAST(:ms AS BIGINT))",

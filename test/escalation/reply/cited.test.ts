@@ -45,7 +45,7 @@ onEachDatabase((newDatabase) => {
         for (const id of ["k1", "k2", "k3", "k9", "ka8"]) {
           await opens(q, `e-${id}`, { about: id });
           await contact(q, id, `e-${id}`);
-          await bindTargets(q, [id], id);
+          await bindTargets(q, [{ target: id, conversation: id }]);
         }
       });
       const found = (channel: string, over: Partial<LinkSearch>) => db.read((q) => linked(q, channel, over));
@@ -72,7 +72,7 @@ onEachDatabase((newDatabase) => {
           await cite(q, "c", "<m@x>", `k${i}`, null);
           await opens(q, `e${i}`, { about: `k${i}` });
           await contact(q, `t${i}`, `e${i}`);
-          await bindTargets(q, [`t${i}`], `k${i}`);
+          await bindTargets(q, [{ target: `t${i}`, conversation: `k${i}` }]);
         }
       });
       expect(await db.read((q) => linked(q, "c", { answers: ["<m@x>"] }))).toEqual([
@@ -91,7 +91,7 @@ onEachDatabase((newDatabase) => {
           await draft(q, `d-${id}`, id);
           await notice(q, `n-${id}`, "k", id === "c1" ? "opened" : "reminder");
           await endNotifications(q, [`n-${id}`], `rd-${id}`);
-          await bindTargets(q, ["k"], id);
+          await bindTargets(q, [{ target: "k", conversation: id }]);
           await cite(q, "c", `<${id}>`, id, `d-${id}`);
         }
         await cite(q, "c", "<customer>", "c1", null);
