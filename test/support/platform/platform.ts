@@ -2,7 +2,6 @@
 // model and documents.
 
 import { type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { crc32, deflateRawSync, deflateSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
@@ -182,10 +181,8 @@ export async function startModel(): Promise<{ url: string; asked: ModelRequest[]
     asked.push({ path: request.url ?? "", authorization, ...JSON.parse(body) });
     say(response);
   });
-  await serve(server);
-  const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}/v1/`,
+    url: `${await serve(server)}/v1/`,
     asked,
     say: (next) => {
       say = next;
