@@ -3,7 +3,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { type Attempt, ed25519Key, type HttpRoute, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel, wallClock } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
@@ -21,6 +20,7 @@ import {
   type TelnyxFault,
   webhook,
 } from "../../support/sms/providers.ts";
+import { serve } from "../../support/machine/network.ts";
 
 const other = generateKeyPairSync("ed25519");
 const otherPublic = other.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
@@ -231,16 +231,14 @@ describe("a picture", () => {
     const server = createServer((request, response) => {
       logins.push(request.headers.authorization);
       response.end(picture);
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/a.png`;
+    });
+    const url = `${await serve(server)}/a.png`;
     const ref = { url, mediaType: "image/png" };
     const local = { api_url: "http://127.0.0.1:9" };
     expect(await fetched(ref, local)).toEqual(picture);
     expect(logins).toEqual([undefined]);
     await expect(fetched(ref, { ...local, media: { max_size: "2KB" } })).rejects.toThrow(/larger than/);
     await expect(fetched(ref, {}), "from this machine, said by the real Telnyx").rejects.toThrow(/https/);
-    server.close();
   });
 
   it("is never fetched from a private network", async () => {
@@ -257,9 +255,8 @@ describe("a text", () => {
     const server = createServer((request, response) => {
       if (request.method === "GET") checks += 1;
       else response.end(JSON.stringify({ data: { id: "m1" } }));
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { adapter } = fixture({ api_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    });
+    const { adapter } = fixture({ api_url: await serve(server) });
     const free = adapter.outbound?.capacity?.() ?? 0;
     const end = new AbortController();
     const probes = Array.from({ length: free }, async () => adapter.probe?.(end.signal));
@@ -276,8 +273,6 @@ describe("a text", () => {
     const first = await Promise.race([sending, Promise.allSettled(probes)]);
     end.abort();
     await Promise.allSettled(probes);
-    server.closeAllConnections();
-    server.close();
     expect(first).toMatchObject({ kind: "sent", id: "m1" });
   });
 });

@@ -1,17 +1,16 @@
 // support-bundle: no secret, address, name or text of a message is in the archive, in any usual encoding.
 
 import { execFileSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { fixture, rest } from "../../support/commands/configuration.ts";
 import { bridgehead } from "../../support/machine/command.ts";
 import { conversation, draft, storeEvent, turn } from "../../support/store/databases.ts";
+import { serve } from "../../support/machine/network.ts";
 
 /** Planted in configuration, environment and store. */
 const canaries = {
@@ -109,13 +108,10 @@ it("collects what a maintainer needs, and nothing of people", async () => {
 });
 
 it("is written when another program answers at the port of the daemon", async () => {
-  const server = createServer((_, response) => response.end("<html>")).listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await once(server, "listening");
+  const url = await serve(createServer((_, response) => response.end("<html>")));
   const one = fixture();
   writeFileSync(join(one.folder, "password"), canaries.password, { mode: 0o600 });
-  const { port } = server.address() as AddressInfo;
-  const listeners = `http: { listen: "127.0.0.1:0", admin_listen: "127.0.0.1:${port}" }`;
+  const listeners = `http: { listen: "127.0.0.1:0", admin_listen: "${new URL(url).host}" }`;
   writeFileSync(one.config, config + rest.replace(/^http: .*$/m, listeners), { mode: 0o600 });
   const file = join(one.folder, "bundle.tar.gz");
   const env = { KEY: canaries.agentKey, SECRET: "secret" };

@@ -53,15 +53,14 @@ export async function startServers(): Promise<Servers> {
     asked.push(messages.at(-1)?.content ?? "");
     answer(200, { choices: [{ message: { role: "assistant", content: "We sell lamps." } }] });
   });
-  await serve(server);
-  const { port } = server.address() as { port: number };
+  const model = await serve(server);
   writeFileSync(join(folder, "ca.pem"), dovecot.ca ?? "");
   writeFileSync(join(folder, "password"), `${dovecot.password}\n`, { mode: 0o600 });
   writeFileSync(join(folder, "model-key"), `${modelKey}\n`, { mode: 0o600 });
   return {
     dovecot,
     smtp,
-    model: `http://127.0.0.1:${port}`,
+    model,
     asked,
     folder,
     env: { NODE_EXTRA_CA_CERTS: join(folder, "ca.pem") },

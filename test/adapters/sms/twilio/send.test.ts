@@ -1,13 +1,12 @@
 // Every way a text can end at the provider, against the sandbox's interface: certain or not, and whom it concerns.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { attempt, type Fields, openTwilio, ours, person, replyTo, type Settings, sendText, signed, startApi, statusForm, token } from "../../../support/sms/providers.ts";
-import { listen } from "../../../support/machine/network.ts";
+import { serve } from "../../../support/machine/network.ts";
 
 let api: SmsApi;
 beforeAll(async () => {
@@ -250,10 +249,7 @@ describe("a text that is refused", () => {
       status: 400,
     };
     const server = createServer((_request, response) => response.writeHead(400).end(JSON.stringify(body)));
-    await listen(server);
-    const { port } = server.address() as AddressInfo;
-    const { outcome } = await sendText(openTwilio(`http://127.0.0.1:${port}`), person, "x");
-    server.close();
+    const { outcome } = await sendText(openTwilio(await serve(server)), person, "x");
     const reason = "21614: 'To' number <number> is not a valid mobile number";
     expect(outcome).toEqual({ kind: "refused", code: "21614", reason, scope: "recipient" });
   });
@@ -261,10 +257,7 @@ describe("a text that is refused", () => {
   it("is read in the newer form of errors, too", async () => {
     const body = { type: "about:blank", title: "Too Many", status: 429, code: 20429, detail: "slow down" };
     const server = createServer((_request, response) => response.writeHead(429).end(JSON.stringify(body)));
-    await listen(server);
-    const { port } = server.address() as AddressInfo;
-    const { outcome } = await sendText(openTwilio(`http://127.0.0.1:${port}`), person, "x");
-    server.close();
+    const { outcome } = await sendText(openTwilio(await serve(server)), person, "x");
     expect(outcome).toMatchObject({
       kind: "deferred",
       cause: "rate",

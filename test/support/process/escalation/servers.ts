@@ -2,7 +2,7 @@
 // relay, a pager, and the people behind them. They run in the test's own process and survive every kill of the daemon.
 
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import PostalMime from "postal-mime";
@@ -347,13 +347,12 @@ async function startPager(): Promise<Pager> {
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  await listen(server);
-  const { port } = server.address() as AddressInfo;
+  const url = await listen(server);
   const cut = () => {
     for (const socket of sockets) socket.destroy();
   };
   return {
-    url: `http://127.0.0.1:${port}/page`,
+    url: `${url}/page`,
     pages: () => [...taken.values()],
     lines: () => lines,
     become(next) {
