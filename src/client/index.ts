@@ -21,7 +21,6 @@ export type { Agents, Files, Upload, Users, Webhooks } from "./agents.ts";
 export type { Conversations } from "./conversations.ts";
 export type { BodyOf, OperationId, QueryOf } from "./operations.ts";
 export type * from "./options.ts";
-export type { CallOptions, ClientOptions, PlatformAddress, Region } from "./options.ts";
 export { createRate, type RateLimiter, type RateOptions } from "./rate.ts";
 export { items, pages } from "./reading.ts";
 export { CallFailure, type CallResult, stopped } from "./result.ts";

@@ -105,7 +105,8 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   try {
     const { status, body } = await get(url, io);
     const ready = status === 200;
-    if (options.quiet !== true) io.out(cleanLines(options.json === true ? body : summary(ready, JSON.parse(body))).join("\n"));
+    if (options.quiet !== true)
+      io.out(cleanLines(options.json === true ? body : summary(ready, JSON.parse(body))).join("\n"));
     return ready ? exitCodes.ok : exitCodes.failed;
   } catch (error) {
     if (options.quiet !== true)

@@ -10,7 +10,7 @@ import { whyNotAsk } from "../../src/pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { startPhoneDaemon } from "../support/daemon/phone-daemon.ts";
-import { serve, bodyServer } from "../support/machine/network.ts";
+import { bodyServer, serve } from "../support/machine/network.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
 const source = `

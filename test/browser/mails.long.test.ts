@@ -10,8 +10,8 @@ import { migrate } from "../../src/store/migrate.ts";
 import { ensureChannel, recordOutcome } from "../../src/store/tables/events.ts";
 import { openConsole } from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
-import { conversation, event, insertEvent, sqliteDatabase } from "../support/store/databases.ts";
 import { serve } from "../support/machine/network.ts";
+import { conversation, event, insertEvent, sqliteDatabase } from "../support/store/databases.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 

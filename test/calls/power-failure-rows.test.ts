@@ -15,8 +15,8 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { type CallPipeline, callOf, mail, openCallPipeline } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
-import { conversation, draft, insertEscalation, storeEvent, turn } from "../support/store/databases.ts";
 import { newFolder } from "../support/resources.ts";
+import { conversation, draft, insertEscalation, storeEvent, turn } from "../support/store/databases.ts";
 
 interface Disk {
   readonly file: string;

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { closeAdapter, createAdapter, type LoadError, loadAdapter } from "../../src/channels/loader.ts";
 import { findAdapters } from "../../src/config/channels.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { newFolder } from "../support/resources.ts";
 
 const folder = newFolder(afterAll);
 const put = (path: string, text: string): void => {
@@ -15,7 +16,6 @@ const put = (path: string, text: string): void => {
 const traits = '{ attachments: false, conversations: "person", platform: "sms" }';
 const adapter = (changes = "", config = "z.strictObject({ tray: z.string() })"): string => `
 import * as z from "zod";
-import { newFolder } from "../support/resources.ts";
 export default { name: "fax", contract: 1, config: ${config}, traits: ${traits}, create: () => ({}), ${changes} };`;
 
 beforeAll(() => {

@@ -15,9 +15,9 @@ import { Metrics } from "../../src/ops/metrics.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import { agentRecord } from "../support/client/client.ts";
 import { escalationsIn } from "../support/escalation/policy.ts";
+import { serve } from "../support/machine/network.ts";
 import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
 import { newFolder, silentLog } from "../support/resources.ts";
-import { serve } from "../support/machine/network.ts";
 
 const minute = 60_000;
 

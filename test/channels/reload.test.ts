@@ -11,7 +11,6 @@ import { systemClock } from "../../src/ops/clock.ts";
 import type { TimingOverrides } from "../../src/ops/timing.ts";
 import { newFolder, silentLog } from "../support/resources.ts";
 
-
 /** An adapter whose readers say when they begin and end, and end when they are let. */
 function recorder() {
   const events: string[] = [];

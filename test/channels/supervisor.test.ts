@@ -8,7 +8,7 @@ import { timingWith } from "../../src/ops/timing.ts";
 import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { silentLog, newFolder } from "../support/resources.ts";
+import { newFolder, silentLog } from "../support/resources.ts";
 
 it("stands by while another node reads the channel, and says so; then it reads, until its lease is lost", async ({
   onTestFinished,

@@ -10,8 +10,8 @@ import { listing, readSince, relative } from "../../src/commands/text.ts";
 import { durationText } from "../../src/domain/duration-text.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { commandIo } from "../support/machine/command.ts";
-import { sqliteDatabase, withConversation } from "../support/store/databases.ts";
 import { newFolder } from "../support/resources.ts";
+import { sqliteDatabase, withConversation } from "../support/store/databases.ts";
 
 const dirty = "\u001b[31mred\u001b[0m\r\n\u009b2J\u202egnp.exe\u0007";
 

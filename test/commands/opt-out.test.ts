@@ -10,8 +10,8 @@ import { type CommandDefinition, definitionOf, eachCommand } from "../../src/com
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { inProcess } from "../support/machine/command.ts";
-import { migrated, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
 import { newFolder } from "../support/resources.ts";
+import { migrated, sqliteDatabase, storeEvent } from "../support/store/databases.ts";
 
 async function setUp() {
   const database = await migrated(sqliteDatabase);

@@ -8,7 +8,12 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Io } from "../../src/commands/io.ts";
 import { createProgram } from "../../src/commands/program.ts";
 import { offeredFor } from "../../src/commands/reference/completion.ts";
-import { type CommandDefinition, definitionOf, eachCommand, type Shell } from "../../src/commands/reference/definition.ts";
+import {
+  type CommandDefinition,
+  definitionOf,
+  eachCommand,
+  type Shell,
+} from "../../src/commands/reference/definition.ts";
 import { bridgehead, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { newFolder } from "../support/resources.ts";

@@ -6,10 +6,10 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { checks, exemption } from "bridgehead/contract/testing";
 import { expect, it } from "vitest";
+import { newFolder } from "../support/resources.ts";
 import { callHarness } from "./call-adapter.ts";
 import { hookHarness } from "./hook-adapter.ts";
 import { lineHarness } from "./line-peer.ts";
-import { newFolder } from "../support/resources.ts";
 
 interface Report {
   readonly testResults: readonly { readonly assertionResults: readonly Result[] }[];

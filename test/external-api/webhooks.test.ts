@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { drivers, embedded, problems, startTarget } from "../support/external-api/target.ts";
-import { serve, bodyServer } from "../support/machine/network.ts";
+import { bodyServer, serve } from "../support/machine/network.ts";
 
 const target = await startTarget();
 const triggers = [

@@ -10,8 +10,8 @@ import * as z from "zod";
 import { type App, startApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { newFolder, silentLog } from "../support/resources.ts";
 import { startTestListener } from "../support/http/listener.ts";
+import { newFolder, silentLog } from "../support/resources.ts";
 
 const traits = {
   attachments: false,

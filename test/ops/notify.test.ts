@@ -19,7 +19,12 @@ chmodSync(command, 0o755);
 
 describe("the notifier", () => {
   it("notifies systemd through its own command, one call per state", async () => {
-    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, standardTiming.health, command);
+    const notifier = createNotifier(
+      { NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] },
+      log,
+      standardTiming.health,
+      command,
+    );
     expect(notifier.isUsed).toBe(true);
     await notifier.extend(1500);
     await notifier.ready("3/4 channels ready,\n12 waiting");
@@ -59,7 +64,9 @@ describe("the notifier", () => {
     ["another's", "1", null],
   ])("knows the watchdog's interval when WATCHDOG_PID is %s", (_whose, pid, expected) => {
     const env = { NOTIFY_SOCKET: "/run/x", WATCHDOG_USEC: "30000000", WATCHDOG_PID: pid };
-    expect(createNotifier(env, log).watchdogMs).toBe(process.ppid === 1 && pid === "1" ? 30_000 : expected);
+    expect(createNotifier(env, log, standardTiming.health).watchdogMs).toBe(
+      process.ppid === 1 && pid === "1" ? 30_000 : expected,
+    );
   });
 });
 

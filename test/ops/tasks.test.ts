@@ -8,7 +8,10 @@ import { silentLog } from "../support/resources.ts";
 /** A log, and the errors of the tasks in it. */
 function errorLog(): { readonly log: Log; readonly errors: unknown[] } {
   const errors: unknown[] = [];
-  return { log: { ...silentLog, error: ({ task, err }) => void errors.push(`${task}: ${(err as Error).message}`) }, errors };
+  return {
+    log: { ...silentLog, error: ({ task, err }) => void errors.push(`${String(task)}: ${(err as Error).message}`) },
+    errors,
+  };
 }
 
 /** Sleeps take no time and are written down; `monotonic` is moved by the test. */

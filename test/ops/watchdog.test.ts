@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { askHealth } from "../../src/http/health.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { runWatchdog, type WatchdogOptions } from "../../src/ops/systemd.ts";
-import { freePort } from "../support/machine/network.ts";
 import { startTestListener } from "../support/http/listener.ts";
+import { freePort } from "../support/machine/network.ts";
 
 /** Time that passes when a test says so. */
 function stillClock() {

@@ -3,15 +3,25 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { root, systemNode } from "../support/machine/command.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
-import { newFolder } from "../support/resources.ts";
 import { listen } from "../support/machine/network.ts";
+import { newFolder } from "../support/resources.ts";
 
 const run = promisify(execFile);
 const scratch = newFolder(afterAll);

@@ -15,9 +15,17 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { clock, listen, watched } from "../support/pipeline/stage.ts";
-import { concludeTurn, conversation, fresh, headTurn, leaseLanes, postgresDatabase, turn } from "../support/store/databases.ts";
-import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
 import { newFolder } from "../support/resources.ts";
+import {
+  concludeTurn,
+  conversation,
+  fresh,
+  headTurn,
+  leaseLanes,
+  postgresDatabase,
+  turn,
+} from "../support/store/databases.ts";
+import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 /** A stage that answers turns with `work`. */
 function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, leaseMs = 60_000): Stage {

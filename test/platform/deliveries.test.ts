@@ -7,7 +7,15 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { serve } from "../support/machine/network.ts";
-import { keys, receiver, saying, startModel, startTestPlatform, startWith, type TestPlatform } from "../support/platform/platform.ts";
+import {
+  keys,
+  receiver,
+  saying,
+  startModel,
+  startTestPlatform,
+  startWith,
+  type TestPlatform,
+} from "../support/platform/platform.ts";
 import { newFolder } from "../support/resources.ts";
 
 /** A receiver that reads every request and responds only on the test's signal. */

@@ -6,7 +6,14 @@ import { describe, expect, test } from "vitest";
 import { isPublic, judge } from "../../src/ops/address.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
-import { type Delivered, keys, receiver, startTestPlatform, startWith, type TestPlatform } from "../support/platform/platform.ts";
+import {
+  type Delivered,
+  keys,
+  receiver,
+  startTestPlatform,
+  startWith,
+  type TestPlatform,
+} from "../support/platform/platform.ts";
 import { newFolder } from "../support/resources.ts";
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({

@@ -2,6 +2,7 @@
 
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
@@ -9,7 +10,6 @@ import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { Phone, type PhoneOptions } from "../../src/sandbox/phone.ts";
 import { eventually } from "../support/clock.ts";
 import { closeServer, listen, serve } from "../support/machine/network.ts";
-import { text } from "node:stream/consumers";
 
 type Finished = TestContext["onTestFinished"];
 type Form = Record<string, string>;

@@ -1,11 +1,11 @@
 // The sandbox's Twilio, used by Twilio's own client and verified by its own signature check.
 
 import { createServer, type IncomingMessage } from "node:http";
+import { text } from "node:stream/consumers";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
 import { serve } from "../support/machine/network.ts";
-import { text } from "node:stream/consumers";
 
 const account = "AC00000000000000000000000000000001";
 const number = "+15550100100";

@@ -92,8 +92,7 @@ async function serversFor(
 function serverOption(text: string | undefined, side: "imap" | "smtp"): Guesses["imap"] | null {
   if (text === undefined) return null;
   const server = readServer(text, side);
-  if (server === null)
-    fail(`--${side}: ${text} is no server: write it like ${side}.example.com:993`, exitCodes.usage);
+  if (server === null) fail(`--${side}: ${text} is no server: write it like ${side}.example.com:993`, exitCodes.usage);
   return server;
 }
 
@@ -222,8 +221,7 @@ export async function askAnswerer(before: Answers, dialogue: InitDialogue): Prom
       if (URL.parse(first)?.host !== lastHost) key = undefined;
       [url, name] = [trimmed(first), second];
     }
-    if (!isWebUrl(url))
-      fail(`${url} is no URL: write it like https://api.example.com/v1`, exitCodes.usage);
+    if (!isWebUrl(url)) fail(`${url} is no URL: write it like https://api.example.com/v1`, exitCodes.usage);
     prompter.report("note", `asking ${new URL(url).host}`);
     const platform = options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, dialogue)));
     signal.throwIfAborted();

@@ -168,15 +168,13 @@ function refuseMissing(options: InitOptions, { asks }: Prompter): void {
     ...(platformUrl !== undefined && platformKeyFile === undefined ? ["--platform-key-file <file>"] : []),
     ...(responder === undefined ? ["--responder <address> or --no-responder"] : []),
   ];
-  if (missing.length > 0)
-    fail(`without a terminal these options are required: ${missing.join("; ")}`, exitCodes.usage);
+  if (missing.length > 0) fail(`without a terminal these options are required: ${missing.join("; ")}`, exitCodes.usage);
 }
 
 async function mayReplace(path: string, { replace }: InitOptions, prompter: Prompter): Promise<boolean> {
   if (!existsSync(path)) return false;
   if (replace) return true;
-  if (!prompter.asks)
-    fail(`${path} exists and was not changed: give --replace (a copy is kept) or another --config`);
+  if (!prompter.asks) fail(`${path} exists and was not changed: give --replace (a copy is kept) or another --config`);
   if (await prompter.confirm(`${path} exists. Replace it at the end? A copy is kept.`)) return true;
   fail(`${path} was not changed: give another file with --config`);
 }

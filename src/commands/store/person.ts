@@ -275,7 +275,8 @@ function print(result: Erasure, { kind, open, isSearched }: ErasureNotes, io: Io
       .join(", ")}`,
   );
   if (rows.suppressions > 0) io.out("opt-outs stay, as keyed hashes: the person still gets nothing");
-  if (late > 0) io.out(`${late} messages have arrived from this address since the erasure: run this again to erase them`);
+  if (late > 0)
+    io.out(`${late} messages have arrived from this address since the erasure: run this again to erase them`);
   if (searched !== null && searched.remaining === 0) io.out("a search of the store and its log finds nothing");
   if (searched !== null && searched.remaining > 0)
     io.out(

@@ -61,8 +61,7 @@ export function found<T>(value: T | undefined): T {
 /** Parses the JSON body with `schema`, or throws the 400 response with all errors. An empty body counts as `{}`. */
 export async function readBody<S extends z.ZodType>(c: RouteContext, schema: S): Promise<z.output<S>> {
   const encoding = c.req.header("content-encoding") ?? "identity";
-  if (encoding.toLowerCase() !== "identity")
-    throw unreadable("a body is read as it is, without a content-encoding");
+  if (encoding.toLowerCase() !== "identity") throw unreadable("a body is read as it is, without a content-encoding");
   return check(schema, readJson(new Uint8Array(await c.req.arrayBuffer())));
 }
 

@@ -25,14 +25,14 @@ export interface MessageRow {
 export type NewMessage = Omit<MessageRow, "seq" | "anonymized">;
 
 /** A part of a conversation's messages. `limit` and `offset` count messages. */
-interface MessageSlice {
+export interface MessageSlice {
   readonly orderDirection: "ASC" | "DESC";
   readonly limit: number;
   readonly offset: number;
 }
 
 /** The bounds of a part that is read backwards from the newest message: messages, and characters in them. */
-interface MessageBounds {
+export interface MessageBounds {
   readonly limit: number;
   readonly length: number;
 }

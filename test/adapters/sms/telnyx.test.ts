@@ -1,7 +1,6 @@
 // Texts through Telnyx: what proves a webhook, what it tells, and what its answers mean.
 
 import { generateKeyPairSync } from "node:crypto";
-import { once } from "node:events";
 import { createServer } from "node:http";
 import { type Attempt, ed25519Key, type HttpRoute, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel, wallClock } from "bridgehead/contract/testing";
@@ -9,6 +8,7 @@ import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
+import { serve } from "../../support/machine/network.ts";
 import {
   apiKey,
   event,
@@ -20,7 +20,6 @@ import {
   type TelnyxFault,
   webhook,
 } from "../../support/sms/providers.ts";
-import { serve } from "../../support/machine/network.ts";
 
 const other = generateKeyPairSync("ed25519");
 const otherPublic = other.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");

@@ -6,8 +6,8 @@ import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openVoiceFixture, ours, reply, type VoiceFixture } from "../../support/voice/adapter.ts";
 import { serve } from "../../support/machine/network.ts";
+import { authToken, caller, openVoiceFixture, ours, reply, type VoiceFixture } from "../../support/voice/adapter.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };
 

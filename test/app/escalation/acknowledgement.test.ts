@@ -5,10 +5,17 @@ import { expect, it } from "vitest";
 import { escalation as escalationCommand } from "../../../src/commands/escalation.ts";
 import { outbox as outboxCommand } from "../../../src/commands/messages/outbox.ts";
 import { eventually } from "../../support/clock.ts";
-import { chief, dora, type EscalationDaemon, emil, policy, startEscalationDaemon } from "../../support/daemon/escalation-daemon.ts";
+import {
+  chief,
+  dora,
+  type EscalationDaemon,
+  emil,
+  policy,
+  startEscalationDaemon,
+} from "../../support/daemon/escalation-daemon.ts";
 import { anna } from "../../support/daemon/phone-daemon.ts";
 import { commandIo } from "../../support/machine/command.ts";
-import { closeServer, listen, bodyServer } from "../../support/machine/network.ts";
+import { bodyServer, closeServer, listen } from "../../support/machine/network.ts";
 
 async function acknowledgedBy(daemon: EscalationDaemon, name: string): Promise<void> {
   await eventually(async () =>

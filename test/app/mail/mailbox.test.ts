@@ -7,7 +7,7 @@ import { startMailDaemon } from "../../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { letter } from "../../support/email/mails.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { closeServer, listen, startTcpProxy, bodyServer } from "../../support/machine/network.ts";
+import { bodyServer, closeServer, listen, startTcpProxy } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { dirname, join } from "node:path";
+import { json } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, it } from "vitest";
 import type { PersonText, ReceivedText } from "../../../src/sandbox/sms-api.ts";
@@ -18,7 +19,6 @@ import { closeServer, listen } from "../../support/machine/network.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../support/process/daemon.ts";
 import { generator } from "../../support/process/mail/servers.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
-import { json } from "node:stream/consumers";
 
 interface Scenario {
   readonly nodes: number;

@@ -63,7 +63,13 @@ export async function startStorm(customers: number): Promise<Storm> {
   await migrate(db);
   const policy = { ...basis, responders: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
-  const core = { db, clock, log: { debug() {}, info() {}, warn() {}, error() {} }, node: "bench", timing: standardTiming };
+  const core = {
+    db,
+    clock,
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+    node: "bench",
+    timing: standardTiming,
+  };
   const sessions = new CallSessions(standardTiming.calls);
   const deps = { ...core, policy: () => policy, lines: () => lines, sessions };
   const escalation = new EscalationHandler(deps);

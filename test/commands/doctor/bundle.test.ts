@@ -9,8 +9,8 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { fixture, rest } from "../../support/commands/configuration.ts";
 import { bridgehead } from "../../support/machine/command.ts";
-import { conversation, draft, storeEvent, turn } from "../../support/store/databases.ts";
 import { serve } from "../../support/machine/network.ts";
+import { conversation, draft, storeEvent, turn } from "../../support/store/databases.ts";
 
 /** Planted in configuration, environment and store. */
 const canaries = {

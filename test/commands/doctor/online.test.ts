@@ -9,10 +9,9 @@ import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
+import { listen, serve } from "../../support/machine/network.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
-import { serve, listen } from "../../support/machine/network.ts";
 import { newFolder } from "../../support/resources.ts";
-
 
 async function listening(server: Server): Promise<number> {
   await listen(server);

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { signIn } from "../../../src/commands/init/sign-in.ts";
-import { serve, bodyServer } from "../../support/machine/network.ts";
+import { bodyServer, serve } from "../../support/machine/network.ts";
 
 type Answer = { readonly status: number; readonly body: object };
 const pending: Answer = { status: 400, body: { error: "authorization_pending" } };

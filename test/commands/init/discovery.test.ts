@@ -4,7 +4,13 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { discover, type Lookup, readAutoconfig, readServer, systemLookup } from "../../../src/commands/init/discovery.ts";
+import {
+  discover,
+  type Lookup,
+  readAutoconfig,
+  readServer,
+  systemLookup,
+} from "../../../src/commands/init/discovery.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { serve } from "../../support/machine/network.ts";
 

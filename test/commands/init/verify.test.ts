@@ -8,7 +8,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { freePort, serve, bodyServer } from "../../support/machine/network.ts";
+import { bodyServer, freePort, serve } from "../../support/machine/network.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
 
 const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };

@@ -8,6 +8,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { parse, stringify } from "yaml";
 import { childEnv, root } from "../../support/machine/command.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const run = promisify(execFile);
 const rulesFile = join(root, "monitoring/alerts.yaml");
@@ -33,7 +34,6 @@ const queries = [
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
-import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe", contract: 1, config: z.strictObject({}),
   traits: { attachments: false, conversations: "person", platform: "sms" },

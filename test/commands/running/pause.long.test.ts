@@ -9,8 +9,8 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
+import { bodyServer, listen } from "../../support/machine/network.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
-import { listen, bodyServer } from "../../support/machine/network.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));

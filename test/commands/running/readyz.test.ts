@@ -12,13 +12,13 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { answeredBefore } from "../../../src/store/restored.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bridgehead } from "../../support/machine/command.ts";
+import { serve } from "../../support/machine/network.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
+import { newFolder } from "../../support/resources.ts";
 import { storeEvent } from "../../support/store/databases.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
-import { newFolder } from "../../support/resources.ts";
-import { serve } from "../../support/machine/network.ts";
 export default {
   name: "probe", contract: 1, config: z.strictObject({}),
   traits: { maxTextLength: 9, markup: "plain", attachments: false, conversations: "person", platform: "sms" },

@@ -8,10 +8,10 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { childEnv, root } from "../../support/machine/command.ts";
+import { newFolder } from "../../support/resources.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
-import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe",
   contract: 1,

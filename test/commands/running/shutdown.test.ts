@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { configureIdle, startDaemon } from "../../support/process/daemon.ts";
 import { readStored } from "../../support/process/mail/invariants.ts";
+import { newFolder } from "../../support/resources.ts";
 
 /** Receives one message. With `lingers` it goes on reading. */
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
-import { newFolder } from "../../support/resources.ts";
 export default {
   name: "probe",
   contract: 1,

@@ -10,8 +10,8 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { suppress } from "../../../src/store/tables/suppressions.ts";
 import { bridgehead, inProcess } from "../../support/machine/command.ts";
+import { bodyServer, listen } from "../../support/machine/network.ts";
 import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
-import { listen, bodyServer } from "../../support/machine/network.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const texter = fileURLToPath(new URL("../../support/sms/post-adapter.ts", import.meta.url));

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { bridgehead } from "../../support/machine/command.ts";
 import { adminOf, configureIdle, type Daemon, startDaemon } from "../../support/process/daemon.ts";
-import { damageTable } from "../../support/store/damage.ts";
 import { newFolder } from "../../support/resources.ts";
+import { damageTable } from "../../support/store/damage.ts";
 
 it("reports bytes that were overwritten while it was dead, although no statement reads them", async () => {
   const folder = newFolder();

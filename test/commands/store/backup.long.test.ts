@@ -1,7 +1,18 @@
 // backup, verify and restore of an SQLite store, their deaths, damaged files, and the copies before migrations.
 
 import { spawn } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
@@ -16,8 +27,8 @@ import { lockStore } from "../../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
-import { event } from "../../support/store/databases.ts";
 import { silentLog } from "../../support/resources.ts";
+import { event } from "../../support/store/databases.ts";
 
 const killing = new URL("../../support/process/preload.ts", import.meta.url).href;
 

@@ -11,8 +11,8 @@ import { verifyStore } from "../../../src/store/backup.ts";
 import { migrations } from "../../../src/store/migrate.ts";
 import { lockStore } from "../../../src/store/sqlite/lock.ts";
 import { commandIo } from "../../support/machine/command.ts";
-import { fresh, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
 import { newFolder } from "../../support/resources.ts";
+import { fresh, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
 
 const commands = { backup, verify, restore, migrate: migrateStore };
 

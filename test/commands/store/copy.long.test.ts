@@ -21,9 +21,9 @@ import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { type Letter, letter } from "../../support/email/mails.ts";
 import { bridgehead, childEnv, root } from "../../support/machine/command.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
+import { newFolder, silentLog } from "../../support/resources.ts";
 import { conversation, draft, postgresDatabase, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres, urlOfSchema } from "../../support/store/postgres.ts";
-import { newFolder, silentLog } from "../../support/resources.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
@@ -154,7 +154,12 @@ describeReal("store copy", missing, () => {
     }
     const { code, out } = await copy(config, url);
     expect([code, out]).toEqual([exitCodes.ok, expect.stringMatching(/^events +700 +[0-9a-f]{16}$/m)]);
-    const { db: target } = await openStore({ store: { kind: "postgres", url } }, systemClock, silentLog, standardTiming);
+    const { db: target } = await openStore(
+      { store: { kind: "postgres", url } },
+      systemClock,
+      silentLog,
+      standardTiming,
+    );
     const next = await target.tx((q) => storeEvent(q, "next"));
     const subjects = await target.read((q) => q.all("SELECT subject FROM events WHERE external_id = '5'"));
     await target.close();
@@ -203,7 +208,6 @@ describeReal("store copy", missing, () => {
     expect(await moved(source)).toEqual([{ value: 1 }]);
   });
 });
-
 
 /** The command, killed at a failpoint. Resolves with its signal. */
 function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null> {

@@ -6,7 +6,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
-import { duePlatformWebhooks, endPlatformWebhooks, insertPlatformWebhook } from "../../../src/escalation/platform-webhook/rows.ts";
+import {
+  duePlatformWebhooks,
+  endPlatformWebhooks,
+  insertPlatformWebhook,
+} from "../../../src/escalation/platform-webhook/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { forget } from "../../../src/store/retention.ts";
@@ -14,9 +18,9 @@ import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { inProcess, phoneSecrets } from "../../support/machine/command.ts";
-import { conversation } from "../../support/store/databases.ts";
-import { newFolder } from "../../support/resources.ts";
 import { serve } from "../../support/machine/network.ts";
+import { newFolder } from "../../support/resources.ts";
+import { conversation } from "../../support/store/databases.ts";
 
 const person = "anna@customer.example";
 

@@ -10,8 +10,8 @@ import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { channelPauses, pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
 import { lift, suppress, suppressionOrHash } from "../../../src/store/tables/suppressions.ts";
 import { inProcess } from "../../support/machine/command.ts";
-import { conversation } from "../../support/store/databases.ts";
 import { newFolder } from "../../support/resources.ts";
+import { conversation } from "../../support/store/databases.ts";
 
 const erased = "+15550111";
 

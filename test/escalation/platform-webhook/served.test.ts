@@ -9,8 +9,8 @@ import { eventually } from "../../support/clock.ts";
 import { letter, readReply } from "../../support/email/mails.ts";
 import { key } from "../../support/escalation/policy.ts";
 import { freePort } from "../../support/machine/network.ts";
-import { adminOf, startDaemon } from "../../support/process/daemon.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
+import { adminOf, startDaemon } from "../../support/process/daemon.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const office = "support@team.example";
@@ -36,8 +36,8 @@ it(
     ];
     const skills = { email: { email: office, responseDelaySeconds: 0 }, escalation: { escalations } };
     const agents = { organization: { name: "W" }, agents: { support: { key: agentKey, skills } } };
-    const file = join(folder, "platform.db");
-    const platform = await startPlatformOf(JSON.stringify(agents), { file, allowPrivateWebhooks: true });
+    const platformFile = join(folder, "platform.db");
+    const platform = await startPlatformOf(JSON.stringify(agents), { file: platformFile, allowPrivateWebhooks: true });
     onTestFinished(() => platform.close());
     const notices: string[] = [];
     const server = await startMailServer({

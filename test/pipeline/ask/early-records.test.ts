@@ -7,7 +7,14 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
-import { callOf, mail, openCallPipeline, openPipeline, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
+import {
+  callOf,
+  mail,
+  openCallPipeline,
+  openPipeline,
+  type TestPipeline,
+  testClock,
+} from "../../support/pipeline/pipeline.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const attempts = (pipeline: TestPipeline) =>

@@ -8,8 +8,8 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { readSession } from "../../../src/store/tables/sessions.ts";
 import { listen } from "../../support/pipeline/stage.ts";
-import { conversation } from "../../support/store/databases.ts";
 import { newFolder } from "../../support/resources.ts";
+import { conversation } from "../../support/store/databases.ts";
 
 it("treats every open call as lost when the store is opened", async () => {
   const folder = newFolder();

@@ -5,7 +5,20 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { Administration } from "../../../src/platform/index.ts";
-import { bodies, furnish, type Grounds, hasBody, keys, namedBy, type OperationName, operationNames, operations, organizationKeys, pathOf, startGrounds } from "../../support/platform/tenants.ts";
+import {
+  bodies,
+  furnish,
+  type Grounds,
+  hasBody,
+  keys,
+  namedBy,
+  type OperationName,
+  operationNames,
+  operations,
+  organizationKeys,
+  pathOf,
+  startGrounds,
+} from "../../support/platform/tenants.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const forbidden = { status: 403, name: "FORBIDDEN_ERROR", message: "INVALID_CREDENTIALS", details: [] };

@@ -3,7 +3,15 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { agentFile } from "../../../src/wire/agent.ts";
-import { docxBomb, docxOf, keys, pdfBomb, pdfOf, startTestPlatform, type TestPlatform } from "../../support/platform/platform.ts";
+import {
+  docxBomb,
+  docxOf,
+  keys,
+  pdfBomb,
+  pdfOf,
+  startTestPlatform,
+  type TestPlatform,
+} from "../../support/platform/platform.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const text = "The Aurora lamp weighs seven kilograms and ships in a wooden crate.";

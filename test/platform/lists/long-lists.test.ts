@@ -6,7 +6,11 @@ import * as fc from "fast-check";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { conversationRow, personRow } from "../../../src/platform/conversations/start.ts";
 import { prepareAgents } from "../../../src/platform/store/agents.ts";
-import { type ConversationFilter, type PlatformConversationRow, prepareConversations } from "../../../src/platform/store/conversations.ts";
+import {
+  type ConversationFilter,
+  type PlatformConversationRow,
+  prepareConversations,
+} from "../../../src/platform/store/conversations.ts";
 import { prepareMessages } from "../../../src/platform/store/messages.ts";
 import { type Db, openDatabase } from "../../../src/platform/store/store.ts";
 import { preparePeople, prepareUsage } from "../../../src/platform/store/users.ts";

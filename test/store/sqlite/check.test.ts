@@ -8,8 +8,8 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { checkFile, StoreCheck } from "../../../src/store/sqlite/check.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { listen } from "../../support/pipeline/stage.ts";
-import { damageTable } from "../../support/store/damage.ts";
 import { newFolder } from "../../support/resources.ts";
+import { damageTable } from "../../support/store/damage.ts";
 
 const timing = timingWith({ upkeep: { storeCheckDelay: 1 } });
 const patient = 60_000;

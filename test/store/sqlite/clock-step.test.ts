@@ -12,8 +12,8 @@ import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { capUse } from "../../../src/store/tables/turns.ts";
 import { eventually } from "../../support/clock.ts";
 import { listen } from "../../support/pipeline/stage.ts";
-import { conversation, storeEvent, turn } from "../../support/store/databases.ts";
 import { newFolder } from "../../support/resources.ts";
+import { conversation, storeEvent, turn } from "../../support/store/databases.ts";
 
 const minute = 60_000;
 const message = "clock went back: due times were moved with it";

@@ -5,8 +5,8 @@ import { expect, it, onTestFinished } from "vitest";
 import { migrate } from "../../../src/store/migrate.ts";
 import { proveWritable } from "../../../src/store/operators/overview.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import { damageTable } from "../../support/store/damage.ts";
 import { newFolder } from "../../support/resources.ts";
+import { damageTable } from "../../support/store/damage.ts";
 
 it.each(["tx", "read"] as const)("is reported after a statement of %s has met it", async (how) => {
   const file = join(newFolder(), "store.db");

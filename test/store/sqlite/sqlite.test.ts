@@ -8,8 +8,8 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { readSettings, writeSettings } from "../../../src/store/tables/agents.ts";
-import { fresh, sqliteDatabase } from "../../support/store/databases.ts";
 import { newFolder } from "../../support/resources.ts";
+import { fresh, sqliteDatabase } from "../../support/store/databases.ts";
 
 const count = async (q: Query) => Number((await q.one<{ n: number }>("SELECT COUNT(*) AS n FROM agents"))?.n);
 

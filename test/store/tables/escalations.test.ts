@@ -6,11 +6,39 @@ import { acknowledgeEscalation, candidatesAt } from "../../../src/escalation/rep
 import { openEscalations } from "../../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { changeDraft } from "../../../src/store/tables/drafts.ts";
-import { closeEscalation, dueEscalations, hastenEscalations, isTriggered, listEscalations, liveEscalation, moveEscalations, readEscalation, triggersOf } from "../../../src/store/tables/escalations.ts";
+import {
+  closeEscalation,
+  dueEscalations,
+  hastenEscalations,
+  isTriggered,
+  listEscalations,
+  liveEscalation,
+  moveEscalations,
+  readEscalation,
+  triggersOf,
+} from "../../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
-import { dueNotifications, giveLinks, notificationStatesOf, notificationsOf, sentIds, targetByLink } from "../../../src/store/tables/responders.ts";
+import {
+  dueNotifications,
+  giveLinks,
+  notificationStatesOf,
+  notificationsOf,
+  sentIds,
+  targetByLink,
+} from "../../../src/store/tables/responders.ts";
 import { clock, listen } from "../../support/pipeline/stage.ts";
-import { addTrigger, contact, conversation, draft, fresh, migrated, type NewDatabase, notice, onEachDatabase, opens } from "../../support/store/databases.ts";
+import {
+  addTrigger,
+  contact,
+  conversation,
+  draft,
+  fresh,
+  migrated,
+  type NewDatabase,
+  notice,
+  onEachDatabase,
+  opens,
+} from "../../support/store/databases.ts";
 
 const minute = 60_000;
 

@@ -15,7 +15,19 @@ import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../../src/store/tables/takeover.ts";
 import { transcriptsOf } from "../../../src/store/tables/transcript.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
-import { concludeDraft, concludeTurn, conversation, dueChannels, fresh, leaseLanes, type NewDatabase, onEachDatabase, opens, stateOf, turn } from "../../support/store/databases.ts";
+import {
+  concludeDraft,
+  concludeTurn,
+  conversation,
+  dueChannels,
+  fresh,
+  leaseLanes,
+  type NewDatabase,
+  onEachDatabase,
+  opens,
+  stateOf,
+  turn,
+} from "../../support/store/databases.ts";
 
 const minute = 60_000;
 

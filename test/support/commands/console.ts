@@ -10,9 +10,8 @@ import { type Timing, type TimingOverrides, timingWith } from "../../../src/ops/
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { insertReply } from "../../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
-import { conversation, event, insertEvent, put } from "../store/databases.ts";
 import { silentLog } from "../resources.ts";
-
+import { conversation, event, insertEvent, put } from "../store/databases.ts";
 
 export interface ConsoleFixture {
   readonly db: Database;

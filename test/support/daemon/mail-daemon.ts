@@ -16,8 +16,16 @@ import { eventually } from "../clock.ts";
 import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import { type ReceivedMail, type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../email/smtp-server.ts";
-import { type Echo, lastLine, type PlatformProxy, platformReader, type Question, startEcho, startPlatformProxy } from "./platform.ts";
 import { startPlatformOf } from "../platform/platform.ts";
+import {
+  type Echo,
+  lastLine,
+  type PlatformProxy,
+  platformReader,
+  type Question,
+  startEcho,
+  startPlatformProxy,
+} from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 

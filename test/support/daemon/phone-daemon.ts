@@ -16,10 +16,17 @@ import { type PersonText, type ReceivedText, SmsApi } from "../../../src/sandbox
 import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { eventually } from "../clock.ts";
-import type { Finished, Logged, Row } from "./mail-daemon.ts";
-import { type Echo, type PlatformProxy, platformReader, type Question, startEcho, startPlatformProxy } from "./platform.ts";
 import { startTestListener } from "../http/listener.ts";
 import { startPlatformOf } from "../platform/platform.ts";
+import type { Finished, Logged, Row } from "./mail-daemon.ts";
+import {
+  type Echo,
+  type PlatformProxy,
+  platformReader,
+  type Question,
+  startEcho,
+  startPlatformProxy,
+} from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 

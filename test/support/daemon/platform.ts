@@ -2,10 +2,10 @@
 // platform has received the request or after it has answered.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { buffer } from "node:stream/consumers";
 import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
-import { closeServer, freePort, listen, bodyServer } from "../machine/network.ts";
-import { buffer } from "node:stream/consumers";
+import { bodyServer, closeServer, freePort, listen } from "../machine/network.ts";
 
 export interface ProxyFault {
   /** `before`: the platform never sees the request. `after`: it has done what was asked. */

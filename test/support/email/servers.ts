@@ -6,11 +6,11 @@ import { join } from "node:path";
 import PostalMime from "postal-mime";
 import { expect, onTestFinished } from "vitest";
 import { type Delivered, type MailServer, startMailServer } from "../../../src/sandbox/mail-server.ts";
-import { listen, serve, bodyServer } from "../machine/network.ts";
+import { bodyServer, listen, serve } from "../machine/network.ts";
 import { startModel } from "../platform/platform.ts";
+import { newFolder } from "../resources.ts";
 import { type Dovecot, startDovecot } from "./dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "./smtp-server.ts";
-import { newFolder } from "../resources.ts";
 
 export const address = "support@bridge.test";
 export const modelKey = "model-key-12345";

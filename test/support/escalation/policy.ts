@@ -5,7 +5,17 @@ import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type RequestListener, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Server, Socket } from "node:net";
-import { type Adapter, type Attempt, type Clock, channelId, type Json, type Reply, type SendOutcome, sendKey, threadToken } from "bridgehead/contract";
+import {
+  type Adapter,
+  type Attempt,
+  type Clock,
+  channelId,
+  type Json,
+  type Reply,
+  type SendOutcome,
+  sendKey,
+  threadToken,
+} from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
 import type { AgentSettings, EscalationSettings } from "../../../src/agent/calls.ts";
@@ -24,11 +34,11 @@ import type { Database } from "../../../src/store/driver.ts";
 import { bindPlatform } from "../../../src/store/tables/conversations.ts";
 import { type EscalationRow, liveEscalation } from "../../../src/store/tables/escalations.ts";
 import { addTargets, giveLinks } from "../../../src/store/tables/responders.ts";
+import { startTestListener } from "../http/listener.ts";
 import { certificate } from "../machine/network.ts";
 import { clock, listen } from "../pipeline/stage.ts";
 import { lineOf, policyOf } from "../rows.ts";
 import { addNotification, conversation, fresh, insertEscalation, sqliteDatabase } from "../store/databases.ts";
-import { startTestListener } from "../http/listener.ts";
 
 export { policyOf } from "../rows.ts";
 

@@ -14,9 +14,9 @@ import { afterAll } from "vitest";
 import { type CallResult, type Client, createClient, createRate } from "../../../src/client/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { listen, serve } from "../machine/network.ts";
-import { skillNames, skillTables, tables } from "./tables.ts";
+import { serve } from "../machine/network.ts";
 import { silentLog } from "../resources.ts";
+import { skillNames, skillTables, tables } from "./tables.ts";
 
 export interface Target {
   readonly url: string;

@@ -11,8 +11,8 @@ import type { Database, Query } from "../../../src/store/driver.ts";
 import { type Rate, RateReserve, rateOf } from "../../../src/store/rates.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
+import { bodyServer, serve } from "../machine/network.ts";
 import { fresh, type NewDatabase, sqliteDatabase } from "../store/databases.ts";
-import { serve, bodyServer } from "../machine/network.ts";
 
 export { activeSettings, eventRow, lineOf, receipt } from "../rows.ts";
 

@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { ModelDefinition } from "../../../src/platform/agents/definition.ts";
 import { type Platform, type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { type Fault, listen, serve, bodyServer } from "../machine/network.ts";
+import { bodyServer, type Fault, serve } from "../machine/network.ts";
 import { silentLog } from "../resources.ts";
 
 export const keys = { support: "support-key-1", sales: "sales-key-2", other: "other-key-3" };

@@ -6,6 +6,7 @@ import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import { setTimeout as pass } from "node:timers/promises";
 import { type Attempt, type HttpRoute, type Json, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
@@ -15,7 +16,6 @@ import type { config } from "../../../adapters/sms/config.ts";
 import sms from "../../../adapters/sms/index.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { certificate, startTcpProxy } from "../machine/network.ts";
-import { text } from "node:stream/consumers";
 
 export type Settings = z.input<typeof config>;
 

@@ -1,7 +1,20 @@
 // The voice adapter behind the real listener, with a core that only records. `openVoiceFixture`: people who call it through the
 // sandbox's phone. `switchboard`: a provider that speaks any dialect.
 
-import { type Adapter, type Attempt, channelId, type ExternalId, type Json, type Reply, type Route, type SendOutcome, type SessionEvent, sendKey, sessionId, threadToken } from "bridgehead/contract";
+import {
+  type Adapter,
+  type Attempt,
+  channelId,
+  type ExternalId,
+  type Json,
+  type Reply,
+  type Route,
+  type SendOutcome,
+  type SessionEvent,
+  sendKey,
+  sessionId,
+  threadToken,
+} from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";

@@ -3,7 +3,18 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { adapterFor, arrived, type Mailboxes, mail, ready, type Settings, settingsFor, startMailboxes, subjects, supervise } from "../../../support/email/adapter.ts";
+import {
+  adapterFor,
+  arrived,
+  type Mailboxes,
+  mail,
+  ready,
+  type Settings,
+  settingsFor,
+  startMailboxes,
+  subjects,
+  supervise,
+} from "../../../support/email/adapter.ts";
 import { type MailStore, sharedDovecot } from "../../../support/email/dovecot.ts";
 import { describeReal, need } from "../../../support/machine/debian.ts";
 import { listen } from "../../../support/machine/network.ts";

@@ -7,7 +7,7 @@ import { SmtpPool } from "../../../../adapters/email/smtp/connection.ts";
 import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../../support/email/adapter.ts";
 import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../../support/email/smtp-server.ts";
-import { certificate, freePort, startTcpProxy, listen } from "../../../support/machine/network.ts";
+import { certificate, freePort, listen, startTcpProxy } from "../../../support/machine/network.ts";
 
 let peer: SmtpPeer;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import type { RoutePath } from "bridgehead/contract";
 import { describeAdapter, type Fault, type Harness, type Peer, type RequestSample } from "bridgehead/contract/testing";
 import sms from "../../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../../support/machine/debian.ts";
-import { certificate, startTcpProxy, listen } from "../../../support/machine/network.ts";
+import { certificate, listen, startTcpProxy } from "../../../support/machine/network.ts";
 import { person, settings, signed, startApi, statusForm, textForm } from "../../../support/sms/providers.ts";
 
 /** Ends TLS in front of a server on 127.0.0.1. */

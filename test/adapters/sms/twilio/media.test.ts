@@ -2,13 +2,13 @@
 // would like to send us.
 
 import { createServer, type RequestListener } from "node:http";
+import { buffer } from "node:stream/consumers";
 import { isFinal, type Json } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDownload } from "../../../../adapters/sms/media.ts";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { closeServer, listen } from "../../../support/machine/network.ts";
 import { account, openTwilio, person, type Settings, startApi } from "../../../support/sms/providers.ts";
-import { buffer } from "node:stream/consumers";
-import { listen, closeServer } from "../../../support/machine/network.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

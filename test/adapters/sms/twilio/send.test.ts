@@ -5,8 +5,21 @@ import { sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
-import { attempt, type Fields, openTwilio, ours, person, replyTo, type Settings, sendText, signed, startApi, statusForm, token } from "../../../support/sms/providers.ts";
 import { serve } from "../../../support/machine/network.ts";
+import {
+  attempt,
+  type Fields,
+  openTwilio,
+  ours,
+  person,
+  replyTo,
+  type Settings,
+  sendText,
+  signed,
+  startApi,
+  statusForm,
+  token,
+} from "../../../support/sms/providers.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

@@ -6,9 +6,15 @@ import type { AddressInfo } from "node:net";
 import { createEndpoint, type Session } from "@jambonz/node-client-ws";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
-import { type Frame, type Line, type Switchboard, sessionHistory, switchboard } from "../../../support/voice/adapter.ts";
-import { type CallOptions, jambonzCall } from "../../../support/voice/jambonz.ts";
 import { listen } from "../../../support/machine/network.ts";
+import {
+  type Frame,
+  type Line,
+  type Switchboard,
+  sessionHistory,
+  switchboard,
+} from "../../../support/voice/adapter.ts";
+import { type CallOptions, jambonzCall } from "../../../support/voice/jambonz.ts";
 
 const block = {
   dialect: "jambonz",

@@ -9,11 +9,11 @@ import PostalMime from "postal-mime";
 import { startMailServer } from "../../../../src/sandbox/mail-server.ts";
 import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
+import { bodyServer, listen } from "../../machine/network.ts";
+import { startPlatformOf } from "../../platform/platform.ts";
 import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import { until } from "../mail/scenario.ts";
 import { startModel } from "../mail/servers.ts";
-import { startPlatformOf } from "../../platform/platform.ts";
-import { listen, bodyServer } from "../../machine/network.ts";
 
 export const office = "support@bridge.test";
 /** What the agent says when it hands over. */

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { type Platform } from "../../../../src/platform/index.ts";
 import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
+import { bodyServer, listen } from "../../machine/network.ts";
 import { startPlatformOf } from "../../platform/platform.ts";
-import { listen, bodyServer } from "../../machine/network.ts";
 
 export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
 export interface MailTestServers {

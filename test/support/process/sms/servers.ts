@@ -8,9 +8,9 @@ import { Phone } from "../../../../src/sandbox/phone.ts";
 import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/network.ts";
+import { startPlatformOf } from "../../platform/platform.ts";
 import { startDaemon } from "../daemon.ts";
 import { type Served, startModel } from "../mail/servers.ts";
-import { startPlatformOf } from "../../platform/platform.ts";
 
 export interface SmsTestServers {
   readonly platformUrl: string;
