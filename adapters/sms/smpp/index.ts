@@ -136,13 +136,14 @@ class Smpp implements Provider {
 
   async run(stored: Cursor | null, signal: AbortSignal): Promise<void> {
     const [config, timing] = [this.#config, this.#timing];
-    const { clock } = this.#channel;
     this.#state.set("list", { state: "connecting" });
-    const memory = new Memory(stored, this.#left, clock, { ...timing, incomplete: config.incomplete_after });
+    const memory = new Memory(stored, this.#left, this.#channel.clock, {
+      ...timing,
+      incomplete: config.incomplete_after,
+    });
     let line: Session | null = null;
     try {
-      line = await openSession(config, "bind_transceiver", clock, signal);
-      this.#lines.offer(line);
+      line = await this.#lines.receive(signal);
       this.#state.set("list", { state: "ready" });
       const { country } = this.#common;
       await receive({ line, memory, accept: this.#accept, config, timing, country, signal });

@@ -253,8 +253,8 @@ const tag = { receiptedId: 0x001e, networkError: 0x0423, state: 0x0427 } as cons
 const receiptBits = { mask: 0x3c, receipt: 0x04, intermediate: 0x20 } as const;
 
 const names = ["", "ENROUTE", "DELIVRD", "EXPIRED", "DELETED", "UNDELIV", "ACCEPTD", "UNKNOWN", "REJECTD"] as const;
-// UNKNOWN means that no further status will follow. It is not a failure.
-const failed: readonly string[] = ["EXPIRED", "DELETED", "UNDELIV", "REJECTD"];
+// UNKNOWN means that no further status will follow. It is not a failure. Some message centres write the words in full.
+const failed = /^(?:EXPIRED|DELETED|UNDELIV|REJECT|FAIL)/;
 
 /** Returns the id in a response to submit_sm, in the form in which `readReceipt` returns that of the receipt; empty when the
  *  response has none. */
@@ -268,15 +268,23 @@ const hexadecimal = (id: string): string => (/^[0-9a-f]{1,64}$/i.test(id) ? BigI
 /** Returns the hexadecimal form of a decimal id. An id with letters is hexadecimal already. */
 const fromDecimal = (id: string): string => (/^\d{1,64}$/.test(id) ? BigInt(id).toString(16) : hexadecimal(id));
 
+/** Beginning of a receipt's text. */
+const receiptText = /^id:\S+ (?:sub:\S+ )?(?:dlvrd:\S+ )?submit date:\d+ done date:\d+ stat:/i;
+
+/** Some message centres do not mark receipts in esm_class. As a person's text a receipt would be answered, and the answer
+ *  would cause the next one. */
 function isReceipt(pdu: Pdu): boolean {
   const bits = number(pdu, "esm_class") & receiptBits.mask;
-  return bits === receiptBits.receipt || bits === receiptBits.intermediate;
+  const isMarked = bits === receiptBits.receipt || bits === receiptBits.intermediate;
+  return isMarked || (pdu.tlvs.has(tag.receiptedId) && pdu.tlvs.has(tag.state)) || receiptText.test(wordsOf(pdu));
 }
+
+const wordsOf = (pdu: Pdu): string => Buffer.from(userData(pdu).data).toString("latin1");
 
 /** Returns null for a receipt that names no text. A failure is never permanent, because networks use
  *  their error codes freely. */
 function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
-  const words = Buffer.from(userData(pdu).data).toString("latin1");
+  const words = wordsOf(pdu);
   const named = pdu.tlvs.get(tag.receiptedId);
   const own = named === undefined ? undefined : Buffer.from(named).toString("latin1").replace(/\0.*$/s, "");
   const id = own || /\bid:\s*([^\s]+)/i.exec(words)?.[1];
@@ -299,6 +307,6 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
 }
 
 function stateOf(status: string): DeliveryEvent["state"] {
-  if (status === "DELIVRD") return "delivered";
-  return failed.includes(status) ? "failed" : "accepted";
+  if (/^DELIVE?R/.test(status)) return "delivered";
+  return failed.test(status) ? "failed" : "accepted";
 }

@@ -224,47 +224,51 @@ function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/** Selects the connection over which a text is sent: the receiving connection while it is open. Without one
- *  (another node has it, or it is being opened), a separate connection, which only sends: messages received
- *  on it would not be processed. Opens no connection before the first request. */
+/** Opens the connections, and selects the one over which a text is sent: the receiving one while it is open or being
+ *  opened. Without one (another node has it, or it was lost), a separate connection, which only sends: messages received
+ *  on it would not be processed. Only one of them is bound at a time, because many accounts may bind only once. */
 export class SendLines {
   readonly #open: (mode: Mode, signal: AbortSignal) => Promise<Session>;
   readonly #timeoutMs: number;
-  #offered: Session | null = null;
-  #own: Promise<Session> | null = null;
+  /** The connections that are open or being opened. */
+  readonly #lines = new Map<Mode, Promise<Session>>();
 
   constructor(open: (mode: Mode, signal: AbortSignal) => Promise<Session>, timeoutMs: number) {
     this.#open = open;
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Registers a receiving connection that has been bound. */
-  offer(line: Session): void {
-    this.#offered = line;
-    void this.close(AbortSignal.timeout(this.#timeoutMs));
+  /** Opens the receiving connection, after the separate one was closed. Texts wait for it. Rejects when it cannot be
+   *  opened, and when the signal aborts. */
+  receive(signal: AbortSignal): Promise<Session> {
+    const left = this.close(AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]));
+    return this.#opening("bind_transceiver", () => left.then(() => this.#open("bind_transceiver", signal)));
   }
 
   /** Rejects when no connection can be opened, and when the signal aborts. */
   async get(signal: AbortSignal): Promise<Session> {
-    if (this.#offered !== null && !this.#offered.over.aborted) return this.#offered;
-    this.#own ??= this.#opening();
-    return await withSignal(this.#own, signal);
+    const line =
+      this.#lines.get("bind_transceiver") ??
+      this.#lines.get("bind_transmitter") ??
+      this.#opening("bind_transmitter", () => this.#open("bind_transmitter", AbortSignal.timeout(this.#timeoutMs)));
+    return await withSignal(line, signal);
   }
 
   /** Closes the separate connection. */
   async close(signal: AbortSignal): Promise<void> {
-    const leaving = this.#own;
-    this.#own = null;
+    const leaving = this.#lines.get("bind_transmitter");
+    this.#lines.delete("bind_transmitter");
     await leaving?.then((line) => line.close(signal)).catch(() => undefined);
   }
 
   /** Opens one connection for all waiting callers. It is dropped when it fails to open, and when it ends. */
-  #opening(): Promise<Session> {
-    const line = this.#open("bind_transmitter", AbortSignal.timeout(this.#timeoutMs));
+  #opening(mode: Mode, open: () => Promise<Session>): Promise<Session> {
+    const line = open();
+    this.#lines.set(mode, line);
     const forget = () => {
-      if (this.#own === line) this.#own = null;
+      if (this.#lines.get(mode) === line) this.#lines.delete(mode);
     };
-    line.then(({ over }) => over.addEventListener("abort", forget, { once: true }), forget);
+    line.then(({ over }) => (over.aborted ? forget() : over.addEventListener("abort", forget, { once: true })), forget);
     return line;
   }
 }

@@ -63,12 +63,15 @@ export async function startSmsc(
     readonly key?: string;
     readonly cert?: string;
     readonly idOf?: (n: number) => string;
+    /** How many connections of the account may be bound at once. */
+    readonly mostBinds?: number;
   } = {},
 ): Promise<Smsc> {
-  const { password = "secret", key, cert, idOf = (n: number) => `m${n}` } = options;
+  const { password = "secret", key, cert, idOf = (n: number) => `m${n}`, mostBinds = 100 } = options;
   const [taken, asked, binds, answered]: [Taken[], Taken[], string[], object[]] = [[], [], [], []];
   const refusals: number[] = [];
   const sessions = new Set<Session>();
+  const bound = new Set<Session>();
   let receiver: Session | null = null;
   let waiting: Waiting[] = [];
   let fault: SmscFault = "none";
@@ -93,6 +96,8 @@ export async function startSmsc(
   const bind = (session: Session, pdu: PDU) => {
     if (fault === "silent") return;
     if (pdu["password"] !== password) return void session.send(pdu.response({ command_status: 0x0e }));
+    if (bound.size >= mostBinds) return void session.send(pdu.response({ command_status: 0x05 }));
+    bound.add(session);
     binds.push(pdu.command);
     session.send(pdu.response({ system_id: "centre" }));
     if (pdu.command !== "bind_transceiver") return;
@@ -118,6 +123,7 @@ export async function startSmsc(
     if (!server.listening) return session.destroy();
     session.on("close", () => {
       sessions.delete(session);
+      bound.delete(session);
       if (receiver === session) receiver = null;
     });
     if (fault === "cut-bind") return session.destroy();
@@ -198,6 +204,8 @@ export interface SmppFixture extends AsyncDisposable {
     text: string,
     options?: { readonly to?: string; readonly signal?: AbortSignal },
   ): Promise<readonly SendOutcome[]>;
+  /** Starts `run` after `run: false`. */
+  start(): void;
   /** Ends `run`, as a shutdown does. */
   stop(): Promise<void>;
 }
@@ -229,7 +237,7 @@ export function openSmpp(
       ends.push(end);
     }
   };
-  const life = options.run === false ? Promise.resolve() : live();
+  let life = options.run === false ? Promise.resolve() : live();
   const stop = async () => {
     abort.abort();
     // A test that has failed while it held a commit up shall say why, not hang here.
@@ -247,6 +255,7 @@ export function openSmpp(
       for (const draft of drafts) outcomes.push(await outcomeOf(draft, signal));
       return outcomes;
     },
+    start: () => void (life = live()),
     stop,
     [Symbol.asyncDispose]: stop,
   };

@@ -319,6 +319,20 @@ describe("the line", () => {
     await centre.close();
   });
 
+  it("is the only one of an account that may bind once, also after texts were sent without it", async () => {
+    const centre = await startSmsc({ mostBinds: 1 });
+    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    expect(await fixture.send("before")).toMatchObject([{ kind: "sent" }]);
+    fixture.start();
+    // Waits for the connection that is being opened.
+    expect(await fixture.send("meanwhile")).toMatchObject([{ kind: "sent" }]);
+    centre.deliver(spoken("hello"));
+    await fixture.channel.until("a text", ({ messages }) => messages.length === 1);
+    expect(centre.binds).toEqual(["bind_transmitter", "bind_transceiver"]);
+    expect(fixture.channel.statuses.map(({ state }) => state)).not.toContain("unauthorized");
+    await centre.close();
+  });
+
   it("takes leave when it is no longer wanted, after the texts that are under way", async () => {
     const centre = await startSmsc();
     const fixture = openSmpp({ port: centre.port });

@@ -214,6 +214,24 @@ describe("receipts", () => {
     await centre.close();
   });
 
+  it("are never a person's text, although esm_class does not mark them", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port });
+    await bound(fixture);
+    centre.deliver(spoken(form("m1", "DELIVERED")));
+    centre.deliver(spoken(form("m2", "UNDELIVERABLE").replace("sub:001 dlvrd:001 ", "")));
+    centre.deliver(spoken("", { receipted_message_id: "m3", message_state: 5 }));
+    centre.deliver(spoken("id: 4, submit date: today"));
+    await fixture.channel.until("all", ({ stored }) => stored.length === 4);
+    expect(fixture.channel.stored.filter(({ kind }) => kind === "delivery")).toMatchObject([
+      { about: { sent: ["m1"] }, state: "delivered" },
+      { about: { sent: ["m2"] }, state: "failed" },
+      { about: { sent: ["m3"] }, state: "failed" },
+    ]);
+    expect(fixture.channel.messages.map(({ text }) => text)).toEqual(["id: 4, submit date: today"]);
+    await centre.close();
+  });
+
   it("are one event when they are delivered again, and another one when the centre uses the id again", async () => {
     const centre = await startSmsc();
     await using fixture = openSmpp({ port: centre.port });
