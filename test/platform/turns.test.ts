@@ -52,6 +52,35 @@ describe("an answer that cannot be stored", () => {
   });
 });
 
+test("a question whose client disconnected is known when another one is asked, and once when it is asked again", async () => {
+  const model = await startModel();
+  const text = `organization: { name: A }\nagents: { a: { key: ${key}, model: { url: "${model.url}", name: m } } }`;
+  const { platform, call, open } = await startWith({ agents: readAgents(text, "a.yaml") });
+  const at = `conversations/${await open("jo@people.test", key)}/messages`;
+  const seen = () =>
+    model.asked
+      .at(-1)
+      ?.messages.filter(({ role }) => role === "user")
+      .map(({ content }) => content);
+  model.say(() => {}); // it never answers
+  const client = new AbortController();
+  const cut = fetch(`${platform.url}/external/${at}`, {
+    method: "POST",
+    headers: { "agent-secret-key": key, "content-type": "application/json" },
+    body: JSON.stringify({ message: "My lamp is broken." }),
+    signal: client.signal,
+  }).catch(() => null);
+  await expect.poll(() => model.asked.length).toBe(1);
+  client.abort();
+  await cut;
+  await expect.poll(async () => (await call("GET", at, undefined, key)).body.messages).toEqual([]);
+  model.say(saying("I see."));
+  await call("POST", at, { message: "The blue one." }, key);
+  expect(seen()).toEqual(["My lamp is broken.", "The blue one."]);
+  await call("POST", at, { message: "My lamp is broken." }, key);
+  expect(seen()).toEqual(["The blue one.", "My lamp is broken."]);
+});
+
 describe("manual mode that begins while the agent is answering", () => {
   async function answering(more = "") {
     const [model, hook] = [await startModel(), await receiver()];

@@ -2,7 +2,7 @@
 // is returned. When the agent fails, the question is removed: a 500 leaves no state, so a retry is safe. When the
 // process dies in between, the question stays marked open and is answered at the next start.
 
-import type { Clock, Log } from "bridgehead/contract";
+import { type Clock, hour, type Log } from "bridgehead/contract";
 import type { AgentDefinition, EscalationDefinition } from "../agents/definition.ts";
 import type { Roster } from "../agents/roster.ts";
 import { type BrainAnswer, recall } from "../brain/brain.ts";
@@ -18,6 +18,9 @@ import { escalate, watch } from "./escalations.ts";
 import { countMessage } from "./statistics.ts";
 
 const historyLength = 20;
+/** How long a withdrawn question counts, in milliseconds, and how many of them are kept. */
+const withdrawnFor = hour;
+const mostWithdrawn = 200;
 
 /** The content of a message. */
 export interface MessageContent {
@@ -42,6 +45,9 @@ export class Turns {
   readonly #context: TurnsContext;
   readonly #store: PlatformStore;
   readonly #later = new Set<Promise<unknown>>();
+  /** Questions whose client disconnected. They are removed, so that a retry is safe, but the person has said them: in a
+   *  call they are interrupted by the rest of the sentence, which means little without them. */
+  #withdrawn: readonly MessageRow[] = [];
 
   constructor(context: TurnsContext) {
     this.#context = context;
@@ -177,7 +183,8 @@ export class Turns {
       ...contextOf(this.#store, agent, conversation, question, clock.now()),
       ...(agent.model ? await readAttached(this.#store, documents, question.id, until) : []),
     ];
-    const history = () => historyOf(this.#store, conversation, question);
+    const withdrawn = this.#withdrawnBefore(question);
+    const history = () => historyOf(this.#store, conversation, question, withdrawn);
     const made = await brain.answer({ text: question.text, context, history }, until);
     return { ...made, tokens: made.tokens + tokens, escalation };
   }
@@ -189,6 +196,7 @@ export class Turns {
       const thought = await this.#think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
       return await commits.write(() => this.#conclude(asked, thought));
     } catch (error) {
+      if (gone?.aborted) this.#withdrawn = [...this.#withdrawn, asked.question].slice(-mostWithdrawn);
       // During a shutdown the question stays open instead, for the next start.
       if (!signal.aborted)
         await commits
@@ -198,6 +206,15 @@ export class Turns {
           );
       throw error;
     }
+  }
+
+  /** Returns the conversation's withdrawn questions, oldest first. One that is asked again is none any more. */
+  #withdrawnBefore({ conversation_id: conversation, text }: MessageRow): readonly MessageRow[] {
+    const since = this.#context.clock.now() - withdrawnFor;
+    this.#withdrawn = this.#withdrawn.filter(
+      (one) => one.created_at > since && !(one.conversation_id === conversation && one.text === text),
+    );
+    return this.#withdrawn.filter((one) => one.conversation_id === conversation);
   }
 
   /** Stores the answer. Returns the question itself when the conversation is in manual mode by now, and undefined when the
@@ -262,13 +279,22 @@ function contextOf(
   );
 }
 
-function historyOf(store: PlatformStore, conversation: PlatformConversationRow, question: MessageRow): ChatMessage[] {
-  const said = store.messages.before(conversation.id, question.seq, historyLength).map(
-    ({ sender_role, text }): ChatMessage => ({
-      role: sender_role === "conversation_user" ? "user" : "assistant",
-      content: text,
-    }),
-  );
+function historyOf(
+  store: PlatformStore,
+  conversation: PlatformConversationRow,
+  question: MessageRow,
+  withdrawn: readonly MessageRow[],
+): ChatMessage[] {
+  const stored = store.messages.before(conversation.id, question.seq, historyLength);
+  const removed = withdrawn.filter(({ id, seq }) => seq < question.seq && !stored.some((one) => one.id === id));
+  const said = [...stored, ...removed]
+    .sort((one, other) => one.seq - other.seq)
+    .map(
+      ({ sender_role, text }): ChatMessage => ({
+        role: sender_role === "conversation_user" ? "user" : "assistant",
+        content: text,
+      }),
+    );
   const { introduction } = conversation;
   return introduction ? [{ role: "assistant", content: introduction }, ...said] : said;
 }
