@@ -261,12 +261,12 @@ function transcriptIn(
   return { words, language: typeof language === "string" && language !== "" ? language : null };
 }
 
-/** Returns the party from the user part of a SIP address in carrier notation: E.164 for a number, else `sip:`.
- *  Returns null when withheld. */
+/** Returns the party from the user part of a SIP address in carrier notation: E.164 for a number, else `sip:`, also for a
+ *  withheld one. */
 function personIn(user: unknown): string | null {
   if (typeof user !== "string") return null;
   const name = user.trim();
-  if (name === "" || /^(?:anonymous|restricted|unavailable|unknown|private)$/i.test(name)) return null;
+  if (name === "") return null;
   const digits = name.replace(/[\s().-]/g, "");
   if (/^\+[1-9]\d{4,14}$/.test(digits)) return digits;
   // A complete international number without its plus sign. Shorter numbers are national ones or extensions.

@@ -194,11 +194,12 @@ const withheld = new Set([
   "+2562533", // "blocked"
 ]);
 
-/** Returns the party of a caller. A caller with a withheld number gets an address that is unique to this call. */
+/** Returns the party of a caller. A caller with a withheld number, also in a SIP address
+ *  (`sip:anonymous@anonymous.invalid`, RFC 3323), gets an address that is unique to this call. */
 export function personOf(address: string | null, call: string): Party {
-  const clean = (address ?? "").trim();
-  if (withheld.has(clean.toLowerCase())) return { address: `anonymous:${call}` };
-  return { address: clean.toLowerCase().slice(0, 320) };
+  const clean = (address ?? "").trim().toLowerCase();
+  const [user = ""] = clean.replace(/^sips?:/, "").split("@", 1);
+  return { address: withheld.has(user) ? `anonymous:${call}` : clean.slice(0, 320) };
 }
 
 /** Returns both parties of a call from Twilio-style parameters. `person` is the caller of an inbound call or the

@@ -115,7 +115,8 @@ describe("people", () => {
   it("have the same identity in every call", () => {
     expect(personOf("+15005550001", "CA1").address).toBe("+15005550001");
     expect(personOf("sip:Ann@Example.com", "CA1").address).toBe("sip:ann@example.com");
-    for (const withheld of [null, "", "Anonymous", "+266696687", "unknown"])
+    const inSip = ["sip:anonymous@anonymous.invalid", "sips:Unavailable@unknown.invalid", "Anonymous@192.0.2.7"];
+    for (const withheld of [null, "", "Anonymous", "+266696687", "unknown", "sip:anonymous", ...inSip])
       expect(personOf(withheld, "CA1").address).toBe("anonymous:CA1");
   });
 });
