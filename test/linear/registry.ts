@@ -290,6 +290,7 @@ export const cases: Cases = {
   "adapters/voice/speech/utterances.ts": {
     isBackchannel: one,
     isAcknowledgement: one,
+    isPresenceCheck: one,
     isClosing: one,
     isGoodbye: one,
   },

@@ -172,6 +172,7 @@ export class Call {
   /** Speaks a reply, unless a newer question has arrived. */
   async answer(draft: SpeechDraft, attempt: Attempt): Promise<SendOutcome> {
     const before = this.#obstacle(draft);
+    if (before === superseded && draft.answers === this.#newest) this.#talk.unspoken();
     if (before !== null) return before;
     await attempt.crossing();
     // The caller may have spoken or hung up while the attempt was recorded. Nothing was spoken.

@@ -3,7 +3,7 @@
 // database.
 
 import { limit } from "../speech/speakable.ts";
-import { isAcknowledgement, isBackchannel, isClosing, isGoodbye } from "../speech/utterances.ts";
+import { isAcknowledgement, isBackchannel, isClosing, isGoodbye, isPresenceCheck } from "../speech/utterances.ts";
 
 export interface SpokenAnswer {
   readonly sentences: readonly string[];
@@ -93,6 +93,11 @@ export class Dialogue {
     this.#note = `${words} (interrupted)`;
   }
 
+  /** The agent's reply was not spoken, because the caller has begun to say something newer. */
+  unspoken(): void {
+    this.#note = "nothing (interrupted)";
+  }
+
   /** Called before the first utterance after our speech. `unplayed`: how many of the pieces sent were probably not played
    *  completely, including the one that is played. */
   utteranceBegins(unplayed: number): void {
@@ -103,6 +108,7 @@ export class Dialogue {
    *  question, and interrupts none. */
   ignores(text: string, { speaking, pending }: Moment): boolean {
     const keeps = this.#kept.length > 0;
+    if (pending && isPresenceCheck(text)) return true;
     if (pending || (this.#presence && !keeps)) return isAcknowledgement(text);
     if (!speaking) return this.#spoken === null && !keeps && isBackchannel(text) && !isQuestion(this.#current);
     if (this.#ahead <= 1 && isQuestion(this.#current)) return isBackchannel(text) && !keeps;

@@ -28,6 +28,17 @@ const continuations = `
   ga door, ga verder, gaat u verder, verder, graag, doe maar
   dalej, proszę dalej, kontynuuj, proszę kontynuować, proszę mówić, chętnie, więcej`;
 
+/** With these a caller asks whether anybody is there. While the agent thinks, a filler answers them. */
+const presenceChecks = `
+  hello, you there, are you there, you still there, are you still there, still there, anyone there, anybody there, is anyone there, is anybody there, can you hear me, do you hear me
+  hallo, noch da, sind sie da, sind sie noch da, bist du da, bist du noch da, ist da jemand, ist noch jemand da, hören sie mich, können sie mich hören, hörst du mich
+  allô, vous êtes là, vous êtes toujours là, êtes vous là, êtes vous toujours là, tu es là, il y a quelqu'un, vous m'entendez, m'entendez vous
+  hola, aló, oiga, está ahí, sigue ahí, estás ahí, sigues ahí, hay alguien, hay alguien ahí, me oye, me escucha
+  pronto, è ancora lì, sei ancora lì, c'è qualcuno, mi sente, mi senti
+  olá, alô, está aí, ainda está aí, tem alguém aí, está me ouvindo, consegue me ouvir
+  bent u daar, bent u er nog, ben je er nog, is daar iemand, hoort u mij, kunt u mij horen
+  halo, jest pan tam, jest pani tam, jest tam ktoś, słyszy mnie pan, słyszy mnie pani, czy pan mnie słyszy, czy pani mnie słyszy`;
+
 /** Polite phrases without effect on the classification. */
 const courtesies = `
   please, thanks, thank you, thank you very much, thanks a lot, thank you so much, many thanks, cheers, and, then, so, well, now, very much, a lot
@@ -107,6 +118,7 @@ class PhraseSet {
 const sets = {
   backchannel: new PhraseSet(backchannels),
   more: new PhraseSet(acknowledgements, continuations, backchannels),
+  presence: new PhraseSet(presenceChecks),
   courtesy: new PhraseSet(courtesies, acknowledgements, backchannels),
   farewell: new PhraseSet(farewells),
   closing: new PhraseSet(farewells, wishes),
@@ -149,6 +161,9 @@ export const isBackchannel = (text: string): boolean => consistsOf(wordsOf(text)
 /** "uh-huh", "okay", "yes please", "go on": a request to continue. An agent that speaks or prepares a reply can
  *  ignore it. */
 export const isAcknowledgement = (text: string): boolean => consistsOf(wordsOf(text), sets.more, sets.courtesy);
+
+/** "Hello? Are you still there?": returns true when the caller only asks whether anybody is there. */
+export const isPresenceCheck = (text: string): boolean => consistsOf(wordsOf(text), sets.presence, sets.courtesy);
 
 /** "Okay thanks, bye", "No, that's all.": returns true when the caller has no further questions. A question is not a
  *  closing, nor is a farewell in mid-sentence. Speech recognition may omit punctuation; a courtesy phrase then marks

@@ -1,9 +1,17 @@
-// What an answer sounds like: Markdown, addresses, pictures and signatures made speakable, sentences in order and whole.
+// What an answer sounds like: Markdown, addresses, pictures and signatures made speakable, sentences in order and whole. What short
+// utterances of a caller mean.
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { phrases, primary } from "../../../adapters/voice/speech/phrases.ts";
 import { beginningOf, limit, sentences, sentencesOf, speakable } from "../../../adapters/voice/speech/speakable.ts";
+import {
+  isAcknowledgement,
+  isBackchannel,
+  isClosing,
+  isGoodbye,
+  isPresenceCheck,
+} from "../../../adapters/voice/speech/utterances.ts";
 import { workedMs } from "../../support/clock.ts";
 
 const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
@@ -246,4 +254,136 @@ it("speaks the beginning of an endless answer, and reads no more of it than that
   // Lists are the dearest to read: a megabyte of bullets must cost what its beginning costs.
   const [few, many] = [10_000, 1_000_000].map((length) => sentencesOf("- ".repeat(length / 2), "en", words));
   expect(many).toEqual(few);
+});
+
+describe("short utterances, in every language we speak", () => {
+  it.each(["uh-huh", "Mhm.", "mm hmm", "Aha!", "Hm, hm", "äh", "Ach so."])("%s is a back-channel", (text) => {
+    expect(isBackchannel(text)).toBe(true);
+  });
+  it.each(["ja", "no", "uh, no", "hm, what?", "lamp", "", "!"])("%j is none", (text) => {
+    expect(isBackchannel(text)).toBe(false);
+  });
+  it.each([
+    "Yes.",
+    "Yeah, go on please",
+    "OK",
+    "Alles klar, weiter bitte!",
+    "Ja, gerne.",
+    "Oui, s'il vous plaît",
+    "D'accord, continuez",
+    "Sí, por favor",
+    "Vale, siga",
+    "Sì, vada avanti",
+    "Sim, pode continuar",
+    "Ja, ga verder",
+    "Tak, proszę",
+    "mhm",
+  ])("%s asks for more", (text) => {
+    expect(isAcknowledgement(text)).toBe(true);
+  });
+  it.each([
+    "No",
+    "No thanks",
+    "Yes but when?",
+    "Nein danke",
+    "danke",
+    "Weiter unten steht etwas anderes",
+    "please",
+    "thank you",
+  ])("%s does not", (text) => {
+    expect(isAcknowledgement(text)).toBe(false);
+  });
+  it.each([
+    ["Hello?", true],
+    ["Hello hello, are you still there?", true],
+    ["Hallo, hören Sie mich?", true],
+    ["Allô ? Vous êtes toujours là ?", true],
+    ["¿Hola? ¿Sigue ahí?", true],
+    ["Hello, where is my lamp?", false],
+    ["Okay", false],
+    ["", false],
+  ])("a caller asks whether anybody is there with %j: %s", (text, is) => {
+    expect(isPresenceCheck(text)).toBe(is);
+  });
+  it.each([
+    "Bye!",
+    "Okay thanks bye",
+    "That's all, thank you.",
+    "No, that's it.",
+    "I will do that thank you bye",
+    "Perfect. See you tomorrow, goodbye.",
+    "Danke, tschüss!",
+    "Nein danke, das war's. Auf Wiederhören!",
+    "Vielen Dank, schönen Tag, tschüss",
+    "Merci beaucoup, au revoir",
+    "Non merci, c'est tout.",
+    "Gracias, adiós",
+    "Eso es todo, gracias",
+    "Grazie mille, arrivederci",
+    "Obrigado, tchau",
+    "Bedankt, tot ziens",
+    "Dziękuję, do widzenia",
+  ])("a caller closes with %s", (text) => {
+    expect(isClosing(text)).toBe(true);
+  });
+  it.each([
+    "Goodbye?",
+    "How do I say goodbye",
+    "Bye bye, oh wait, where is my lamp",
+    "I want to say goodbye to my contract",
+    "Is that all?",
+    "Hello",
+    "Where can I see you?",
+    "My name is Ciao Bella Ltd",
+    "I did not hear you, can you repeat that",
+    "",
+  ])("a caller does not close with %j", (text) => {
+    expect(isClosing(text)).toBe(false);
+  });
+  it.each([
+    "Goodbye!",
+    "Goodbye, Anna!",
+    "Bye, have a great day!",
+    "Have a nice day.",
+    "Thank you for calling Acme, goodbye.",
+    "Goodbye and thank you for calling Acme.",
+    "Auf Wiederhören und einen schönen Tag noch!",
+    "Gern geschehen, tschüss!",
+    "Au revoir et bonne journée !",
+    "¡Hasta luego!",
+    "Arrivederci e buona giornata!",
+    "Até logo!",
+    "Tot ziens en een fijne dag!",
+    "Do usłyszenia, miłego dnia!",
+    "Vielen Dank für Ihren Anruf. Auf Wiederhören.".split(". ")[1] ?? "",
+  ])("an agent says goodbye with %s", (text) => {
+    expect(isGoodbye(text)).toBe(true);
+  });
+  it.each([
+    "Before you say goodbye, let me confirm your address.",
+    "Goodbye, but first I need your address.",
+    "Shall we say goodbye?",
+    'He said "goodbye".',
+    "In German you say: auf Wiedersehen.",
+    "Say goodbye to long waits.",
+    "You can say goodbye to it whenever you like.",
+    "Your order is on its way.",
+    "",
+    "We see you are a customer since May.",
+  ])("an agent does not with %j", (text) => {
+    expect(isGoodbye(text)).toBe(false);
+  });
+  it("are distinguished in linear time", () => {
+    const timed = (length: number) => {
+      const hostile = ["bye and ", "thank you ", "bye, ", "… ", "ß’", "y y "].map((part) =>
+        part.repeat(length / part.length),
+      );
+      const began = workedMs();
+      for (const text of hostile)
+        for (const test of [isBackchannel, isAcknowledgement, isPresenceCheck, isClosing, isGoodbye]) test(text);
+      return workedMs() - began;
+    };
+    timed(10_000);
+    expect(timed(200_000)).toBeLessThan(Math.max(1000, timed(20_000) * 40));
+  });
 });
