@@ -44,6 +44,8 @@ export interface ConnectCall {
 /** Error codes for a connection that failed because of our own request. A retry is pointless. */
 const ourFault = new Set(["64101", "64106"]);
 const unreachable = "64102";
+/** Reason of a transfer that was not answered, while the caller is asked for a voicemail. */
+const leavesVoicemail = "voicemail";
 
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = voice;
@@ -72,7 +74,7 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
     route("POST", "/ended", (params) => handlers.ended(params)),
     route("POST", "/dialed", (params) => handlers.dialed(params)),
     route("POST", "/voicemail", (params) => handlers.voicemail(params)),
-    route("POST", "/status", (params) => callStatus(voice, params)),
+    route("POST", "/status", (params) => handlers.status(params)),
     // The fallback response needs no database, no platform request and no agent.
     route("GET", "/fallback", apology),
     route("POST", "/fallback", apology),
@@ -97,8 +99,11 @@ class CallHandlers {
 
   started(params: Params): Response {
     if (callOf(params) === "") return new Response(null, { status: 400 });
-    const words = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
-    return this.#connect(params, words ?? this.#greeting, 0);
+    const { say: encoded, AnsweredBy: by = "human" } = params;
+    const words = encoded === undefined ? this.#greeting : Buffer.from(encoded, "base64url").toString();
+    if (!/^(?:machine|fax)/.test(by)) return this.#connect(params, words, 0);
+    this.#channel.log.info({ call: callOf(params), by }, "a machine answered the call, message left");
+    return twiml(say(words, this.#config.language), hangUp);
   }
 
   async ended(params: Params): Promise<Response> {
@@ -125,6 +130,7 @@ class CallHandlers {
     if (gone || next !== "voicemail") await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
+    if (next === "voicemail") await this.#transferring(params, leavesVoicemail);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
     const record = {
       action: this.#address("/voicemail"),
@@ -146,6 +152,41 @@ class CallHandlers {
     }
     await this.#channel.accept([voicemail(this.#missedCallOf(params), { id, url, seconds })]);
     return this.#over(params, "voicemail", hangUp);
+  }
+
+  /** Handles a status callback (Twilio's StatusCallback of a call or a number), during and after the call. It reports
+   *  delivery of an outbound call under its draft's key. The key binds the call even when the response to the create
+   *  request was lost. A call that has ended is recorded as closed, independent of which callback or request reports
+   *  the end first. */
+  async status(params: Params): Promise<Response> {
+    const { CallStatus: status = "", AnsweredBy: by, key } = params;
+    const call = callOf(params);
+    if (key !== undefined && /^[a-z0-9]+$/.test(key)) {
+      const state = vain.has(status) ? "failed" : stateOf(status);
+      const about = { key: sendKey(key), sent: [externalId(call)] };
+      const id = externalId(`${call}/status/${status}`);
+      const words = state === "failed" ? `the call was not answered: ${status}` : status;
+      const detail = by === undefined ? words : `${words} ${by}`;
+      await this.#channel.accept([{ kind: "delivery", id, about, state, detail }]);
+    }
+    if (over.has(status)) {
+      const isMissed = await this.#leftNoVoicemail(params);
+      if (isMissed) await this.#missed(params, transferUnanswered);
+      await this.#voice.closed(call, isMissed ? "no-answer" : status === "completed" ? "hung-up" : status);
+    }
+    return new Response(null, { status: 204 });
+  }
+
+  /** Returns whether the caller hung up while they were asked for a voicemail: the provider then requests nothing more.
+   *  The request with a recording may arrive after the status. */
+  async #leftNoVoicemail(params: Params): Promise<boolean> {
+    const isAsked = async () => {
+      const facts = await this.#factsOf(params);
+      return facts !== null && facts.state !== "closed" && facts.transferring === leavesVoicemail;
+    };
+    if (!(await isAsked())) return false;
+    await this.#channel.clock.sleep(this.#voice.timing.recording);
+    return isAsked();
   }
 
   /** Handles a lost connection: connects again, transfers, or gives up. */
@@ -175,17 +216,22 @@ class CallHandlers {
   async #lastResort(params: Params): Promise<Response> {
     const { language, transfer } = this.#config;
     const { apology } = phrasesFor(this.#config, language);
-    const facts = await this.#factsOf(params);
     if (transfer === undefined) {
       await this.#missed(params, "the agent could not be reached");
       return this.#over(params, "failed", say(apology, language), hangUp);
     }
-    if (facts !== null && facts.transferring === null) {
-      const id = externalId(`${callOf(params)}/transferring`);
-      const session = { kind: "session", id, session: sessionId(callOf(params)), from: facts.from } as const;
-      await this.#channel.accept([{ ...session, state: "transferring", reason: "lost" }]);
-    }
+    const facts = await this.#factsOf(params);
+    if (facts?.transferring === null) await this.#transferring(params, "lost");
     return this.#toHuman(params, "lost", language, say(apology, language));
+  }
+
+  /** Stores the state of a transfer of a known call. */
+  async #transferring(params: Params, reason: string): Promise<void> {
+    const facts = await this.#factsOf(params);
+    if (facts === null || facts.state === "closed") return;
+    const session = sessionId(callOf(params));
+    const id = externalId(`${callOf(params)}/transferring/${reason}/${facts.openings}`);
+    await this.#channel.accept([{ kind: "session", id, session, from: facts.from, state: "transferring", reason }]);
   }
 
   async #toHuman(params: Params, reason: string, language: string, ...before: readonly string[]): Promise<Response> {
@@ -235,26 +281,9 @@ class CallHandlers {
 
 const callOf = ({ CallSid: call = "" }: Params): string => call;
 
-// Handles status callbacks of a call (Twilio's StatusCallback of a call or a number), during and after the call.
-
 /** Final statuses of an outbound call that was not answered. */
 const vain = new Set(["busy", "no-answer", "failed", "canceled"]);
 const over = new Set([...vain, "completed"]);
-
-/** Reports delivery of an outbound call under its draft's key. The key binds the call even when the response to the
- *  create request was lost. A call that has ended is recorded as closed, independent of which callback or request
- *  reports the end first. */
-async function callStatus(voice: VoiceChannel, params: Params): Promise<Response> {
-  const { CallSid: call = "", CallStatus: status = "", key } = params;
-  if (key !== undefined && /^[a-z0-9]+$/.test(key)) {
-    const state = vain.has(status) ? "failed" : stateOf(status);
-    const about = { key: sendKey(key), sent: [externalId(call)] };
-    const id = externalId(`${call}/status/${status}`);
-    await voice.channel.accept([{ kind: "delivery", id, about, state, detail: status }]);
-  }
-  if (over.has(status)) await voice.closed(call, status === "completed" ? "hung-up" : status);
-  return new Response(null, { status: 204 });
-}
 
 function stateOf(status: string): "accepted" | "delivered" {
   return status === "in-progress" || status === "answered" || status === "completed" ? "delivered" : "accepted";

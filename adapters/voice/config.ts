@@ -147,6 +147,12 @@ const keys = {
     .regex(/^\+[1-9]\d{4,14}$/, "expected a number such as +15005550006")
     .optional()
     .describe("Which number does this channel have? Outbound calls show it."),
+  detect_machines: z
+    .boolean()
+    .prefault(true)
+    .describe(
+      "Outbound calls: does Twilio detect answering machines? The first words are then left as a message, and the agent is not asked. A person who answers then hears them some seconds later.",
+    ),
   language: languageCode.prefault("en-US").describe("Which language does a call start in?"),
   languages: z
     .array(z.strictObject({ code: languageCode.describe("Which language?"), ...speech }))

@@ -292,7 +292,7 @@ function creation(
   config: VoiceConfig,
   call: { readonly to: string; readonly from: string; readonly text: string; readonly key: SendKey },
 ): URLSearchParams {
-  const { language, max_sentences } = config;
+  const { language, max_sentences, detect_machines: detects } = config;
   const words = beginningOf(call.text, language, max_sentences, phrasesFor(config, language)).join(" ");
   const url = channel.url("/call");
   url.search = `say=${Buffer.from(words.slice(0, greetingLength)).toString("base64url")}`;
@@ -306,6 +306,8 @@ function creation(
     FallbackUrl: channel.url("/fallback").href,
     StatusCallback: status.href,
     StatusCallbackMethod: "POST",
+    // The URL is requested when the machine's own greeting has ended, with `AnsweredBy`.
+    ...(detects ? { MachineDetection: "DetectMessageEnd" } : {}),
   });
   for (const event of ["initiated", "answered", "completed"]) form.append("StatusCallbackEvent", event);
   return form;

@@ -34,6 +34,7 @@ export interface FakeCall {
   readonly url: string;
   readonly method: string;
   readonly statusCallback: string | null;
+  readonly machineDetection: string | null;
   readonly createdAt: number;
   status: string;
 }

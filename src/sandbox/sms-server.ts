@@ -190,6 +190,7 @@ export class ApiServer {
       url: form.get("Url") ?? "",
       method: form.get("Method") ?? "POST",
       statusCallback: form.get("StatusCallback"),
+      machineDetection: form.get("MachineDetection"),
       createdAt: clock.now(),
       status: "queued",
     };

@@ -64,6 +64,26 @@ test("a placed call greets with the introduction, and the person is who was call
   expect(fixture.channel.messages[0]).toMatchObject({ from: { address: caller }, to: [{ address: ours }] });
 });
 
+test("an answering machine gets the introduction as a message, and the agent is not asked", async () => {
+  const fixture = await openPlacing();
+  await fixture.place(caller, "Your parcel is here & waits.");
+  const [placed] = fixture.api.calls;
+  expect(placed?.machineDetection).toBe("DetectMessageEnd");
+  const answeredBy = async (AnsweredBy: string) => {
+    const form = { CallSid: placed?.sid ?? "", From: ours, To: caller, Direction: "outbound-api", AnsweredBy };
+    return (await postSigned({ url: placed?.url ?? "", via: fixture.listener.url, form, token: authToken })).body;
+  };
+  for (const machine of ["machine_end_beep", "machine_end_silence", "machine_end_other", "machine_start", "fax"])
+    expect(await answeredBy(machine)).toBe(
+      '<?xml version="1.0" encoding="UTF-8"?><Response><Say language="en-US">Your parcel is here &amp; waits.</Say><Hangup/></Response>',
+    );
+  for (const person of ["human", "unknown"]) expect(await answeredBy(person)).toContain("<ConversationRelay ");
+
+  const plain = await openPlacing({ detect_machines: false });
+  await plain.place(caller, "Hello.");
+  expect(plain.api.calls[0]?.machineDetection).toBeNull();
+});
+
 test.each<[string, string, object]>([
   ["21211, no such number", "+19992121101", { kind: "refused", code: "400/21211", scope: "recipient" }],
   ["20003, the login", "+19992000301", { kind: "deferred", scope: "channel" }],
@@ -124,7 +144,7 @@ test("status callbacks settle the draft by its key, and end the call", async () 
     { kind: "delivery", state: "accepted", about: { key: "k1", sent: ["CA1"] } },
     { kind: "delivery", state: "delivered" },
     { kind: "delivery", state: "delivered", detail: "completed" },
-    { kind: "delivery", state: "failed", detail: "no-answer" },
+    { kind: "delivery", state: "failed", detail: "the call was not answered: no-answer" },
   ]);
 });
 
