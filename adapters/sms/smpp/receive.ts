@@ -276,15 +276,15 @@ const receiptText = /^id:\S+ (?:sub:\S+ )?(?:dlvrd:\S+ )?submit date:\d+ done da
 function isReceipt(pdu: Pdu): boolean {
   const bits = number(pdu, "esm_class") & receiptBits.mask;
   const isMarked = bits === receiptBits.receipt || bits === receiptBits.intermediate;
-  return isMarked || (pdu.tlvs.has(tag.receiptedId) && pdu.tlvs.has(tag.state)) || receiptText.test(wordsOf(pdu));
+  return isMarked || (pdu.tlvs.has(tag.receiptedId) && pdu.tlvs.has(tag.state)) || receiptText.test(receiptWords(pdu));
 }
 
-const wordsOf = (pdu: Pdu): string => Buffer.from(userData(pdu).data).toString("latin1");
+const receiptWords = (pdu: Pdu): string => Buffer.from(userData(pdu).data).toString("latin1");
 
 /** Returns null for a receipt that names no text. A failure is never permanent, because networks use
  *  their error codes freely. */
 function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
-  const words = wordsOf(pdu);
+  const words = receiptWords(pdu);
   const named = pdu.tlvs.get(tag.receiptedId);
   const own = named === undefined ? undefined : Buffer.from(named).toString("latin1").replace(/\0.*$/s, "");
   const id = own || /\bid:\s*([^\s]+)/i.exec(words)?.[1];

@@ -14,11 +14,7 @@ import { Speaker } from "./speaking.ts";
 import { Keypad, ReplyWait, Silence, Utterances } from "./timers.ts";
 
 const ended: SendOutcome = { kind: "refused", code: "ended", reason: "the call is being ended" };
-const superseded: SendOutcome = {
-  kind: "refused",
-  code: "superseded",
-  reason: "the caller has said something newer",
-};
+const superseded: SendOutcome = { kind: "refused", code: "superseded", reason: "the caller has said something newer" };
 
 export class Call {
   readonly #parts: CallParts;
