@@ -16,8 +16,12 @@ export interface BindRefusal extends Error {
   readonly status: number;
 }
 
+/** Another connection of the account is bound, such as our own before the message centre has noticed its end. That passes. */
+const alreadyBound = 0x05;
+
 export function isLoginRefusal(error: unknown): error is BindRefusal {
-  return error instanceof Error && "status" in error && classOf(Number(error.status)) === "login";
+  if (!(error instanceof Error && "status" in error) || error.status === alreadyBound) return false;
+  return classOf(Number(error.status)) === "login";
 }
 
 const unknownCommand = 0x03;
@@ -73,7 +77,8 @@ export class Session {
       const fields = { system_id, password, system_type, interface_version: 0x34 };
       const answer = await this.#ask(mode, fields, signal);
       if (answer.status !== 0) {
-        const reason = `the message centre refused the login with status ${codeOf(answer.status)}`;
+        const why = answer.status === alreadyBound ? " (another connection of the account is bound)" : "";
+        const reason = `the message centre refused the login with status ${codeOf(answer.status)}${why}`;
         throw Object.assign(new Error(reason), { status: answer.status }) satisfies BindRefusal;
       }
     } catch (error) {

@@ -333,6 +333,18 @@ describe("the line", () => {
     await centre.close();
   });
 
+  it("is not refused for its login while an earlier one of the account is still bound", async () => {
+    const centre = await startSmsc({ mostBinds: 1 });
+    const first = openSmpp({ port: centre.port });
+    await bound(first);
+    await using fixture = openSmpp({ port: centre.port });
+    await fixture.channel.until("a refusal", ({ statuses }) => statuses.at(-1)?.state === "degraded");
+    expect(fixture.channel.statuses.at(-1)).toHaveProperty("reason", expect.stringContaining("0x05 (another"));
+    await first.stop();
+    await bound(fixture);
+    await centre.close();
+  });
+
   it("takes leave when it is no longer wanted, after the texts that are under way", async () => {
     const centre = await startSmsc();
     const fixture = openSmpp({ port: centre.port });
