@@ -2,7 +2,15 @@
 // (twilio.com/docs/usage/security).
 
 import { createHmac, randomBytes } from "node:crypto";
-import { type FormFields, formField, formOf, mostFormFields, type RoutePath, sameText } from "bridgehead/contract";
+import {
+  countFields,
+  type FormFields,
+  formField,
+  formOf,
+  mostFormFields,
+  type RoutePath,
+  sameText,
+} from "bridgehead/contract";
 import { validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import type { VoiceChannel } from "./engine/record.ts";
 
@@ -22,7 +30,7 @@ export async function signedParams(
   const signature = request.headers.get(header);
   if (signature === null) return null;
   const form = request.method === "POST" ? formOf(await request.text()) : {};
-  if (Object.keys(form).length > mostFormFields) return null;
+  if (countFields(form) > mostFormFields) return null;
   const url = channel.url(path).href + search;
   if (!secrets.some((secret) => validateRequest(secret, signature, url, form))) return null;
   return { ...firstOf(formOf(search)), ...firstOf(form) };

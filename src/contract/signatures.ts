@@ -41,20 +41,25 @@ export function isTelnyxSigned(
  *  the names come from a request that is not verified yet. */
 export type FormFields = Readonly<Record<string, string | readonly string[]>>;
 
-/** Several times what providers send. Each field costs time before the request is verified. */
+/** Several times what providers send, with all repeats. Each field costs time before the request is verified. */
 export const mostFormFields = 1000;
 
+/** Returns the number of fields, with all repeats. */
+export const countFields = (form: FormFields): number => Object.values(form).flat().length;
+
 /** Parses a form (`application/x-www-form-urlencoded`) or a query. Keeps blank values and all repeats, because a signature
- *  covers them. */
+ *  covers them. Linear: each field is parsed alone, because the parser of Node.js takes quadratic time for fields without `=`. */
 export function formOf(body: string): FormFields {
   const form = Object.create(null) as Record<string, string | string[]>;
-  for (const [name, value] of new URLSearchParams(body)) {
-    const before = form[name];
-    if (before === undefined) form[name] = value;
-    // A body that repeats one name thousands of times must not cost quadratic time.
-    else if (Array.isArray(before)) before.push(value);
-    else form[name] = [before, value];
-  }
+  // The parser removes a question mark at the beginning.
+  for (const field of body.replace(/^\?/, "").split("&"))
+    for (const [name, value] of new URLSearchParams(`?${field}`)) {
+      const before = form[name];
+      if (before === undefined) form[name] = value;
+      // A body that repeats one name thousands of times must not cost quadratic time.
+      else if (Array.isArray(before)) before.push(value);
+      else form[name] = [before, value];
+    }
   return form;
 }
 

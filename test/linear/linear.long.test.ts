@@ -176,6 +176,7 @@ const pieces: readonly string[] = [
     '{"a":',
     "[{",
     "a=b&",
+    "a&",
     "a[b]=",
     "Best regards\n",
     "Anna\n",
@@ -208,6 +209,7 @@ const framed: readonly (readonly [string, string, string])[] = [
   ["a@", "a.", "@"],
   ["=?utf-8?b?", "A", ""],
   ["Number: 1", "\n", "x"],
+  ["a=", "a&", ""],
 ];
 
 interface HostileText {

@@ -419,6 +419,7 @@ export const cases: Cases = {
     ed25519Key: one,
     formOf: (f, text) => [f(text), f("ab=&".repeat(text.length / 4))],
     formField: (f, text) => f({ a: text }, "a"),
+    countFields: (f, text) => f({ a: text.split("") }),
   },
   "adapters/voice/proof.ts": {
     readToken: (f, text) => f(["secret"], text, text, 0),

@@ -5,6 +5,7 @@
 // Output: an HTML page; after an action a redirect to it. Forged, replaced and expired tokens get the same page.
 // Failure: the request fails, and the form can be sent again. Crash: likewise; a committed action is not repeated.
 
+import { formField, formOf } from "bridgehead/contract";
 import { type ActionName, actionNames } from "../../domain/policy.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoints } from "../../ops/failpoints.ts";
@@ -127,13 +128,13 @@ async function execute(
 }
 
 function readForm(body: Uint8Array): Form {
-  const form = new URLSearchParams(new TextDecoder().decode(body));
-  const field = (name: string) => (form.get(name) ?? "").replaceAll("\0", "");
+  const form = formOf(new TextDecoder().decode(body));
+  const field = (name: string) => (formField(form, name) ?? "").replaceAll("\0", "");
   return {
-    action: actionNames.find((one) => one === form.get("action")) ?? null,
+    action: actionNames.find((one) => one === formField(form, "action")) ?? null,
     text: fieldText(field("text").replaceAll("\r\n", "\n"), longestText),
     name: fieldText(field("by").replaceAll(/\p{Cc}/gu, " "), longestName),
-    again: form.has("again"),
+    again: "again" in form,
   };
 }
 

@@ -51,9 +51,12 @@ function jsonIn(body: string): object | null {
 /** Parses a form. Fields that contain JSON (`payload={...}`) are parsed as JSON. */
 function formIn(body: string): object | null {
   if (!/^[\w.[\]%+-]+=/.test(body.trim())) return null;
-  const fields = [...new URLSearchParams(body.trim().slice(0, mostForm))]
-    .slice(0, mostFields)
-    .map(([name, value]): [string, unknown] => [name, (/^\s*[[{]/.test(value) ? jsonIn(value) : null) ?? value]);
+  // Cut before it is parsed: the parser of Node.js takes quadratic time for fields without `=`.
+  const form = body.trim().slice(0, mostForm).split("&", mostFields).join("&");
+  const fields = [...new URLSearchParams(form)].map(([name, value]): [string, unknown] => [
+    name,
+    (/^\s*[[{]/.test(value) ? jsonIn(value) : null) ?? value,
+  ]);
   return Object.fromEntries(fields);
 }
 

@@ -189,6 +189,19 @@ it.each([
   expect(workedMs() - began).toBeLessThan(2000);
 });
 
+it("rejects a signed form with more repeats than a provider sends", async () => {
+  const { post } = openTwilio(api);
+  const status = async (repeats: number) => {
+    const body = `${new URLSearchParams(form).toString()}${"&Tag=a".repeat(repeats)}`;
+    const headers = {
+      "content-type": "application/x-www-form-urlencoded",
+      "x-twilio-signature": getExpectedTwilioSignature(token, `${base}/inbound`, { ...form, Tag: ["a"] }),
+    };
+    return (await post("/inbound", new Request(`${base}/inbound`, { method: "POST", headers, body }))).status;
+  };
+  expect([await status(900), await status(1000)]).toEqual([200, 403]);
+});
+
 it("lets none of five thousand mutations of a signed request in", async () => {
   const { post, channel } = openTwilio(api);
   const url = `${base}/inbound`;
