@@ -11,7 +11,15 @@ const standardBodyBytes = 64 * 1024;
 export interface RouteOptions {
   readonly publicUrl: string;
   readonly log: Log;
+  readonly largeBodies: LargeBodies;
   routes(channel: ChannelId): readonly Route[] | null;
+}
+
+/** The memory for what exceeds `standardBodyBytes` in the bodies that are being received, in bytes. They are shared by all
+ *  requests: a signature covers the whole body, so a request is not authenticated before it is complete. */
+export interface LargeBodies {
+  readonly most: number;
+  taken: number;
 }
 
 /** The target of a request under /channels/; null for every other one. */
@@ -22,7 +30,7 @@ export function channelTarget({ url = "" }: IncomingMessage): URL | null {
 }
 
 /** Returns the response to a request under /channels/<id>/: 404, 405 and 413 of its own, or that of the
- *  handler; a handler that throws yields 503. Never rejects. */
+ *  handler; a handler that throws yields 503, and so does a body without memory for it. Never rejects. */
 export async function serveRoute(
   incoming: IncomingMessage,
   { pathname, search }: Pick<URL, "pathname" | "search">,
@@ -41,8 +49,9 @@ export async function serveRoute(
     return plain(405, "method not allowed", { allow: candidates.map((one) => one.method).join(", ") });
   }
   try {
-    const body = await bodyOf(incoming, route.maxBodyBytes ?? standardBodyBytes);
-    if (body === null) return plain(413, "too large", { connection: "close" });
+    const body = await bodyOf(incoming, route.maxBodyBytes ?? standardBodyBytes, options.largeBodies);
+    if (body === "too large") return plain(413, body, { connection: "close" });
+    if (body === "no memory") return plain(503, "unavailable", { connection: "close", "retry-after": "10" });
     const url = `${publicUrl.replace(/\/$/, "")}${pathname}${search}`;
     const signal = () => goneSignal(incoming);
     const response = await route.handle(inboundRequest({ url, method, rawHeaders, body, signal }));
@@ -58,24 +67,36 @@ export async function serveRoute(
   }
 }
 
-/** Reads the whole body; null as soon as it exceeds the limit. Rejects when the client disconnects. */
-function bodyOf(incoming: IncomingMessage, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
-  if (Number(incoming.headers["content-length"] ?? 0) > limit) return Promise.resolve(null);
+/** Reads the whole body, as long as it is within the limit and there is memory for it. Rejects when the client disconnects. */
+function bodyOf(
+  incoming: IncomingMessage,
+  limit: number,
+  large: LargeBodies,
+): Promise<Uint8Array<ArrayBuffer> | "too large" | "no memory"> {
+  if (Number(incoming.headers["content-length"] ?? 0) > limit) return Promise.resolve("too large");
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
+    let taken = 0;
     incoming.on("data", (chunk: Buffer) => {
       size += chunk.byteLength;
-      if (size <= limit) chunks.push(chunk);
-      else {
+      const more = Math.max(0, size - standardBodyBytes) - taken;
+      if (size <= limit && large.taken + more <= large.most) {
+        chunks.push(chunk);
+        taken += more;
+        large.taken += more;
+      } else {
         chunks.length = 0;
         incoming.pause();
-        resolve(null);
+        resolve(size > limit ? "too large" : "no memory");
       }
     });
     incoming.once("end", () => resolve(new Uint8Array(Buffer.concat(chunks))));
     incoming.once("error", reject);
-    incoming.once("close", () => reject(new Error("reading a webhook: the client disconnected")));
+    incoming.once("close", () => {
+      large.taken -= taken;
+      reject(new Error("reading a webhook: the client disconnected"));
+    });
   });
 }
 

@@ -9,7 +9,7 @@ import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { Hono } from "hono";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import { channelTarget, plain as plainText, serveRoute, writeResponse } from "./channel-route.ts";
+import { channelTarget, type LargeBodies, plain as plainText, serveRoute, writeResponse } from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
 import { type SocketLimits, Sockets, standardSockets } from "./sockets.ts";
 
@@ -45,9 +45,11 @@ export interface Limits {
   readonly headers: number;
   /** Limit of open connections, without those that became sockets. */
   readonly connections: number;
+  /** Memory for the large bodies of webhooks, in bytes (`LargeBodies`). */
+  readonly largeBodies: number;
 }
 
-const standard: Limits = { headerBytes: 16_384, headers: 100, connections: 1000 };
+const standard: Limits = { headerBytes: 16_384, headers: 100, connections: 1000, largeBodies: 64 * 1024 * 1024 };
 
 /** Resolves when the ports are bound. Rejects, with the configuration key, when a port is not free. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
@@ -62,6 +64,7 @@ export class Listener {
   readonly #server: Server;
   readonly #admin: Server | null;
   readonly #sockets: Sockets;
+  readonly #largeBodies: LargeBodies;
   #isDraining = false;
   #publicUrl: string;
   #url = "";
@@ -71,6 +74,7 @@ export class Listener {
     const limits = { ...standard, ...standardSockets, ...options.limits };
     this.#options = options;
     this.#timing = { ...standardTiming.http, ...options.timing };
+    this.#largeBodies = { most: limits.largeBodies, taken: 0 };
     this.#publicUrl = options.publicUrl ?? "";
     this.#sockets = new Sockets({ ...options, publicUrl: () => this.#publicUrl }, limits, this.#timing);
     const first = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#serveIfChannel(incoming, outgoing);
@@ -188,7 +192,7 @@ export class Listener {
   async #serveChannel(incoming: IncomingMessage, outgoing: ServerResponse, target: URL): Promise<void> {
     const began = this.#options.clock.monotonic();
     if (this.#isDraining) outgoing.setHeader("connection", "close");
-    const options = { ...this.#options, publicUrl: this.#publicUrl };
+    const options = { ...this.#options, publicUrl: this.#publicUrl, largeBodies: this.#largeBodies };
     const response = this.#isClosed ? tryLater() : await serveRoute(incoming, target, options);
     await writeResponse(outgoing, response);
     this.#served(incoming.method ?? "", target.pathname, response.status, began);
@@ -269,8 +273,9 @@ export function limitedServer(
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
-/** Removes the token of an escalation link from a path, because it grants access. */
-const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s, "$1...");
+/** The beginning of a path, for the log: anyone can send a long one. Without the token of an escalation link, because it grants
+ *  access. */
+const shownPath = (path: string): string => path.slice(0, 200).replace(/^(\/escalations\/).*/s, "$1...");
 
 const tryLater = (): Response =>
   plainText(503, "not serving now, try again", { "retry-after": "10", connection: "close" });

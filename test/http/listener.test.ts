@@ -116,6 +116,27 @@ describe("a channel's webhook", () => {
     expect((await post(`${url}/channels/sms/inbound`, "x".repeat(11))).status).toBe(413);
   });
 
+  it("shares the memory for what exceeds 64 KiB with the others: a body without memory is refused, a short one is not", async () => {
+    const url = await start([echo({ maxBodyBytes: 4_000_000 })], { limits: { largeBodies: 1_000_000 } });
+    const target = `${url}/channels/sms/inbound`;
+    const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\nContent-Length: 900001\r\n\r\n";
+    // An announced body that never ends.
+    const slow = raw(url, head, "x".repeat(900_000));
+    const large = () => post(target, "x".repeat(900_000)).then(({ status }) => status);
+    await expect.poll(large, { timeout: 60_000 }).toBe(503);
+    expect((await post(target, "x".repeat(65_536))).status).toBe(200);
+    slow.socket.destroy();
+    await expect.poll(large, { timeout: 60_000 }).toBe(200);
+  });
+
+  it("is logged with the beginning of its path", async () => {
+    const url = await start();
+    await fetch(`${url}/channels/${"x".repeat(10_000)}`);
+    await fetch(`${url}/${"y".repeat(10_000)}`);
+    expect(entries.filter(({ message }) => message === "request served")).toHaveLength(2);
+    expect(JSON.stringify(entries).length).toBeLessThan(1000);
+  });
+
   it("is logged without its query", async () => {
     const url = await start();
     await post(`${url}/channels/sms/inbound?token=s3cret`);
