@@ -14,6 +14,9 @@ export interface ConsoleOptions {
   readonly pages?: readonly ConsolePage[];
 }
 
+/** Live updates take up to 100 of them. */
+const mostConnections = 300;
+
 export type WebConsole = Awaited<ReturnType<typeof startConsole>>;
 
 /** Resolves when the port is bound. Rejects, with the configuration key, when it is not free. */
@@ -24,6 +27,7 @@ export async function startConsole(options: ConsoleOptions) {
   /** Returns the routes. */
   const routes = () => (loading ??= load());
   const server = limitedServer({ fetch: async (request) => (await routes()).fetch(request) }, context.timing.http);
+  server.maxConnections = mostConnections;
   await bound(server, listen, "console.listen");
   const address = urlOf(server);
   return {

@@ -7,8 +7,6 @@ import type { History } from "../store/operators/history.ts";
 import { type TimelineEntry, timelineOf } from "../store/operators/timeline.ts";
 import { type Markup, when } from "./page.ts";
 
-/** Most characters of a text that are shown. */
-const mostText = 20_000;
 const barWidth = 240;
 
 /** Steps that may come days later. They do not lengthen the time axis; their bar is at its end. */
@@ -80,8 +78,8 @@ function step(entry: TimelineEntry, part: Part): Markup {
         text === null || text === ""
           ? ""
           : folded
-            ? html`<details id="t${at}-${ids[0]?.[1] ?? ""}"><summary>Request to the agent</summary><pre>${text.slice(0, mostText)}</pre></details>`
-            : html`<pre>${text.slice(0, mostText)}</pre>`
+            ? html`<details id="t${at}-${ids[0]?.[1] ?? ""}"><summary>Request to the agent</summary><pre>${text}</pre></details>`
+            : html`<pre>${text}</pre>`
       }
       ${raw === null ? "" : rawLinks(raw)}
       ${ids.length === 0 ? "" : html`<p class="muted wrap mono">${ids.map(([name, id]) => html`${name}: ${id} `)}</p>`}

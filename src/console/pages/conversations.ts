@@ -23,6 +23,8 @@ const rowsOfPage = 50;
 /** Steps of each kind on a timeline, and on the complete one. */
 const mostSteps = 100;
 const allSteps = 2000;
+/** Characters of the texts of each kind: they are read and rendered on the thread that serves calls. */
+const mostCharacters = 2_000_000;
 
 interface ShownConversation {
   readonly path: string;
@@ -74,7 +76,8 @@ export function conversationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
   app.get("/:id", async (c) => {
     const isFull = c.req.query("all") !== undefined;
     const found = await context.db.read(async (q) => {
-      const history = await conversationHistory(q, c.req.param("id"), isFull ? allSteps : mostSteps);
+      const steps = isFull ? allSteps : mostSteps;
+      const history = await conversationHistory(q, c.req.param("id"), steps, mostCharacters / steps);
       const summary = (await summariesOf(q, [c.req.param("id")])).values().next().value;
       return history?.conversation && summary ? { history, summary } : null;
     });

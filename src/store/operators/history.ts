@@ -91,9 +91,18 @@ export interface History {
   readonly cut: boolean;
 }
 
+/** Longer than any text. */
+const wholeText = 2 ** 30;
+
 /** Returns the history of a conversation, each list oldest first and limited to its newest `limit` rows. Null when the
- *  conversation does not exist. */
-export async function conversationHistory(q: Query, id: string, limit: number): Promise<History | null> {
+ *  conversation does not exist. `mostText`: most characters of each text of the customer and the agent; the body of a longer
+ *  message then has only the fields that `timelineOf` shows. */
+export async function conversationHistory(
+  q: Query,
+  id: string,
+  limit: number,
+  mostText = wholeText,
+): Promise<History | null> {
   const conversation = await q.one<ConversationHeader>(
     `SELECT conversations.id, conversations.channel, agent, person, person_name, via, subject, platform_id, opened_at,
        (SELECT mode FROM polls WHERE polls.conversation = conversations.id) AS mode,
@@ -103,21 +112,25 @@ export async function conversationHistory(q: Query, id: string, limit: number): 
   );
   if (!conversation) return null;
   const events = await q.all<Omit<EventHistory, "attachments">>(
-    `SELECT ${historyColumns} FROM events WHERE conversation = $1 ORDER BY id DESC LIMIT $2`,
+    `SELECT ${historyColumns(boundedBody("$3"))} FROM events WHERE conversation = $1 ORDER BY id DESC LIMIT $2`,
     id,
     limit,
+    mostText,
   );
   const turns = await q.all<Omit<TurnHistory, "attempts">>(
-    `SELECT id, seq, kind, event, session, state, question, context, opening, lookups, due_at, question_id, reason,
-       received_at, made_at, updated_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT $2`,
+    `SELECT id, seq, kind, event, session, state, substr(question, 1, $3) AS question, substr(context, 1, $3) AS context,
+       opening, lookups, due_at, question_id, reason, received_at, made_at, updated_at FROM turns
+     WHERE conversation = $1 ORDER BY seq DESC LIMIT $2`,
     id,
     limit,
+    mostText,
   );
   const replies = await q.all<ReplyHistory>(
-    `SELECT id, turn, kind, state, text, platform_id, reason, created_at FROM replies
+    `SELECT id, turn, kind, state, substr(text, 1, $3) AS text, platform_id, reason, created_at FROM replies
      WHERE conversation = $1 ORDER BY created_at DESC, id DESC LIMIT $2`,
     id,
     limit,
+    mostText,
   );
   // Drafts before all others have low sequence numbers; their ids follow the time.
   const drafts = await q.all<Omit<DraftHistory, "attempts">>(
@@ -153,7 +166,7 @@ export async function conversationHistory(q: Query, id: string, limit: number): 
  *  when the message does not exist. */
 export async function eventHistory(q: Query, id: number): Promise<History | null> {
   const event = await q.one<Omit<EventHistory, "attachments">>(
-    `SELECT ${historyColumns} FROM events WHERE id = $1`,
+    `SELECT ${historyColumns("body")} FROM events WHERE id = $1`,
     id,
   );
   if (!event) return null;
@@ -166,8 +179,13 @@ export async function eventHistory(q: Query, id: number): Promise<History | null
   return { conversation: null, events, ...none, actions, cut: false };
 }
 
-const historyColumns = `${eventColumns}, body, turn,
+const historyColumns = (body: string): string => `${eventColumns}, turn, ${body},
      (SELECT length(bytes) FROM raw_messages WHERE raw_messages.channel = events.channel AND event = events.id) AS raw_size`;
+
+const boundedBody = (most: string): string => `CASE WHEN kind = 'message' AND length(body) > ${most} THEN
+       json_object('text', substr(body ->> '$.text', 1, ${most}), 'from', json_object('name', body ->> '$.from.name')) -- only: sqlite
+       CAST(json_build_object('text', substr(CAST(body AS json) ->> 'text', 1, ${most}), 'from', json_build_object('name', CAST(body AS json) #>> '{from,name}')) AS TEXT) -- only: postgres
+       ELSE body END AS body`;
 
 async function withAttachments(
   q: Query,

@@ -103,6 +103,25 @@ onEachDatabase((newDatabase) => {
       expect(all.statements).toBeLessThan(12);
     });
 
+    it("has the beginning of each text, as long as the caller wants", async () => {
+      const { db, asked } = await withConversation(newDatabase);
+      const long = "a long text ".repeat(10_000);
+      const whole = { kind: "message", text: long, fullText: long, from: { address: "a@example.org", name: "Anna" } };
+      await db.tx(async (q) => {
+        await q.run("UPDATE events SET body = $1 WHERE id = $2", JSON.stringify(whole), asked);
+        await q.run("UPDATE turns SET question = $1, context = $1", long);
+        await q.run("UPDATE replies SET text = $1", long);
+      });
+      const read = (most?: number) => db.read((q) => conversationHistory(q, "k1", 100, most));
+      const [all, bounded] = [await read(), await read(1000)];
+      expect(JSON.stringify(all).length).toBeGreaterThan(5 * long.length);
+      expect(JSON.stringify(bounded).length).toBeLessThan(long.length / 10);
+      const texts =
+        bounded === null ? [] : timelineOf(bounded).filter(({ text }) => text?.includes(long.slice(0, 1000)));
+      expect(texts.map(({ kind }) => kind)).toEqual(["received", "question", "reply"]);
+      expect(texts[0]?.title).toBe(`message ${asked} from a@example.org (Anna)`);
+    });
+
     it("is found by any id, address or word of the subject", async () => {
       const { db, asked, refused } = await withConversation(newDatabase);
       const found = (text: string) => db.read((q) => find(q, text, { limit: 10 }));
