@@ -72,12 +72,12 @@ function headOf(details: Details, again: boolean): readonly string[] {
 const chatText = (details: Details, link: string | null, again: boolean): string =>
   [...headOf(details, again).map(harmless), ...(link === null ? [] : [`Open it: ${link}`])].join("\n");
 
-/** Escapes the characters that chats interpret as mentions or named links. */
+/** Escapes the characters that chats interpret as mentions, named links or their definitions (`[a]: https://...`). */
 const harmless = (text: string): string =>
   text
     .replaceAll("<", "‹")
     .replaceAll(">", "›")
-    .replaceAll("](", "] (")
+    .replace(/\](?=[(:])/gu, "] ")
     .replace(/(?<![\p{L}\p{N}._+-])@/gu, "＠");
 
 function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null): string {
@@ -138,7 +138,7 @@ function describe(details: Details): readonly string[] {
     `Since: ${utc(row.opened_at)}`,
     ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
     ...(details.platformId ? [`On the platform: ${oneLine(details.platformId)}`] : []),
-    ...(triggers.length > 1 ? [`Noticed by: ${triggers.map(({ source }) => source).join(", ")}`] : []),
+    ...(triggers.length > 1 ? [`Noticed by: ${[...new Set(triggers.map(({ source }) => source))].join(", ")}`] : []),
   ];
   const transcript = said.map(
     ({ at, who, text, other, cut: left }) =>

@@ -313,14 +313,21 @@ export interface TriggerRow {
   readonly recorded_at: number;
 }
 
-/** Returns the triggers of each escalation in the order of their recording. */
+/** Returns the newest `most` triggers of each escalation, and as many of its notes, in the order of their recording. In a
+ *  flood every message that a cap holds is a trigger. */
 export async function triggersOf(
   q: Query,
   escalations: Iterable<string>,
+  most = 100,
 ): Promise<ReadonlyMap<string, readonly TriggerRow[]>> {
   const rows = await q.all<TriggerRow & { readonly escalation: string }>(
-    `SELECT escalation, source, detail, recorded_at ${fromListed("triggers", "escalation")} ORDER BY recorded_at, key`,
+    `SELECT escalation, source, detail, recorded_at FROM (
+       SELECT escalation, source, detail, recorded_at, key, ROW_NUMBER() OVER (
+         PARTITION BY escalation, CASE WHEN source = 'note' THEN 1 ELSE 0 END ORDER BY recorded_at DESC, key DESC) AS place
+       ${fromListed("triggers", "escalation")}) AS numbered
+     WHERE place <= $2 ORDER BY recorded_at, key`,
     listOf(escalations),
+    most,
   );
   const byEscalation = Map.groupBy(rows, ({ escalation }) => escalation);
   return new Map(

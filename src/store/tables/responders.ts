@@ -167,6 +167,7 @@ export interface NotificationStateRow {
   readonly way: Way;
   readonly address: string;
   readonly kind: NotificationKind;
+  /** Its beginning: a customer's message may be a million characters long. */
   readonly text: string | null;
   readonly made_at: number;
   /** Null, like the other columns of the draft, without a draft. A draft can carry several notifications. */
@@ -178,7 +179,7 @@ export interface NotificationStateRow {
 /** Returns the notifications of an escalation in the order of their creation. */
 export async function notificationStatesOf(q: Query, escalation: string): Promise<NotificationStateRow[]> {
   return q.all<NotificationStateRow>(
-    `SELECT notifications.target, notification_targets.name, notification_targets.way, notification_targets.address, notifications.kind, notifications.text, notifications.made_at,
+    `SELECT notifications.target, notification_targets.name, notification_targets.way, notification_targets.address, notifications.kind, substr(notifications.text, 1, 20000) AS text, notifications.made_at,
        drafts.id AS draft, drafts.state, drafts.reason FROM notifications
      JOIN notification_targets ON notification_targets.id = notifications.target LEFT JOIN drafts ON drafts.reply = notifications.reply
      WHERE notification_targets.escalation = $1 ORDER BY notifications.made_at, notifications.id`,

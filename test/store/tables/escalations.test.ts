@@ -173,6 +173,17 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => isTriggered(q, "mode:2"))).toBe(false);
       expect(await db.read((q) => triggersOf(q, ["e2"]))).toEqual(new Map());
     });
+
+    it("lists the newest triggers, and as many notes", async () => {
+      const db = await withContact(newDatabase);
+      await db.tx(async (q) => {
+        for (const source of ["note", "ours"])
+          for (const n of [1, 2, 3, 4])
+            await addTrigger(q, { key: `${source}:${n}`, escalation: "e", source, detail: `${source} ${n}` });
+      });
+      const [newest] = (await db.read((q) => triggersOf(q, ["e"], 2))).values();
+      expect(newest?.map(({ detail }) => detail).toSorted()).toEqual(["note 3", "note 4", "ours 3", "ours 4"]);
+    });
   });
 
   describe("notification_targets", () => {
