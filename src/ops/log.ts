@@ -258,9 +258,9 @@ function textLine(entry: Entry, colour: boolean): string {
 }
 
 function column(value: unknown): string {
-  if (typeof value === "string") return /^[\w.:/@+-]+$/.test(value) ? value : JSON.stringify(value);
+  if (typeof value === "string") return /^[\w.:/@+-]+$/.test(value) ? value : oneLine(JSON.stringify(value));
   const message = (value as { message?: unknown } | null)?.message;
-  return JSON.stringify(typeof message === "string" ? message : value);
+  return oneLine(JSON.stringify(typeof message === "string" ? message : value));
 }
 
 /** Returns the stack, indented so that its lines cannot be confused with log entries. */
@@ -274,5 +274,6 @@ function stack(value: unknown): string {
     : "";
 }
 
-/** Replaces control characters, so that text cannot move the cursor or start a new line. */
-const oneLine = (text: string): string => text.replace(/[\u0000-\u001F\u007F-\u009F\u2028\u2029]/g, "?");
+/** Replaces control characters, so that text cannot move the cursor, start a new line or change the reading direction. */
+const oneLine = (text: string): string =>
+  text.replace(/[\u0000-\u001F\u007F-\u009F\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/g, "?");

@@ -208,8 +208,10 @@ describe("the log", () => {
   it("lets nothing in a field forge a line or move the cursor", () => {
     const { log, written } = record({ format: "text" });
     log.info({ subject: "x\n03:04:05 error forged \u001B[2J", err: new Error("a\nforged") }, "seen\nforged");
-    for (const line of written().trimEnd().split("\n").slice(1)) expect(line).toMatch(/^ {4}/);
-    expect(written()).not.toContain("\u001B");
+    // The C1 form of CSI, a line separator, a change of the reading direction.
+    log.info({ subject: "x\u009B2J", detail: ["x\u2028y"], err: new Error("x\u202Ey") }, "seen");
+    for (const line of written().trimEnd().split("\n").slice(1)) expect(line).toMatch(/^ {4}|^\d\d:\d\d:\d\d info /);
+    expect(written()).not.toMatch(/[\u001B\u009B\u2028\u202E]/);
   });
 
   it("masks secrets in every spelling, from the moment they are known", () => {

@@ -30,10 +30,13 @@ export function docsRoutes(): Hono<RouteEnv> {
       c.header("referrer-policy", "no-referrer");
       return c.html(page(nonce));
     });
+  // Read once: everyone may request these files, and each response that is not read would keep a copy.
+  const read = new Map<string, Promise<Buffer<ArrayBuffer>>>();
   for (const [name, type] of Object.entries(viewer))
     app.get(`/${name}`, async (c) => {
-      const bytes = await readFile(viewerFile(name));
-      return c.body(bytes, 200, { "content-type": type, "cache-control": "max-age=3600" });
+      const reading = read.get(name) ?? readFile(viewerFile(name));
+      read.set(name, reading);
+      return c.body(await reading, 200, { "content-type": type, "cache-control": "max-age=3600" });
     });
   return app;
 }

@@ -22,9 +22,16 @@ async function judge(mail: Mail, raw: Uint8Array, settings: SenderAuthSettings, 
   if (settings.mode === "header") return judgeHeaders(mail.headers, settings.authservId, domain);
   const doubled = single.find((name) => mail.headers.filter((field) => field.name === name).length > 1);
   if (doubled !== undefined) return { result: "fail", detail: `the header has more than one ${doubled}` };
+  const signatures = mail.headers.filter(({ name }) => name === "dkim-signature").length;
+  if (signatures > mostSignatures)
+    return none(`the mail has ${signatures} signatures; at most ${mostSignatures} are verified`);
   const { judgeSignatures } = await import("./dkim.ts");
   return judgeSignatures(mail, raw, settings, domain);
 }
+
+/** Each may hash the whole body in its own way (RFC 6376, 6.1, permits a limit). Mail that passes several services has about
+ *  five. */
+const mostSignatures = 20;
 
 /** A second header of these names shows readers a value other than the signed one (a signature covers
  *  the lowest one). */
