@@ -1,6 +1,6 @@
 // Composes a reply as one stored draft, with its body as text and as simple HTML. Pure. Agent text is Markdown.
 // Notifications and human text quote customers and are plain text. Agent text never reaches a mail client as its own
-// markup: raw HTML is escaped, links are http, https or mailto, and images are replaced with their names. markdown-it
+// markup: raw HTML is escaped, links are http, https, mailto or tel, and images are replaced with their names. markdown-it
 // parses in linear time and limits nesting. marked was quadratic on emphasis and overflowed the stack on nested lists and
 // quotes.
 
@@ -17,7 +17,7 @@ import {
 import type MarkdownIt from "markdown-it";
 import type { Token } from "markdown-it";
 import type { EmailConfig } from "../config.ts";
-import { asciiAddress, cleanFileName, type Identity, surrogateEnd } from "../parse/headers.ts";
+import { asciiAddress, cleanFileName, type Identity, isReplySubject, surrogateEnd } from "../parse/headers.ts";
 import type { EmailDraft } from "./send.ts";
 
 /** Maximum number of ids in References. The first id identifies the start of the thread; mail clients
@@ -80,13 +80,11 @@ function automaticOf(reply: Reply): EmailDraft["automatic"] {
   return reply.kind === "notice" || reply.answers === null ? "auto-generated" : "auto-replied";
 }
 
-/** Returns the subject of the answered message with "Re: " in front. A prefix that is already there is
- *  kept, in any of the known languages. */
+/** Returns the subject of the answered message with "Re: " in front. A prefix that is already there is kept, in any of the
+ *  known languages and below the tag of a gateway ("[EXT] AW: ..."). */
 function subjectOf(reply: Reply): string {
   const subject = clean(reply.subject ?? "", 900);
-  if (reply.answers === null) return subject;
-  const answered = /^(re|aw|sv|vs|antw|odp|rif|res|ynt|回复|答复|返信)(\[\d+\])?\s?[:：]/iu;
-  return answered.test(subject) ? subject : `Re: ${subject}`.trim();
+  return reply.answers === null || isReplySubject(subject) ? subject : `Re: ${subject}`.trim();
 }
 
 /** Inline rendering runs inside the core's transaction and takes a few milliseconds. Longer Markdown arrives rendered by
@@ -100,7 +98,7 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
   // `findMarkers` recognizes it in answers.
   const marker = config.body_marker ? `[ref:bh-${reply.token}]` : null;
   const [introduction, signature] = [reply.introduction, reply.signature].map((words) =>
-    words?.trim() ? renderMarkdown(words.trim(), inlineLimit) : null,
+    words?.trim() ? renderMarkdown(withoutTags(words.trim()), inlineLimit) : null,
   );
   const answer = reply.text.trim() === "" ? null : answerOf(reply);
   const written = [introduction, answer].filter((part) => part != null);
@@ -110,12 +108,33 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
     ...(marker === null ? [] : [marker]),
   ].join("\n\n");
   const html = [
-    ...written.map((part) => `<div>${part.html}</div>`),
-    ...(signature == null ? [] : [`<div class="signature" style="color:#555">-- <br>${signature.html}</div>`]),
+    ...written.map((part) => `<div${directionOf(part.text)}>${part.html}</div>`),
+    ...(signature == null
+      ? []
+      : [`<div class="signature"${directionOf(signature.text)} style="color:#555">-- <br>${signature.html}</div>`]),
     ...(marker === null ? [] : [`<div style="color:#999;font-size:11px">${escapeHtml(marker)}</div>`]),
   ].join("\n");
   return { text: `${text.toWellFormed()}\n`, html: html.toWellFormed() };
 }
+
+const tags =
+  /<\/?(?:p|br|div|span|b|i|u|strong|em|a|font|img|table|tbody|tr|td|ul|ol|li|h[1-6]|hr)(?=[\s/>])[^<>]{0,1000}>/gi;
+
+/** Returns the text of a signature or introduction that the platform's editor wrote as HTML: its customers would read the tags.
+ *  Other text is unchanged. */
+function withoutTags(words: string): string {
+  if (words.length > inlineLimit || words.search(tags) < 0) return words;
+  return words
+    .replace(/\s+/g, " ")
+    .replace(/<(?:br|hr|\/(?:p|div|tr|li|h[1-6]))(?=[\s/>])[^<>]{0,1000}> ?/gi, "\n")
+    .replace(tags, "")
+    .trim();
+}
+
+/** Returns the attribute for text that begins in a script from right to left. Mail clients show the rest from left to right,
+ *  with full stops and the marks of lists on the wrong side. `dir="auto"` is unknown to Outlook. */
+const directionOf = (text: string): string =>
+  /^[^\p{L}]{0,200}[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u.test(text) ? ' dir="rtl"' : "";
 
 function answerOf({ text, plain, rendered }: Reply): Rendered {
   if (plain) return renderPlain(text.trim());
@@ -150,7 +169,7 @@ export interface Rendered {
  *  takes less than 50 ms. */
 export const markdownLimit = 12_000;
 
-const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
+const allowedLink = /^(https?:\/\/|mailto:|tel:)[^\s<>"']+$/i;
 
 const require = createRequire(import.meta.url);
 let loaded: ReturnType<typeof load> | null = null;
@@ -176,8 +195,18 @@ function load() {
       }
     }
   });
+  // Models write it where Markdown has no line break, as in the cells of a table.
+  parser.inline.ruler.before("autolink", "br", (state, silent) => {
+    const found = /^<br {0,3}\/?>(?: {0,3}\n)?/i.exec(state.src.slice(state.pos, state.pos + 12))?.[0];
+    if (found === undefined) return false;
+    if (!silent) state.push("hardbreak", "br", 0);
+    state.pos += found.length;
+    return true;
+  });
   Object.assign(parser.renderer.rules, {
     image: (tokens: Token[], at: number) => escapeHtml(tokens[at]?.content ?? ""),
+    // Without lines and space the columns of numbers run together.
+    table_open: () => '<table border="1" cellpadding="6" style="border-collapse:collapse">\n',
     softbreak: () => "<br>",
     hardbreak: () => "<br>",
   });
@@ -243,10 +272,12 @@ const style: MarkdownStyle = {
   code: (content) => `${indent(content.replace(/\n$/, ""), "    ")}\n\n`,
   quote: (text) => indent(text, "| "),
   item: (sign, text) => sign + indent(text, " ".repeat(sign.length)).trimStart(),
-  table: (rows) => rows.map((cells) => `${cells.join(" | ")}\n`).join(""),
+  table: (rows) => rows.map((cells) => `${cells.map((cell) => cell.replaceAll("\n", ", ")).join(" | ")}\n`).join(""),
   link: (label, href) => {
-    const bare = href.replace(/^mailto:/i, "");
-    return label === href || label === bare ? label : `${label} (${bare})`;
+    const bare = href.replace(/^(?:mailto|tel):/i, "");
+    // The parser writes the address in ASCII.
+    const isSame = label === href || label === bare || URL.parse(label)?.href === URL.parse(href)?.href;
+    return isSame && label !== "" ? label : `${label} (${bare})`;
   },
   html: (source) => source,
 };

@@ -74,6 +74,11 @@ describe("threading", () => {
     ["AW: Wo", "AW: Wo"],
     ["Sv: Hvor", "Sv: Hvor"],
     ["回复：在哪里", "回复：在哪里"],
+    ["R: Dove", "R: Dove"],
+    ["Ответ: Где", "Ответ: Где"],
+    ["RE[2]: Where", "RE[2]: Where"],
+    ["[EXT] AW: Wo", "[EXT] AW: Wo"],
+    ["[EXT] Wo", "Re: [EXT] Wo"],
     ["Regarding it", "Re: Regarding it"],
     ["", "Re:"],
   ])("puts Re: once in front of %j", (subject, expected) => {
@@ -184,8 +189,33 @@ describe("the body", () => {
     ["a \\* b & c < d", "a * b & c < d"],
     ["<b>x</b>", "<b>x</b>"],
     ["![logo](https://e.example/x.png)", "logo"],
+    ["Call [us](tel:+4930123) or [+4930123](tel:+4930123)", "Call us (+4930123) or +4930123"],
+    ["https://müller.example/straße?q=ü", "https://müller.example/straße?q=ü"],
+    ["one<br>two<br/>\nthree<BR />four `<br>`", "one\ntwo\nthree\nfour <br>"],
+    ["| a | b |\n|---|---|\n| 1<br>2 | 3 |", "a | b\n1, 2 | 3"],
   ])("reads as text: %j", (markdown, text) => {
     expect(renderMarkdown(markdown).text.replace(/^ {4}/, "")).toBe(text);
+  });
+
+  it("says in HTML which parts are written from right to left", () => {
+    const { html } = draftOf({ text: "1. שלום\n2. תודה (4711).", signature: "The team" });
+    expect(html).toMatch(/^<div dir="rtl"><ol>[^]*<div class="signature" style/);
+    expect(draftOf({ text: "Hello (مرحبا)", signature: "مع التحية" }).html).toMatch(
+      /^<div><p>[^]*<div class="signature" dir="rtl" style/,
+    );
+  });
+
+  it("has the words of a signature that was written as HTML, and leaves other signs alone", () => {
+    const signature = '<p>Kind regards<br><b>The Team</b> &amp; Co</p>\n<div><img src="https://e.example/l.png"></div>';
+    const { text, html } = draftOf({ signature }, settings({ body_marker: false }));
+    expect(text).toBe("It is here.\n\n-- \nKind regards\nThe Team & Co\n");
+    expect(html).toMatch(/-- <br><p>Kind regards<br>The Team &amp; Co<\/p><\/div>$/);
+    expect(draftOf({ signature: "a < b > c\n<a@example.com>" }).text).toContain("a < b > c\na@example.com");
+  });
+
+  it("breaks a line in HTML where the text says so, and draws the lines of tables", () => {
+    expect(renderMarkdown("a<br>b").html).toBe("<p>a<br>b</p>");
+    expect(renderMarkdown("| a |\n|---|\n| 1<br>2 |").html).toMatch(/^<table border="1"[^]*<td>1<br>2<\/td>/);
   });
 });
 
