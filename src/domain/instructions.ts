@@ -46,7 +46,7 @@ const yesAndMore =
   /^(?:(?:ok|okay|okey|oké|yes|ja|oui|sí|si|sim|👍)(?:[\s,.!]+(?:ok|okay|👍|thanks|thank you|thx|danke|merci|gracias|grazie|obrigad[oa]|bedankt|got it|on it))+|(?:(?:ok|okay|yes)[\s,.!]+)?(?:i['’]?m on it|on it|i(?:['’]ll| will)? take (?:it|this)|ich übernehme(?: das| es)?))$/iu;
 /** The text that phones send for a reaction to one of our messages: the reaction, and the message. */
 const reaction =
-  /^[\s\u200a\u200b]*(?:(liked|loved|👍|❤)|disliked|emphasized|laughed at|questioned)[\s\u200a\u200b]+(?:to )?[“"](?:(?:(?:still open: )?escalation )?(\d{1,9})[:,])?.*[”"]$/isu;
+  /^[\s\u200a\u200b]*(?:(liked|loved|👍|❤)|disliked|emphasized|laughed at|questioned|[\p{Extended_Pictographic}\u200d]{1,20}(?=[\s\u200a\u200b]+to ))[\s\u200a\u200b]+(?:to )?[“"](?:(?:(?:still open: )?escalation )?(\d{1,9})[:,])?.*[”"]$/isu;
 /** A leading escalation number. Amounts, times and ranges also begin with digits and must not match:
  *  "10.50", "2:30", "3-5". */
 const named = /^(#?)(\d{1,9})(?:([:,.-]*)([ \t]*\n\s*|[ \t]+|$)|:(?=\D))/u;
@@ -230,7 +230,13 @@ export function withoutSignOff(text: string, names: readonly string[]): string {
   const called = names.map(wordsOf).filter((words) => words.length > 0);
   // A name inside a paragraph is part of the text.
   const apart = (at: number) => at === shown.length - 1 || filled[at - 1] !== (filled[at] ?? 0) - 1;
-  const begin = shown.findIndex((_, at) => at >= shown.length - most && begins(shown, at, called, apart(at)));
+  const isLast = (at: number) => filled.slice(at).every((line, i) => line === (filled[at] ?? 0) + i);
+  const begin = shown.findIndex(
+    (_, at) =>
+      at >= shown.length - most &&
+      (begins(shown, at, called, apart(at)) ||
+        (apart(at) && isLast(at) && isCard(shown.slice(at), called, shown[at - 1] ?? ":"))),
+  );
   if (begin < 0) return text;
   const start = filled[begin] ?? 0;
   const more = lines.findIndex((line, at) => at > start && /^\s*p\.?\s?s\.?[:\s]/iu.test(line));
@@ -247,6 +253,17 @@ function begins(lines: readonly string[], at: number, names: Names, apart: boole
   if (at > 0 && isSigned(line, names)) return true;
   if (isFarewell(line)) return lines.slice(at + 1, at + 1 + near).some((next) => isNamed(next, names));
   return apart && isName(line, names, at === 0) && !lines[at - 1]?.endsWith(":");
+}
+
+/** Matches a paragraph of short lines with the full name and a telephone number or an address: a business card that begins
+ *  with the company. `before`: the line above it. */
+function isCard(lines: readonly string[], names: Names, before: string): boolean {
+  return (
+    !before.endsWith(":") &&
+    lines.some((line) => wordsOf(line).length > 1 && isName(line, names, true)) &&
+    lines.some((line) => /\+?\d[\d ()/.-]{6,24}\d|\S@\S|www\./u.test(line)) &&
+    lines.every((line) => line.length <= longest && !/[.!?:]$/u.test(line))
+  );
 }
 
 const isFarewell = (line: string): boolean => {
@@ -277,11 +294,14 @@ function isSigned(line: string, names: Names): boolean {
   });
 }
 
-/** Matches a short line that begins with a name, optionally after a title. */
+/** Matches a short line that begins with a name, optionally after a title, or with the initials. */
 function isNamed(line: string, names: Names): boolean {
   const words = wordsOf(line).slice(0, 2);
-  return line.length <= longest && names.some((name) => name.some((word) => words.includes(word)));
+  const isIn = (name: readonly string[]) => [...name, initialsOf(name)].some((word) => words.includes(word));
+  return line.length <= longest && names.some(isIn);
 }
+
+const initialsOf = (name: readonly string[]): string => name.map((word) => word.charAt(0)).join("");
 
 const wordsOf = (text: string): readonly string[] =>
   composed(text)

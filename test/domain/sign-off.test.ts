@@ -30,6 +30,8 @@ describe("the end of a message goes", () => {
     "Anna Berg\nFirm GmbH",
     "Berg, Anna",
     "Anna Berg | Head of Customer Care",
+    "Firm GmbH · Kundendienst\nAnna Berg\nT +49 30 123456",
+    "VG\nAB",
     "Regards\nAnna\n\nCONFIDENTIALITY NOTICE: This e-mail is intended only for the person to whom it is addressed, and nobody else at all.",
   ])("%j", (end) => expect(withoutSignOff(`${words}\n\n${end}`, names)).toBe(words));
 
@@ -60,6 +62,9 @@ describe("what people write stays", () => {
     "Hello Bob, please come by and ask for\nAnna Berg\nat the desk. She has your lamp.",
     "Please write to\nTom Ray\nLampenstr. 1",
     "Best regards\nTom",
+    "Best regards\nTR",
+    "Please write to:\n\nFirm GmbH\nAnna Berg\nT +49 30 123456",
+    "We found it.\n\nFirm GmbH has it.\nAsk for Anna Berg\nT +49 30 123456",
     `Best regards\nAnna\n${"One more line.\n".repeat(30)}`,
     "",
   ])("%j", (text) => expect(withoutSignOff(text, names)).toBe(text));

@@ -62,11 +62,17 @@ describe("a reaction", () => {
     ["Loved “2 escalations are open.”", null],
     ["❤️ to “417, Bob: When?”", 417],
     ["Liked “Hello”", null],
+    ["👍 to “Re: [Escalation 417] refund (Bob, mail)”", null],
   ])("%j takes it", (text, number) =>
     expect(readInstructions(text)).toMatchObject({ acknowledge: true, number, text: "", slip: null }),
   );
 
-  it.each(["Disliked “417, Bob: When?”", "Laughed at “Escalation 417: refund”"])("%j is no answer", (text) =>
+  it.each([
+    "Disliked “417, Bob: When?”",
+    "Laughed at “Escalation 417: refund”",
+    "😂 to “Escalation 417: refund”",
+    "👎 to “Re: [Escalation 417] refund”",
+  ])("%j is no answer", (text) =>
     expect(readInstructions(text)).toMatchObject({ acknowledge: false, text: "", slip: text }),
   );
 });
