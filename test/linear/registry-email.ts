@@ -235,6 +235,12 @@ export const emailCases: Cases = {
       return f({ ...mailWith(text), report }, true, () => true);
     },
   },
+  "adapters/email/parse/quotes/gateways.ts": {
+    withoutBanner: (f, text) => [f(text.split("\n")), f(["EXTERNAL:", `This mail is outside ${text}`, "x"])],
+    isScannerNote: (f, text) => [f(text), f(`This email ${text}`)],
+    isNotice: (f, text) => [f(text), f(`confidential, intended recipient ${text}`)],
+    isCompanyFooter: (f, text) => [f([text, "HRB 1"]), f(text.split("\n"))],
+  },
   "adapters/email/parse/quotes/lines.ts": {
     attributionIn: one,
     addressesIn: one,
@@ -334,6 +340,7 @@ export const emailCases: Cases = {
   "adapters/email/parse/special-parts.ts": {
     reportOf: (f, text) => [true, false].map((server) => f(partWith(text, "message/delivery-status"), server)),
     idsOfReturned: bytes,
+    reactionIn: (f, text) => f(partWith(text, "text/vnd.google.email-reaction+json")),
     sealedInFiles: (f, text) => [
       f([{ mediaType: text, name: text }]),
       f([{ mediaType: "application/octet-stream", name: text }]),

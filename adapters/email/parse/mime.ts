@@ -237,11 +237,9 @@ interface PartText {
 export function bodyOf(root: MimePart, options: TrimOptions): Body {
   const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
   collect(root, pieces, false);
-  const texts = pieces.texts.filter((piece) => piece.text !== "");
-  const text = joined(texts);
   return {
-    text: text.trim(),
-    inlineAnswers: texts.some((piece) => piece.inlineAnswers),
+    text: joined(pieces.texts).trim(),
+    inlineAnswers: pieces.texts.some((piece) => piece.inlineAnswers),
     markers: [...pieces.markers],
     attachments: pieces.attachments,
     carried: pieces.carried,
@@ -293,9 +291,11 @@ function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): v
   if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
 }
 
-/** True when both have the same text in the same order, and the same part of it quoted. Punctuation,
- *  spaces and link targets are ignored. */
+/** True when both have the same text in the same order, the same part of it quoted, and the plain text has the pages that the
+ *  HTML links to. Punctuation, spaces and other link targets are ignored. */
 function hasSameText(plain: string, html: string): boolean {
+  const pages = html.match(/https?:\/\/[^\s/]{1,300}\/[^\s<>[\]]{1,2000}/g) ?? [];
+  if (!pages.slice(0, 50).every((page) => plain.includes(page))) return false;
   return wordsOf(plain) === wordsOf(html) && wordsOf(unquoted(plain)) === wordsOf(unquoted(html));
 }
 

@@ -1,5 +1,5 @@
-// Reads the parts of a message that are not text: delivery reports, calendar objects, and content that cannot be read
-// (encrypted, opaquely signed, TNEF).
+// Reads the parts of a message that are not text: delivery reports, calendar objects, reactions, and content that cannot
+// be read (encrypted, opaquely signed, TNEF).
 
 import { cleanAddress, cleanLine, messageIdsOf } from "./headers.ts";
 import type { DeliveryReport, Sealed } from "./mail.ts";
@@ -143,6 +143,19 @@ export function calendarMethodOf(root: MimePart, text: string): string | null {
     if (!isCalendar) continue;
     const inside = /^METHOD(?:;[^:\r\n]{0,100})?:([A-Z-]{1,30})/im.exec(headOf(part, 20_000))?.[1];
     return (part.parameters["method"] ?? inside ?? "").trim().toLowerCase();
+  }
+  return null;
+}
+
+/** Returns the emoji of a reaction to a message, as Gmail sends it in a part of its own (and as text in the language of the
+ *  sender); null without one. */
+export function reactionIn(root: MimePart): string | null {
+  for (const part of walk(root)) {
+    if (part.mediaType !== "text/vnd.google.email-reaction+json") continue;
+    const emoji = /"emoji"\s{0,5}:\s{0,5}"([^"\\]{1,40})"/.exec(
+      Buffer.from(part.content.subarray(0, 500)).toString(),
+    )?.[1];
+    if (emoji !== undefined && /\p{Extended_Pictographic}|\p{RI}/u.test(emoji)) return emoji;
   }
   return null;
 }

@@ -34,7 +34,7 @@ import { isForwardLine } from "./quotes/lines.ts";
 import { replyPrefixes } from "./quotes/phrases.ts";
 import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 import { repaired } from "./raw-headers.ts";
-import { calendarMethodOf, reportOf, sealedIn } from "./special-parts.ts";
+import { calendarMethodOf, reactionIn, reportOf, sealedIn } from "./special-parts.ts";
 
 /** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the memory. */
 let last: Promise<void> = Promise.resolve();
@@ -117,7 +117,10 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
       ? await forwardedIn(subject, body.text)
       : null;
   const forwards = byPrefix || inside || carried !== null;
-  const text = withoutMarks(forwards ? fullText.trim() : trimmed.text);
+  const reaction = onlyText ? null : reactionIn(root);
+  // The form in which phones send a reaction as a text message.
+  const text =
+    reaction === null ? withoutMarks(forwards ? fullText.trim() : trimmed.text) : `${reaction} to “${subject}”`;
   return {
     digest: digestOf({
       messageId: messageIdOf(headerOf(headers, "message-id")),

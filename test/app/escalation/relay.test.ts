@@ -246,6 +246,29 @@ it.concurrent("what the agent wanted to say dies when the platform's people take
   expect(daemon.textsTo(anna)).toEqual([colleague]);
 });
 
+it.concurrent("takes a thumbs-up by mail, and relays neither a gateway's warning nor a scanner's note", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startEscalationDaemon(onTestFinished);
+  await daemon.text("A refund, please");
+  const notice = await daemon.mailTo(dora.email);
+  const quote = `On Sat, 21 Nov 2026 at 20:57, Support <support@team.example> wrote:\n\n${notice.text.replace(/^/gm, "> ")}`;
+  const says = (words: string) =>
+    daemon.write({
+      from: dora.email,
+      name: dora.name,
+      answers: notice,
+      text: Buffer.from(`${words}\n\n${quote}`).toString("base64"),
+      headers: { "Content-Transfer-Encoding": "base64" },
+    });
+  await says("👍");
+  await daemon.escalated("acknowledged");
+  const warning =
+    "CAUTION: This email originated from outside of the organization. Do not click links or open attachments unless you recognize the sender.";
+  await says(`${warning}\n\nYou get it back.\n\n-- \nThis email has been checked for viruses by Avast.\nwww.avast.com`);
+  expect(await daemon.textTo(anna, 1)).toBe("You get it back.");
+});
+
 it.concurrent("gives the conversation back to the agent by #resume", async ({ onTestFinished }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   await daemon.text("A refund, please");

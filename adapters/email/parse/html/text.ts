@@ -2,8 +2,8 @@
 // mail clients into blockquotes, and tables into lines. Then html-to-text writes the text, with quotes marked by "> ", so
 // that one rule trims text and HTML alike.
 
-import { type ChildNode, type Document, DomHandler, Element, isTag, isText } from "domhandler";
-import { removeElement } from "domutils";
+import { type ChildNode, type Document, DomHandler, Element, isTag, isText, Text } from "domhandler";
+import { removeElement, replaceElement } from "domutils";
 import { Parser } from "htmlparser2";
 import { cleanText } from "../headers.ts";
 import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
@@ -91,7 +91,10 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   const text = elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
-  return cleanText(text).replace(cellMarks, "\t").trim();
+  return cleanText(text)
+    .replace(cellMarks, "\t")
+    .replace(/\n[ \n]{1,500}(?=\n)/g, "\n")
+    .trim();
 }
 
 /** Returns the first body element, or all nodes of a document without one. */
@@ -184,11 +187,19 @@ function prune(document: Document, sheet: StyleSheet | null, colours: boolean): 
       removeElement(node);
       continue;
     }
+    if (node.name === "img" && emoji.test(node.attribs["alt"] ?? "")) {
+      const text = new Text(node.attribs["alt"] ?? "");
+      replaceElement(node, text);
+      stack.push({ node: text, look });
+      continue;
+    }
     const rules = sheet === null ? styleOf(node) : sheet.rulesOf(node, path);
     if (isHidden(node) || (rules.size > 0 && hidesByStyle(rules))) {
       removeElement(node);
       continue;
     }
+    // Outlook's paragraphs have no space between them.
+    if (node.name === "p" && node.attribs["class"]?.startsWith("Mso") === true) node.name = "div";
     const inside = insideOf(node, rules, look);
     if (node.attribs["style"] !== undefined && node.name !== "blockquote") delete node.attribs["style"];
     if (sheet?.needsPath) {
@@ -198,6 +209,9 @@ function prune(document: Document, sheet: StyleSheet | null, colours: boolean): 
     for (const child of node.children) stack.push({ node: child, look: inside });
   }
 }
+
+/** Gmail sends an emoji as a picture with the emoji as its text. */
+const emoji = /^(?:\p{Extended_Pictographic}|\p{EMod}|\p{RI}|\u200d|\ufe0f){1,20}$/u;
 
 const noRules: CssRules = new Map();
 
@@ -291,7 +305,9 @@ function quotesOwn(header: Element, { relation, isOwn }: TrimOptions): boolean {
     if (isTag(element)) text += ` ${topOf(element)}`;
   // The sender comes first; the recipients follow.
   const [sender] = addressesIn(text.split(/\b(?:to|an|à|para|aan|till|til|кому|kime)\s?:/i, 1)[0] ?? "");
-  return sender === undefined || isOwn === undefined || isOwn(sender);
+  // An author who deletes the quoted message leaves this mark, and can write on below it.
+  if (sender === undefined) return header.attribs["id"]?.endsWith("appendonsend") !== true;
+  return isOwn === undefined || isOwn(sender);
 }
 
 /** Quotes inside a quote are part of it; one level of "> " is sufficient. */
@@ -306,7 +322,7 @@ function flatten(quote: Element, quoted: Set<ChildNode>): void {
 }
 
 const quoteClasses =
-  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
+  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|(?:ydp[\da-z]{1,12})?yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
 const quoteIds =
   /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
 /** Outlook's marks: the quote begins here and ends with the parent element. */

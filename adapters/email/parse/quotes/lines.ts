@@ -89,7 +89,7 @@ function startOf(
   if (isForwardLine(text)) return "forward";
   if (!tails) return null;
   const original = isOriginalMessage(text);
-  const first = original || isRule(text) ? nextFilled(texts, at + 1) : at;
+  const first = original || isRule(text) || isTitle(text) ? nextFilled(texts, at + 1) : at;
   const from = senderOfBlock(first, labels);
   if (from === null) return original ? "tail" : null;
   return addressesIn(from).every(isOwn) ? "tail" : "forward";
@@ -185,6 +185,9 @@ export function isForwardLine(text: string): boolean {
   return /[:：]$/.test(line) && forwardedMessage.has(line.slice(0, -1).trim().toLowerCase());
 }
 
+/** True for text between dashes, as programs write it in their language above a header block. */
+const isTitle = (text: string): boolean => text.endsWith("--") && betweenDashes(text) !== "";
+
 /** Returns the lower-case text between at least two dashes (or underscores, equals signs) on the left
  *  and any on the right; else "". */
 function betweenDashes(text: string): string {
@@ -242,8 +245,12 @@ function senderOfBlock(at: number, labels: LabelAt): string | null {
   for (let i = at + 1; i < at + headerBlock; i++) {
     const next = labels(i);
     if (next === null) {
-      if (seen.size >= 3) break;
+      // A long list of recipients is wrapped. Before "From" there is none, but text of the author above the block.
+      if (seen.size >= 3 || !seen.has("from")) break;
     } else if (!seen.has(next.label)) seen.set(next.label, next);
+    // Text of the author that looks like a block ends where the block begins.
+    else if (next.label === "from") break;
+    else if (first.label !== "from") return null;
   }
   const from = seen.get("from")?.value;
   if (from === undefined || seen.size < 3) return null;
@@ -276,7 +283,8 @@ export interface Attribution {
   /** True when it begins with a keyword such as "On". Others begin with a name or a date and may be the
    *  end of a longer attribution. */
   readonly anchored: boolean;
-  /** True when a mail client wrote it: it has an address or a time, and neither "you wrote" nor "I wrote". */
+  /** True when a mail client certainly wrote it: it has known words, an address or a time, and nothing that people write
+   *  ("you wrote"). An unmarked quote can follow only these. */
   readonly byProgram: boolean;
   readonly addresses: readonly string[];
 }
@@ -292,14 +300,16 @@ export function attributionIn(text: string): Attribution | null {
   const words = head.slice(start);
   if (start < 0 || words.length > maxLength) return null;
   const lower = words.toLowerCase();
-  const match = matchOf(lower);
+  const known = matchOf(lower);
+  const match = known ?? (isDated(lower) && hasAddress.test(lower) ? "loose" : null);
   if (match === null) return null;
   const addresses = addressesIn(words);
+  const isTyped = handWritten.some((one) => ` ${lower}`.includes(one));
   return {
     before: head.slice(0, start).trim(),
     after,
     anchored: match === "anchored",
-    byProgram: (addresses.length > 0 || hasTime(lower)) && !handWritten.some((one) => lower.includes(one)),
+    byProgram: known !== null && (addresses.length > 0 || hasTime(lower)) && !isTyped,
     addresses,
   };
 }
@@ -360,11 +370,12 @@ function matchOf(line: string): "anchored" | "loose" | null {
 function isDatedAddress(line: string): boolean {
   return (
     /[<(]\s{0,2}[^\s<>()]{1,64}@[^\s<>()]{1,255}[>)][\s\u200e\u200f\u202a-\u202e]{0,8}[:：]$/.test(line.slice(-350)) &&
-    /\d/.test(line) &&
-    hasTime(line) &&
-    looksDated(line.replace(/\d{1,2}:\d\d/g, ""))
+    isDated(line)
   );
 }
+
+const isDated = (line: string) => hasTime(line) && looksDated(line.replace(/\d{1,2}:\d\d/g, ""));
+const hasAddress = /[<(]\s{0,2}[^\s<>()]{1,64}@[^\s<>()]{1,255}[>)]|\s[^\s<>()]{1,64}@[^\s<>()]{1,255}[:：]$/;
 
 const hasTime = (line: string) => /\d{1,2}[:.h]\d\d(?!\d)(?!\.\d)/.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
 

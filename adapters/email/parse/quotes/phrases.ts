@@ -12,7 +12,8 @@ export const attributions: readonly AttributionPhrases[] = [
   { starts: ["on "], says: [" wrote", " writes", " said"] }, // en
   { starts: [""], says: [" wrote", " writes"] }, // en, name or date first
   { starts: ["am ", "an ", "vom ", "den "], says: [" schrieb", " schrieben"] }, // de
-  { starts: [""], says: [" schrieb am ", " schrieb"] },
+  { starts: [""], says: [" schrieb am ", " schrieb", " geschrieben"] },
+  { starts: ["zitat von ", "quoting ", "citando ", "citando a "], says: [" "] }, // Horde
   { starts: ["le ", "on "], says: [" a écrit", " écrit", " a ecrit", " a écrit"] }, // fr
   { starts: [""], says: [" a écrit", " a ecrit", " escribió", " ha scritto", " schreef", " escreveu"] }, // name or date first
   { starts: ["el ", "en "], says: [" escribió", " escribio", " escribi"] }, // es
@@ -43,7 +44,7 @@ export const attributions: readonly AttributionPhrases[] = [
     says: ["さんは書きました", "さんが書きました", "は書きました", "のメール", "さんのメッセージ", "wrote"],
   }, // ja
   { starts: [""], says: ["写道", "寫道", "编写", "写到"] }, // zh
-  { starts: [""], says: ["님이 작성", "작성:", "님의 말", "이(가) 작성"] }, // ko
+  { starts: [""], says: ["님이 작성", "작성:", "님의 말", "이(가) 작성", "쓴 글"] }, // ko
   { starts: [""], says: ["כתב", "מאת"] }, // he
   { starts: [""], says: ["كتب", "كتبت", "تمت كتابة"] }, // ar
   { starts: [""], says: ["เขียน", "ने लिखा", "نوشت"] }, // th, hi, fa
@@ -52,7 +53,8 @@ export const attributions: readonly AttributionPhrases[] = [
 /** Attributions with one of these phrases were typed by a person who cites text and then continues: no
  *  unmarked quote follows. */
 export const handWritten: readonly string[] = [
-  " you wrote| you said| you write| you have written| i wrote| i said| we wrote| i have written",
+  " your colleague| your support| your team| ihr kollege| ihre kollegin| ihr support| ihr team| quoting | zitat von | citando ",
+  " geschrieben| you wrote| you said| you write| you have written| i wrote| i said| we wrote| i have written",
   " schrieben sie| sie schrieben| schriebst du| du schriebst| schriebt ihr| schrieb ich| ich schrieb| schrieben wir",
   " sie haben| hast du| habe ich| vous écri| vous avez écrit| tu as écrit| tu écri| j'ai écrit| j’ai écrit",
   " usted| ustedes escrib| escribiste| me escribi| nos escribi| escribí| avete scritto| hai scritto| ho scritto",
@@ -126,12 +128,12 @@ export type HeaderLabel = "from" | "sent" | "to" | "cc" | "subject";
 /** Labels of the header lines above a quoted message: "From: ... Sent: ... To: ... Subject: ...". */
 export const headerLabels: ReadonlyMap<string, HeaderLabel> = new Map(
   Object.entries({
-    from: "from|von|de|da|van|od|från|fra|lähettäjä|kimden|gönderen|от|від|от кого|feladó|from (sender)|expéditeur|remitente|mittente|afzender|από|差出人|送信者|发件人|寄件者|寄件人|보낸 사람|보낸사람|מאת|من|từ|dari|saatja|nuo|no|de la",
-    sent: "sent|date|gesendet|datum|envoyé|envoyé le|enviado|enviado el|fecha|data|inviato|verzonden|enviada|enviada em|wysłano|data wysłania|skickat|sendt|dato|lähetetty|päivämäärä|päiväys|odesláno|dátum|odoslané|отправлено|дата|надіслано|gönderme tarihi|gönderildi|tarih|elküldve|küldve|trimis|dată|στάλθηκε|ημερομηνία|送信日時|日時|日付|发送时间|发送日期|日期|時間|寄件日期|傳送日期|보낸 날짜|날짜|נשלח|תאריך|تاريخ|تم الإرسال|ngày|đã gửi|tanggal|dikirim|saadetud",
-    to: "to|an|à|a|para|aan|do|till|til|vastaanottaja|komu|pro|кому|до|kime|alıcı|címzett|către|προς|destinataire|destinatario|宛先|收件人|收件者|받는 사람|받는사람|אל|إلى|đến|tới|kepada|kam|kellele",
+    from: "from|von|de|da|van|od|från|fra|lähettäjä|kimden|gönderen|от|від|от кого|feladó|from (sender)|expéditeur|remitente|mittente|afzender|από|差出人|送信者|发件人|寄件者|寄件人|보낸 사람|보낸사람|מאת|من|từ|dari|saatja|nuo|no|de la|šalje|จาก",
+    sent: "sent|date|gesendet|datum|envoyé|envoyé le|enviado|enviado el|fecha|data|inviato|verzonden|enviada|enviada em|wysłano|data wysłania|skickat|sendt|dato|lähetetty|päivämäärä|päiväys|odesláno|dátum|odoslané|отправлено|дата|надіслано|gönderme tarihi|gönderildi|tarih|elküldve|küldve|trimis|dată|στάλθηκε|ημερομηνία|送信日時|日時|日付|发送时间|发送日期|日期|時間|寄件日期|傳送日期|보낸 날짜|날짜|נשלח|תאריך|تاريخ|تم الإرسال|ngày|đã gửi|tanggal|dikirim|saadetud|poslano|изпратено|ส่ง",
+    to: "to|an|à|a|para|aan|do|till|til|vastaanottaja|komu|pro|кому|до|kime|alıcı|címzett|către|προς|destinataire|destinatario|宛先|收件人|收件者|받는 사람|받는사람|אל|إلى|đến|tới|kepada|kam|kellele|prima|za|до|ถึง",
     cc: "cc|kopie|copie|copia|kopia|kopi|kopio|kopie (cc)|копия|копія|bilgi|抄送|副本|참조|másolat",
     subject:
-      "subject|betreff|objet|asunto|oggetto|onderwerp|assunto|temat|ämne|emne|aihe|předmět|predmet|тема|konu|tárgy|subiect|θέμα|件名|主题|主題|主旨|제목|נושא|الموضوع|tiêu đề|chủ đề|perihal|subjek|teema|tema|ämnet",
+      "subject|betreff|objet|asunto|oggetto|onderwerp|assunto|temat|ämne|emne|aihe|předmět|predmet|тема|konu|tárgy|subiect|θέμα|件名|主题|主題|主旨|제목|נושא|الموضوع|tiêu đề|chủ đề|perihal|subjek|teema|tema|ämnet|zadeva|относно|เรื่อง",
   } satisfies { [label in HeaderLabel]: string }).flatMap(([label, words]) =>
     words.split("|").map((word) => [word, label as HeaderLabel] as const),
   ),
@@ -161,7 +163,7 @@ const mobileLine = (starts: string, words: string, ends = ""): MobileLine => ({
 export const mobileLines: readonly MobileLine[] = [
   mobileLine(
     "sent from my |sent from the all new |sent from the |sent from |sent via my |sent via the |sent via |sent with my |sent with |" +
-      "sent on the go from my |sent on the go from |sent on the go |this message was sent from my |this message was sent from ",
+      "sent using |sent on the go from my |sent on the go from |sent on the go |this message was sent from my |this message was sent from ",
     "for|on|with|the|a|an|using|and|&|get|enjoy|encrypted|ad-free|emails|network",
   ),
   // "Get Outlook for Max" is a request.
@@ -175,9 +177,9 @@ export const mobileLines: readonly MobileLine[] = [
   ),
   // "From my phone" alone is an answer.
   mobileLine(
-    "gesendet von meinem |gesendet von meiner |gesendet von |gesendet mit |gesendet über |outlook für |diese nachricht wurde von |" +
-      "von mobil gesendet",
-    "von|mit|für|auf|aus|über|der|dem|einem|meinem|meiner|mobilen|sicherer|sichere|&|werbefreie|e-mails|herunterladen|gesendet|gerät",
+    "gesendet von meinem |gesendet von meiner |gesendet von |gesendet mit |gesendet über |gesendet aus |outlook für |holen sie sich outlook für |diese nachricht wurde von |" +
+      "diese e-mail wurde von |von mobil gesendet",
+    "von|mit|für|auf|aus|über|der|dem|einem|meinem|meiner|mobilen|sicherer|sichere|&|werbefreie|e-mails|herunterladen|beziehen|gesendet|gerät",
     "gesendet",
   ),
   mobileLine(
@@ -239,6 +241,7 @@ export const devices: readonly string[] = [
   "motorola|windows phone|windows mail|mail for windows|outlook|yahoo|aol|proton|gmx|web.de|k-9|thunderbird|mail.ru|mail app",
   "yandex|bluemail|spark|airmail|typeapp|aqua mail|zoho|tutanota|tuta |fairemail|mailbird|smartphone|cell phone|cellphone",
   "mobile device|mobile phone|mobile|handy|mobiltelefon|mobilgerät|téléphone|mobil|móvil|celular|cellulare|telefoon",
+  "gmail|fairphone|telekom mail|libero mail|mail orange|mail für windows|mail pour windows|mail para windows|mail per windows|mail voor windows",
   "tablet|wireless|handheld|телефон|мобильн|смартфон|планшет|яндекс|почты|手机|行動|スマートフォン|아이폰|안드로이드|هاتف",
 ].flatMap((words) => words.split("|"));
 
@@ -253,7 +256,7 @@ export const deviceNames: ReadonlySet<string> = new Set(
   [
     "ios|ipados|mac|macos|windows|google|apple|microsoft|lg|htc|sony|moto|droid|plus|pro|max|mini|ultra|air|note|edge|fold|flip|tab|se|fe",
     "lite|xl|lte|at&t|t-mobile|verizon|vodafone|sprint|orange|sfr|telekom|movistar|virgin|telus|mail|protonmail|email|e-mail|app|freemail",
-    "desktop|web|phone|device|secure",
+    "desktop|web|phone|device|secure|libero",
   ].flatMap((words) => words.split("|")),
 );
 
@@ -315,7 +318,7 @@ export const inlineHints: readonly { readonly answers: RegExp; readonly places: 
     places: /ниже|красн|син(?:им|ий)|зел[её]н|(?:в|по) тексту?|жирн|внутри/,
   },
   {
-    answers: /cevap|yanıt|yorum/,
+    answers: /cevap|yanıt|\byorum/,
     places: /aşağıda|kırmızı|mavi|yeşil|metin|satır ara|kalın/,
   },
   {

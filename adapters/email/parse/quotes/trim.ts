@@ -4,6 +4,7 @@
 // than a lost sentence.
 
 import { findMarkers } from "../headers.ts";
+import { isCompanyFooter, isNotice, isScannerNote, withoutBanner } from "./gateways.ts";
 import { attributionIn, isRule, scan, type TextLine } from "./lines.ts";
 import {
   apologies,
@@ -11,7 +12,6 @@ import {
   closings,
   deviceNames,
   devices,
-  disclaimers,
   greetings,
   inflected,
   inlineHints,
@@ -50,16 +50,18 @@ const maxHint = 4000;
  *  whole text when only a greeting would be left, or when the answers seem to be inside the part to cut. */
 export function trimReply(text: string, options: TrimOptions = { relation: "ours" }): Trimmed {
   const full = text.trim();
-  const whole = { text: full, forwards: false };
-  if (options.relation === "forward") return whole;
-  const texts = full.split("\n", maxLines + 1);
-  if (texts.length > maxLines) return whole;
+  const all = full.split("\n", maxLines + 1);
+  if (options.relation === "forward" || all.length > maxLines) return { text: full, forwards: false };
+  const texts = withoutBanner(all);
+  const whole = { text: texts.join("\n").trim(), forwards: false };
   const lines = scan(texts, { tails: options.relation === "ours", isOwn: options.isOwn ?? (() => true) });
   if (lines.some((line) => line.kind === "forward")) return { ...whole, forwards: true };
-  if (options.inlineAnswers) return whole;
   const body = beforeTail(lines);
+  // The answer is below the quote or inside of it.
+  if (options.inlineAnswers || body === null) return whole;
   const kept = keep(body, options);
-  if (isBare(kept, options.names ?? []) || answersInside(lines, kept)) return whole;
+  const names = options.names ?? [];
+  if (isBare(kept, names) || answersInside(lines, kept, names)) return whole;
   const rest = kept
     .map((line) => line.text)
     .join("\n")
@@ -71,7 +73,7 @@ export function trimReply(text: string, options: TrimOptions = { relation: "ours
 export function isWordless(text: string): boolean {
   const texts = text.trim().split("\n", maxLines + 1);
   if (texts.length > maxLines) return false;
-  const lines = scan(texts, { tails: true, isOwn: () => true });
+  const lines = scan(withoutBanner(texts), { tails: true, isOwn: () => true });
   const tail = lines.findIndex((line) => line.kind === "tail");
   const written = withoutTrailingQuote(tail < 0 ? lines : lines.slice(0, tail), "ours");
   const signature = signatureStart(written);
@@ -90,12 +92,11 @@ function keep(body: readonly TextLine[], { relation, names }: TrimOptions): read
   return withoutLeadingQuote(rest, relation);
 }
 
-/** Returns the lines before an unmarked quote that extends to the end. Returns all lines when no line by
- *  the sender precedes it. */
-function beforeTail(lines: readonly TextLine[]): readonly TextLine[] {
+/** Returns the lines before an unmarked quote that extends to the end; null when no line by the sender precedes it. */
+function beforeTail(lines: readonly TextLine[]): readonly TextLine[] | null {
   const tail = lines.findIndex((line) => line.kind === "tail");
   if (tail < 0) return lines;
-  return lines.slice(0, tail).some((line) => line.kind === "own") ? lines.slice(0, tail) : lines;
+  return lines.slice(0, tail).some((line) => line.kind === "own") ? lines.slice(0, tail) : null;
 }
 
 /** Removes the trailing quote, and blank lines at the end. */
@@ -143,7 +144,7 @@ function isBare(lines: readonly TextLine[], names: readonly string[]): boolean {
     if (isClosing(line)) closed = true;
     const words = line.toLowerCase().split(/[^\p{L}\p{M}]+/u);
     const name = line.length < 40 && (closed || words.every((word) => word === "" || names.includes(word)));
-    return isClosing(line) || isGreeting(line) || (name && !/[\d?]/.test(line));
+    return isClosing(line) || isGreeting(line) || (name && !/[\d?\p{Extended_Pictographic}]/u.test(line));
   });
 }
 
@@ -157,13 +158,14 @@ function isGreeting(line: string): boolean {
 }
 
 /** True when the customer seems to have written into the quoted message, so that cutting it would lose the answers. */
-function answersInside(lines: readonly TextLine[], kept: readonly TextLine[]): boolean {
+function answersInside(lines: readonly TextLine[], kept: readonly TextLine[], names: readonly string[]): boolean {
   const last = kept.at(-1);
   const cut = lines.slice(last === undefined ? 0 : lines.lastIndexOf(last) + 1);
   const marked = cut.filter(isQuote);
   const unmarked = cut.some((line) => line.kind === "tail");
   if (!unmarked && marked.length === 0) return false;
   if (hasWordsBelowMarker(cut) || (unmarked && hasWordsBelowQuote(cut))) return true;
+  if (cut.some(({ text }) => isComment(text, names))) return true;
   // Below "It prints this:" only an attribution distinguishes a quoted message from other text that the
   // customer quotes.
   if (leadsIn(kept) && (unmarked || !isIntroduced(marked))) return true;
@@ -172,6 +174,12 @@ function answersInside(lines: readonly TextLine[], kept: readonly TextLine[]): b
 }
 
 const isQuote = (line: TextLine) => line.kind === "quote";
+
+/** True below "[Anna Doe]", with which Outlook begins what its user types into the quoted message. */
+function isComment(text: string, names: readonly string[]): boolean {
+  const name = /^[>\s]{0,20}\[([^[\]]{2,60})\]/.exec(text)?.[1];
+  return name !== undefined && hasName(name, names);
+}
 
 /** True for a line such as "Here is my answer:" above the quote. */
 function leadsIn(kept: readonly TextLine[]): boolean {
@@ -188,15 +196,19 @@ function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
   return hasWords(cut.slice(marker + 1));
 }
 
-/** True when the lines contain more than a signature. */
+/** True when the lines, quoted or not, contain more than a signature and the footer that a company's mail server adds. */
 function hasWords(lines: readonly TextLine[]): boolean {
-  let rest = lines;
+  let rest = lines.map((line): TextLine => {
+    const text = line.text.replace(/^[>\s]{1,50}/, "");
+    return { text, kind: text === "" ? "blank" : "own" };
+  });
   for (let round = 0; round < 3; round++) {
     const signature = signatureStart(rest);
     if (signature < 0) break;
     rest = rest.slice(0, signature);
   }
-  return rest.some((line) => line.kind !== "blank" && line.text.replace(/^[>\s]{1,50}/, "") !== "");
+  const texts = rest.flatMap(({ text, kind }) => (kind === "blank" ? [] : [text]));
+  return texts.length > 0 && !isCompanyFooter(texts);
 }
 
 /** True when marked and other lines alternate in a quote that began without marks: the sender answers in it. A quote whose
@@ -262,9 +274,11 @@ function isSignature(lines: readonly TextLine[], at: number, names: readonly str
   const before = filledBefore(lines, at).slice(-40).trim();
   if (/[:：]$/.test(before) || leadingWords.test(before)) return false;
   const block = lines.slice(at + 1).filter((line) => line.kind === "own");
+  // This is our signature, and the text below is the answer.
+  if (block.some(hasOurMarker)) return false;
   const texts = block.map((line) => line.text.slice(0, maxLine).trim());
   const [first] = texts;
-  if (first === undefined || texts.every(isMobile)) return true;
+  if (first === undefined || texts.every(isMobile) || isScannerNote(texts.join(" "))) return true;
   const notice = isNotice(texts.join(" "));
   if (isAddressList(texts) || texts.some(isItem) || (!notice && texts.some(isSentence))) return false;
   const named = texts.some((text) => hasName(text, names));
@@ -370,14 +384,8 @@ function noticeStart(lines: readonly TextLine[], last: number): number {
     .join(" ");
   // Without a blank line above it, the paragraph may also contain the customer's text.
   if (start > 0 && lines[start - 1]?.kind === "own") return -1;
-  return isNotice(text) ? start : -1;
-}
-
-function isNotice(text: string): boolean {
-  const lower = text.toLowerCase();
-  return (
-    lower.length >= 60 &&
-    !/[?？]/.test(lower) &&
-    [disclaimers.secret, disclaimers.reader, disclaimers.mistake].every((words) => words.test(lower))
-  );
+  if (isNotice(text) || isScannerNote(text)) return start;
+  // Elsewhere it may be the address that the customer writes about.
+  const isBelowQuote = lines.slice(0, start).findLast(({ kind }) => kind !== "blank")?.kind === "quote";
+  return isBelowQuote && isCompanyFooter(lines.slice(start, last + 1).map((line) => line.text)) ? start : -1;
 }

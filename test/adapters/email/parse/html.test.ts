@@ -322,6 +322,10 @@ describe("quotes in HTML", () => {
     );
     expect(text).toBe("> When?\n\nMonday\n\n> Where?\n\nHere");
   });
+  it("keeps what is written below the mark of a deleted quote", async () => {
+    const body = '<div>Thanks a lot.</div><div id="appendonsend"></div><div>One more question: is it blue?</div>';
+    expect((await read(html(body, answering))).text).toBe("Thanks a lot.\n\nOne more question: is it blue?");
+  });
   it("keeps an indented paragraph", async () => {
     const { text } = await read(
       html('<p>I read:</p><blockquote style="margin:0 0 0 40px;border:none">the law</blockquote>'),
@@ -347,6 +351,11 @@ describe("quotes in HTML", () => {
     expect(text).toContain("* one");
     expect(text).toContain("here [https://example.org/a]");
     expect(text).toContain("Title\n\na\nb");
+  });
+  it("writes an emoji that is sent as a picture, and no other picture", async () => {
+    const picture = (alt: string) => `<img data-emoji="${alt}" alt="${alt}" src="https://fonts.gstatic.com/x.png">`;
+    const { text } = await read(html(`<p>Super ${picture("👍🏽")}${picture("🇩🇪")} ${picture("Logo 1")}</p>`));
+    expect(text).toBe("Super 👍🏽🇩🇪");
   });
   it("writes each word once, for any element names", async () => {
     const { text } = await read(
@@ -464,6 +473,10 @@ describe("tables and other arrangements", () => {
     ["in another order", "4711 10\n4712 2"],
   ])("takes the HTML when the plain text is %s", async (_, plain) => {
     expect((await read(both(plain, table))).text).toBe("4711\t2\n4712\t10");
+  });
+  it("uses the HTML when only it has the page that a word links to", async () => {
+    const raw = both("I want this.", '<p>I want <a href="https://shop.example/p/1">this</a>.</p>');
+    expect((await read(raw)).text).toBe("I want this [https://shop.example/p/1].");
   });
   it("uses the HTML when the plain text has what the HTML hides", async () => {
     const raw = both("Hello EVIL", '<p>Hello <span style="display:none">EVIL</span></p>');

@@ -4,7 +4,7 @@ import { Parser, sharedParser } from "../../../../adapters/email/parse/parser.ts
 import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { sleepersOn, workedMs } from "../../../support/clock.ts";
-import { html, mail, multipart, reader } from "../../../support/email/mails.ts";
+import { answering, html, mail, multipart, reader } from "../../../support/email/mails.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
 const { parser, read } = reader();
@@ -267,6 +267,19 @@ describe("attachments", () => {
       ]),
     );
     expect([parsed.text, ...parsed.attachments.map(({ name }) => name)]).toEqual(["Yes", "invitation.ics", "list.csv"]);
+  });
+});
+
+it("reads Gmail's reaction in the form of a text message, in any language", async () => {
+  const words = "👍\n\nAnna hat über Gmail reagiert\n<https://www.google.com/gmail/about/>";
+  const parts = [
+    { type: "text/plain; charset=utf-8", body: words },
+    { type: "text/vnd.google.email-reaction+json; charset=utf-8", body: '{"emoji":"👍","version":1}' },
+    { type: "text/html; charset=utf-8", body: "<p>👍</p><p>Anna hat über Gmail reagiert</p>" },
+  ];
+  expect(await read(multipart("alternative", parts, answering))).toMatchObject({
+    text: "👍 to “Re: My parcel”",
+    attachments: [],
   });
 });
 
