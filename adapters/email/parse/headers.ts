@@ -106,12 +106,12 @@ export const isForwardSubject = (subject: string): boolean => forwardPrefixes.ha
 export const isReplySubject = (subject: string): boolean => replyPrefixes.has(prefixOf(subject));
 
 /** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without a prefix. */
-function prefixOf(subject: string): string {
+const prefixOf = (subject: string): string => {
   const text = subject.slice(0, 200);
   const word =
     /^\s{0,10}(?:\[[^\]:：]{1,60}\]\s{0,10})?\[?([^\s:：[\]]{1,20})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u;
   return word.exec(text)?.[1]?.toLowerCase() ?? "";
-}
+};
 
 /** The marker in the text and the HTML of sent messages. */
 const marker = /\[ref:bh-([0-9a-z]{8,64})\]/g;

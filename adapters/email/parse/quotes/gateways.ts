@@ -146,14 +146,21 @@ const noteWords = /vir(?:us|en)|vírus|wirus|вирус|virüs|scanned|checked|g
 const scanners =
   /avast|\bavg\b|\beset\b|mailscanner|symantec|messagelabs|kaspersky|bitdefender|sophos|norton|mcafee|avira|g ?data|f-secure|trend ?micro|clamav|mimecast|barracuda|websense/iu;
 
-/** True for the note of a virus scanner, in one paragraph. */
-export function isScannerNote(paragraph: string): boolean {
+/** The request not to print the message. */
+const printing =
+  /(?:before|bevor|avant d|antes de|prima di|voordat|voor u|zanim)[^.?]{0,80}(?:print|druck|imprim|stamp|wydruk)/iu;
+const nature = /environment|umwelt|bäume|trees?\b|environnement|medio ?ambiente|ambiente|milieu|środowisk/iu;
+const longestRequest = 300;
+
+/** True for the note of a virus scanner, or the request not to print the message, in one paragraph. */
+export function isFooterNote(paragraph: string): boolean {
   if (paragraph.length > maxLength) return false;
   const text = paragraph
     .replace(/[-_=*]{2,}/g, " ")
     .replace(/\s+/g, " ")
     .trim();
   if (text.includes("?") && !text.includes("://")) return false;
+  if (text.length <= longestRequest && printing.test(text) && nature.test(text)) return true;
   return virusFree.test(text) || (noteStarts.test(text) && noteWords.test(text) && scanners.test(text));
 }
 

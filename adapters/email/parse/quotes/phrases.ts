@@ -53,7 +53,7 @@ export const attributions: readonly AttributionPhrases[] = [
 /** Attributions with one of these phrases were typed by a person who cites text and then continues: no
  *  unmarked quote follows. */
 export const handWritten: readonly string[] = [
-  " your colleague| your support| your team| ihr kollege| ihre kollegin| ihr support| ihr team| quoting | zitat von | citando ",
+  " your colleague| ihr kollege| ihre kollegin| quoting | zitat von | citando ",
   " geschrieben| you wrote| you said| you write| you have written| i wrote| i said| we wrote| i have written",
   " schrieben sie| sie schrieben| schriebst du| du schriebst| schriebt ihr| schrieb ich| ich schrieb| schrieben wir",
   " sie haben| hast du| habe ich| vous écri| vous avez écrit| tu as écrit| tu écri| j'ai écrit| j’ai écrit",

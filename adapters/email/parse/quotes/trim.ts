@@ -4,7 +4,7 @@
 // than a lost sentence.
 
 import { findMarkers } from "../headers.ts";
-import { isCompanyFooter, isNotice, isScannerNote, withoutBanner } from "./gateways.ts";
+import { isCompanyFooter, isFooterNote, isNotice, withoutBanner } from "./gateways.ts";
 import { attributionIn, isRule, scan, type TextLine } from "./lines.ts";
 import {
   apologies,
@@ -278,7 +278,7 @@ function isSignature(lines: readonly TextLine[], at: number, names: readonly str
   if (block.some(hasOurMarker)) return false;
   const texts = block.map((line) => line.text.slice(0, maxLine).trim());
   const [first] = texts;
-  if (first === undefined || texts.every(isMobile) || isScannerNote(texts.join(" "))) return true;
+  if (first === undefined || texts.every(isMobile) || isFooterNote(texts.join(" "))) return true;
   const notice = isNotice(texts.join(" "));
   if (isAddressList(texts) || texts.some(isItem) || (!notice && texts.some(isSentence))) return false;
   const named = texts.some((text) => hasName(text, names));
@@ -384,7 +384,7 @@ function noticeStart(lines: readonly TextLine[], last: number): number {
     .join(" ");
   // Without a blank line above it, the paragraph may also contain the customer's text.
   if (start > 0 && lines[start - 1]?.kind === "own") return -1;
-  if (isNotice(text) || isScannerNote(text)) return start;
+  if (isNotice(text) || isFooterNote(text)) return start;
   // Elsewhere it may be the address that the customer writes about.
   const isBelowQuote = lines.slice(0, start).findLast(({ kind }) => kind !== "blank")?.kind === "quote";
   return isBelowQuote && isCompanyFooter(lines.slice(start, last + 1).map((line) => line.text)) ? start : -1;

@@ -2,7 +2,7 @@
 // links, attachments and viruses is.
 
 import { describe, expect, it } from "vitest";
-import { isScannerNote, withoutBanner } from "../../../../adapters/email/parse/quotes/gateways.ts";
+import { isFooterNote, withoutBanner } from "../../../../adapters/email/parse/quotes/gateways.ts";
 import { isWordless, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
 
 const learn = "<https://aka.ms/LearnAboutSenderIdentification>";
@@ -107,6 +107,8 @@ const notes: readonly (readonly [string, string])[] = [
     "Virenfrei.www.avast.com\n<https://www.avast.com/sig-email?utm_medium=email&utm_content=webmail>\n<#DAB4FAD8-2DD7-40BB-A1B8-4E2AA1F9FDF2>",
   ],
   ["AVG", "Virus-free. www.avg.com"],
+  ["printing, en", "Please consider the environment before printing this email."],
+  ["printing, de", "Bitte denken Sie an die Umwelt, bevor Sie diese E-Mail ausdrucken."],
   ["ESET", "The message was checked by ESET Mail Security.\nhttps://www.eset.com"],
   [
     "MailScanner",
@@ -191,7 +193,7 @@ describe("the footer that a mail server has added to our message", () => {
   });
 });
 
-describe("the note of a virus scanner", () => {
+describe("the note of a virus scanner, or about printing", () => {
   it.each(notes)("is removed, above a quote and below it: %s", (_, note) => {
     expect(trimReply(`Yes please.\n\n${note}`, { relation: "new" }).text).toBe("Yes please.");
     expect(trimReply(`Yes please.\n\n${note}\n\n${quote}`).text).toBe("Yes please.");
@@ -203,8 +205,9 @@ describe("the note of a virus scanner", () => {
     "Avast sagt, Ihre Datei hat einen Virus: www.avast.com",
     "This email says that the file was checked. Is there a virus?",
     "The message was scanned twice, and nothing happens.",
+    "Is the lamp bad for the environment? Please answer before you print the label.",
   ])("is not what a customer writes: %j", (text) => {
-    expect(isScannerNote(text)).toBe(false);
+    expect(isFooterNote(text)).toBe(false);
     expect(trimReply(`Hello.\n\n${text}`, { relation: "new" }).text).toBe(`Hello.\n\n${text}`);
   });
 });
