@@ -9,7 +9,7 @@ import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, secretPaths } from "./json-schema.ts";
 import { didYouMean } from "./nearest.ts";
 import { defaultStore } from "./schema/file.ts";
-import { isLoopback } from "./schema/values.ts";
+import { isLoopback, postgresUrl } from "./schema/values.ts";
 import { isReference } from "./secrets.ts";
 
 export type Block = { readonly [key: string]: unknown };
@@ -139,6 +139,16 @@ export function plainPlatform(root: Block): readonly SchemaFinding[] {
   const url = URL.parse(textOf(block(root["platform"])["url"]));
   if (url?.protocol !== "http:" || isLoopback(url.hostname)) return [];
   return [findingAt(["platform", "url"], "sends the agents' keys unencrypted", "use https")];
+}
+
+/** Warns about a PostgreSQL server on another machine without TLS, which its driver uses on request only. */
+export function plainStore(root: Block): readonly SchemaFinding[] {
+  const text = textOf(root["store"]);
+  const url = text.startsWith("postgres") ? postgresUrl(text) : null;
+  const isSocket = url?.searchParams.has("host") || /^%2f/i.test(url?.hostname ?? "");
+  if (url === null || isSocket || isLoopback(url.hostname)) return [];
+  if ((url.searchParams.get("sslmode") ?? "disable") !== "disable" || url.searchParams.has("ssl")) return [];
+  return [findingAt(["store"], `sends messages unencrypted to ${url.hostname}`, "add ?sslmode=verify-full to the URL")];
 }
 
 /** Reports a path in the platform's URL, because the client adds the API's own path. */

@@ -13,29 +13,66 @@ import { isUnreachable } from "./postgres/unreachable.ts";
 
 const wakeChannel = "bridgehead_wake";
 
-/** Throws when the server accepts no writes, which `isUnreachable` counts as temporary; and when commits of this role do not
- *  wait for its disk: a crash of the server would lose messages that were acknowledged to their providers. */
-async function checkDurable(pool: Pool): Promise<void> {
-  const { rows } = await pool.query<{ commits: string; readonly: string }>(
-    "SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly",
-  );
-  if (rows[0]?.readonly === "on") {
-    const text =
-      "opening the store: this PostgreSQL server accepts no writes, as a standby. Remedy: promote it, or name the primary in `store:`";
-    throw Object.assign(new Error(text), { code: "25006" });
-  }
-  if (rows[0]?.commits !== "off") return;
-  throw new Error(
-    "opening the store: synchronous_commit is off on this PostgreSQL server, so its crash would lose acknowledged messages. Remedy: ALTER ROLE ... SET synchronous_commit = on, or add options=-c%20synchronous_commit%3Don to the URL",
-  );
+interface FoundServer {
+  readonly commits: string;
+  readonly readonly: string;
+  readonly encoding: string;
+  readonly process: number;
+  readonly schema: string | null;
+  readonly creates: boolean | null;
 }
 
-/** Without the first the server plans each statement six times on each connection. With it, plans that are made while a store
- *  is new are kept until the next ANALYZE, so indexes must win also where a table is small. A plan that costs little to run
- *  is not worth compiling (`jit`). The last one is that of clock_step(). */
-const planning = ({ clockStep, response }: Timing["postgres"]) => ({
-  text: "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), ('seq_page_cost', '20'), ('jit', 'off'), ('bridgehead.clock_step', $1)) AS settings (name, value)",
-  values: [String(clockStep)],
+/** Throws when the server accepts no writes, which `isUnreachable` counts as temporary; when commits of this role do not
+ *  wait for its disk: a crash of the server would lose messages that were acknowledged to their providers; when the database
+ *  cannot store every character: a message with one would be refused again and again; when there are no tables and the role
+ *  may not create them; and when a pooler gives the connection that listens (`listening`: its process on the server) to other
+ *  work as well. */
+async function checkServer(pool: Pool, listening: number): Promise<void> {
+  const { rows } = await pool.query<FoundServer>(
+    `SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly,
+       current_setting('server_encoding') AS encoding, pg_backend_pid() AS process, current_schema() AS schema,
+       has_schema_privilege(current_schema(), 'CREATE') OR to_regclass('meta') IS NOT NULL AS creates`,
+  );
+  const [found] = rows;
+  const refuse = (text: string, code?: string): never => {
+    throw Object.assign(new Error(`opening the store: ${text}`), code && { code });
+  };
+  if (found?.process === listening)
+    refuse(
+      "the pooler in front of PostgreSQL shares connections between transactions. Remedy: let it use pool_mode = session, or name the server itself in `store:`",
+    );
+  if (found?.readonly === "on")
+    refuse(
+      "this PostgreSQL server accepts no writes, as a standby. Remedy: promote it, or name the primary in `store:`",
+      "25006",
+    );
+  if (found?.commits === "off")
+    refuse(
+      "synchronous_commit is off on this PostgreSQL server, so its crash would lose acknowledged messages. Remedy: ALTER ROLE ... SET synchronous_commit = on, or add options=-c%20synchronous_commit%3Don to the URL",
+    );
+  if (found?.encoding !== "UTF8")
+    refuse(
+      `the database has the encoding ${found?.encoding}, which cannot store every message. Remedy: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`,
+    );
+  if (found.schema === null)
+    refuse(
+      "the search_path of this role names no schema that exists. Remedy: CREATE SCHEMA, or ALTER ROLE ... SET search_path",
+    );
+  if (found.creates !== true)
+    refuse(
+      `this role may not create tables in the schema ${found.schema}. Remedy: GRANT CREATE ON SCHEMA ${found.schema} TO ...`,
+    );
+}
+
+/** Settings of each connection; a pooler would refuse them among the parameters of its start. Without the first the server
+ *  plans each statement six times on each connection. With it, plans that are made while a store is new are kept until the
+ *  next ANALYZE, so indexes must win also where a table is small. A plan that costs little to run is not worth compiling
+ *  (`jit`). `bridgehead.clock_step` is that of clock_step(). */
+const settingsOf = ({ clockStep, idleTransaction, lock, statement, response }: Timing["postgres"]) => ({
+  text: `SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), ('seq_page_cost', '20'),
+    ('jit', 'off'), ('bridgehead.clock_step', $1), ('idle_in_transaction_session_timeout', $2), ('lock_timeout', $3),
+    ('statement_timeout', $4)) AS settings (name, value)`,
+  values: [clockStep, idleTransaction, lock, statement].map(String),
   query_timeout: response,
 });
 
@@ -55,9 +92,6 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const timing = { ...standardTiming.postgres, ...options.timing };
   const setup = {
     connectionString: url,
-    idle_in_transaction_session_timeout: timing.idleTransaction,
-    lock_timeout: timing.lock,
-    statement_timeout: timing.statement,
     connectionTimeoutMillis: timing.connect,
     keepAlive: true,
     keepAliveInitialDelayMillis: timing.keepAlive,
@@ -66,19 +100,20 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
   const clock = options.clock ?? systemClock;
   const refused = new RefusedConnections(options.log, clock, timing.refusals);
-  const listener = new WakeListener(channel, { setup, clock, timing, refused });
-  await listener.open().catch((error: unknown) => {
+  const settings = settingsOf(timing);
+  const listener = new WakeListener(channel, { setup, settings, clock, timing, refused });
+  const listening = await listener.open().catch((error: unknown) => {
     throw notOpened(url, error);
   });
   const pool = new Pool({
     ...setup,
     max: options.connections ?? 10,
-    verify: (client, done) => client.query(planning(timing), (error) => done(error)),
+    verify: (client, done) => client.query(settings, (error) => done(error)),
   });
   pool.on("error", () => undefined); // the pool replaces an idle connection that fails
   pool.on("connect", (client) => client.on("error", () => undefined)); // a connection in use: its query rejects as well
   try {
-    await checkDurable(pool);
+    await checkServer(pool, listening);
   } catch (error) {
     await listener.close();
     await pool.end();
@@ -95,7 +130,9 @@ function notOpened(url: string, error: unknown): Error {
   const remedy =
     code === "53300"
       ? "end other connections, or raise max_connections"
-      : "check that the server runs and accepts the address, user and password of `store:`";
+      : /CERT/.test(code ?? "")
+        ? "add ?sslmode=verify-full&sslrootcert=FILE to the URL, with the CA that signed the server's certificate, and name a host of the certificate"
+        : "check that the server runs and accepts the address, user and password of `store:`";
   const text = `opening the store on PostgreSQL${host && ` at ${host}`}: ${reason}. Remedy: ${remedy}`;
   return Object.assign(new Error(text, { cause: error }), { code });
 }

@@ -225,9 +225,9 @@ describe("references", () => {
 
   it("warn of a password that was encoded already; other parts of a URL are not encoded", async () => {
     const text = `${good}store: postgres://b:\${env:PW}@\${env:HOST}\n`;
-    const loaded = await load(text, { ...env, PW: "p%2Fw", HOST: "h:5433/b" });
+    const loaded = await load(text, { ...env, PW: "p%2Fw", HOST: "localhost:5433/b" });
     if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
-    expect(loaded.config.store).toEqual({ kind: "postgres", url: "postgres://b:p%252Fw@h:5433/b" });
+    expect(loaded.config.store).toEqual({ kind: "postgres", url: "postgres://b:p%252Fw@localhost:5433/b" });
     expect(loaded.warnings.map(line)).toEqual([
       expect.stringMatching(/^9:8 store: seems to be percent-encoded already/),
     ]);
@@ -255,6 +255,22 @@ describe("references", () => {
       kind: "postgres",
       url: "postgres://b:p%23w@h/b",
     });
+  });
+
+  it.each([
+    ["db.example.com/b", true],
+    ["10.0.0.7/b?sslmode=disable", true],
+    ["db.example.com/b?sslmode=verify-full", false],
+    ["db.example.com/b?ssl=true", false],
+    ["localhost/b", false],
+    ["/b?host=/run/postgresql", false],
+    ["%2Frun%2Fpostgresql/b", false],
+  ])("warn of a PostgreSQL server on another machine without TLS: %s", async (place, isPlain) => {
+    const { warnings } = await load(`${good}store: postgres://b@${place}\n`);
+    const found = warnings
+      .map(line)
+      .filter((one) => /store: sends messages unencrypted .*sslmode=verify-full/.test(one));
+    expect(found).toHaveLength(isPlain ? 1 : 0);
   });
 
   it("warn of a world-readable file", async () => {

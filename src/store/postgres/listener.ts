@@ -3,7 +3,7 @@
 // connection only loses wake-ups (the sweep finds the work), so it reconnects in the background with backoff.
 
 import type { Clock } from "bridgehead/contract";
-import { Client, type ClientConfig } from "pg";
+import { Client, type ClientConfig, type QueryConfig } from "pg";
 import { endsWithin, jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { lockProcess } from "../leases.ts";
@@ -11,6 +11,8 @@ import type { RefusedConnections } from "./refusals.ts";
 
 interface ListeningClient {
   readonly client: Client;
+  /** Its process on the server. */
+  readonly process: number;
   /** Resolves when the connection is closed. */
   readonly ended: Promise<void>;
 }
@@ -19,6 +21,7 @@ interface ListeningClient {
 export class WakeListener {
   readonly #channel: string;
   readonly #setup: ClientConfig;
+  readonly #settings: QueryConfig;
   readonly #clock: Clock;
   readonly #timing: Timing["postgres"];
   readonly #refused: RefusedConnections;
@@ -37,6 +40,8 @@ export class WakeListener {
     channel: string,
     options: {
       readonly setup: ClientConfig;
+      /** Sets the settings of a connection. */
+      readonly settings: QueryConfig;
       readonly clock: Clock;
       readonly timing: Timing["postgres"];
       readonly refused: RefusedConnections;
@@ -44,6 +49,7 @@ export class WakeListener {
   ) {
     this.#channel = channel;
     this.#setup = options.setup;
+    this.#settings = options.settings;
     this.#clock = options.clock;
     this.#timing = options.timing;
     this.#refused = options.refused;
@@ -52,11 +58,12 @@ export class WakeListener {
     );
   }
 
-  /** Resolves when the connection is listening. Rejects when this first connection fails; later it reconnects
-   *  automatically. */
-  async open(): Promise<void> {
+  /** Resolves to its process on the server when the connection is listening. Rejects when this first connection fails; later
+   *  it reconnects automatically. */
+  async open(): Promise<number> {
     this.#listening = await this.#connect();
     this.#kept = this.#keep();
+    return this.#listening.process;
   }
 
   /** Holds the lock of the process (`lockProcess`) on this connection, and on the one that replaces it. */
@@ -92,24 +99,25 @@ export class WakeListener {
 
   async #connect(): Promise<ListeningClient> {
     const client = new Client(this.#setup);
-    let own: number | undefined;
+    let process = 0;
     client.on("notification", ({ processId }) => {
-      if (processId !== own) this.#notified();
+      if (processId !== process) this.#notified();
     });
     client.on("error", () => undefined);
     const ended = new Promise<void>((resolve) => client.once("end", resolve));
     try {
       await client.connect();
+      await client.query(this.#settings);
       // A notification must not wait for the disk: after a crash of the server the sweep finds the work.
       await client.query("SET synchronous_commit = off");
       await client.query(`LISTEN "${this.#channel}"`);
       if (this.#process !== null) await client.query(lockProcess, [this.#process]);
-      own = (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
+      process = (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid ?? 0;
     } catch (error) {
       void client.end().catch(() => undefined);
       throw error;
     }
-    return { client, ended };
+    return { client, process, ended };
   }
 
   #notified(): void {

@@ -14,7 +14,7 @@ const statements = new Map<string, QueuedStatement>();
 /** Bounds what a connection keeps on the server. Lists of placeholders make texts without limit. */
 const mostPrepared = 500;
 
-/** Set for every connection (`planning`). */
+/** Set for every connection (`settingsOf`). */
 const clockStep = "CAST(current_setting('bridgehead.clock_step') AS BIGINT)";
 
 function statementOf(sql: string): QueuedStatement {

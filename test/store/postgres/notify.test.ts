@@ -24,6 +24,7 @@ describeReal("notifications", await needPostgres(), () => {
     const clock = { ...systemClock, sleep: async () => void pauses++ };
     const listener = new WakeListener("one-after-the-other", {
       setup: { connectionString: url.href },
+      settings: { text: "SELECT 1" },
       clock,
       timing: standardTiming.postgres,
       refused: new RefusedConnections(undefined, clock, 1),

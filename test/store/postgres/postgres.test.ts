@@ -107,6 +107,29 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     await expect(openPostgres(off)).rejects.toThrow("synchronous_commit is off");
   });
 
+  it.each(["LATIN1", "SQL_ASCII"])("is not opened in a database with the encoding %s", async (encoding) => {
+    const admin = await (await place()).open();
+    const name = encoding.toLowerCase();
+    // Not in a transaction.
+    await admin.read((q) => q.run(`CREATE DATABASE ${name} ENCODING '${encoding}' LOCALE 'C' TEMPLATE template0`));
+    const url = server.url.replace(/[^/]*$/, name);
+    await expect(openPostgres(url)).rejects.toThrow(
+      new RegExp(`encoding ${encoding}, .*Remedy: CREATE DATABASE .*UTF8`),
+    );
+  });
+
+  it("is not opened by a role that may not create its tables", async () => {
+    const { schema = "", open } = await place();
+    await (await open()).tx(async (q) => {
+      await q.run("CREATE ROLE reader LOGIN");
+      await q.run(`GRANT USAGE ON SCHEMA ${schema} TO reader`);
+    });
+    const url = server.url.replace("test@", "reader@");
+    const may = new RegExp(`may not create tables in the schema ${schema}\\. Remedy: GRANT CREATE`);
+    await expect(openPostgres(url, { schema })).rejects.toThrow(may);
+    await expect(openPostgres(url, { schema: "absent" })).rejects.toThrow(/names no schema that exists\. Remedy/);
+  });
+
   it("notifies the others only, and once for many commits", async () => {
     const store = await place();
     const timing = { notifyInterval: 3_600_000 };
