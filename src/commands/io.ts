@@ -2,6 +2,7 @@
 // nothing else of the process, so tests run them in-process.
 
 import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Log } from "bridgehead/contract";
 import type { Problem } from "../config/index.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
@@ -56,6 +57,18 @@ export function packageVersion(): string {
 
 /** The configuration of the service. */
 export const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
+
+/** The folder that the packages create for the service, whose secrets only root reads. */
+export const serviceFolder = dirname(defaultConfig);
+export const isService = (config: string): boolean => dirname(config) === serviceFolder;
+export const secretsFolder = (config: string): string => join(dirname(config), "secrets");
+
+/** Where a command reads the credentials of the configuration at `path`: for root those of the service, as systemd would
+ *  give them to it. */
+export const credentialsFor = (path: string, env: Io["env"]): { readonly credentialsDirectory?: string } =>
+  env["CREDENTIALS_DIRECTORY"] === undefined && isService(path) && process.getuid?.() === 0
+    ? { credentialsDirectory: secretsFolder(path) }
+    : {};
 
 /** Options of every command that reads the configuration. */
 export interface CommandOptions {

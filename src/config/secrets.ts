@@ -136,7 +136,7 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): FoundS
   if (credentialsDirectory === undefined) {
     return {
       message: `needs the credential ${name}, but systemd gave none to this process`,
-      fix: `in the service: ${fix}; by hand: export CREDENTIALS_DIRECTORY=/the/folder/of/${name}`,
+      fix: `in the service: ${fix}; by hand: export CREDENTIALS_DIRECTORY=/the/folder/of/${name} (as root, check and doctor read that of the service)`,
     };
   }
   for (const id of [name, `${folderId}_${name}`]) {

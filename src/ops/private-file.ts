@@ -32,7 +32,7 @@ export function isMountedReadOnly(path: string): boolean {
 
 /** The remedy for such a path. */
 export const readOnlyRemedy =
-  "its file system is mounted read-only: look for disk errors in the kernel's log (dmesg), and mount it writable";
+  "its file system is mounted read-only: for the service everything is, except /var/lib/bridgehead and what ReadWritePaths= in a drop-in names; elsewhere look for disk errors in the kernel's log (dmesg), and mount it writable";
 
 /** Remedies for errors of opening or writing a file, by the prefix of the code of SQLite or Node.js. */
 const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [

@@ -34,25 +34,26 @@ async function checkServer(pool: Pool, listening: number): Promise<void> {
        has_schema_privilege(current_schema(), 'CREATE') OR to_regclass('meta') IS NOT NULL AS creates`,
   );
   const [found] = rows;
+  if (found === undefined) return;
   const refuse = (text: string, code?: string): never => {
     throw Object.assign(new Error(`opening the store: ${text}`), code && { code });
   };
-  if (found?.process === listening)
+  if (found.process === listening)
     refuse(
       "the pooler in front of PostgreSQL shares connections between transactions. Remedy: let it use pool_mode = session, or name the server itself in `store:`",
     );
-  if (found?.readonly === "on")
+  if (found.readonly === "on")
     refuse(
       "this PostgreSQL server accepts no writes, as a standby. Remedy: promote it, or name the primary in `store:`",
       "25006",
     );
-  if (found?.commits === "off")
+  if (found.commits === "off")
     refuse(
       "synchronous_commit is off on this PostgreSQL server, so its crash would lose acknowledged messages. Remedy: ALTER ROLE ... SET synchronous_commit = on, or add options=-c%20synchronous_commit%3Don to the URL",
     );
-  if (found?.encoding !== "UTF8")
+  if (found.encoding !== "UTF8")
     refuse(
-      `the database has the encoding ${found?.encoding}, which cannot store every message. Remedy: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`,
+      `the database has the encoding ${found.encoding}, which cannot store every message. Remedy: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`,
     );
   if (found.schema === null)
     refuse(

@@ -93,6 +93,7 @@ describeReal("the Debian package", missing, () => {
       "usr/share/fish/vendor_completions.d/bridgehead.fish",
       "usr/share/doc/bridgehead/examples/bridgehead.yaml",
       "usr/share/doc/bridgehead/docs/operations.md",
+      "usr/lib/bridgehead/docs/doctor.md",
     ])
       expect(existsSync(inMachine(file)), file).toBe(true);
   });

@@ -324,7 +324,14 @@ describeReal("the service under systemd", missing, () => {
   it("ends with 78 for a configuration that is wrong, and is not started again", async () => {
     // The secret does not exist yet. The package's unit is hidden, so that the command writes one.
     await container.write(configFile, config(["texts"]));
-    await container.must(`chmod 600 ${configFile}`);
+    await container.must(`chown root:root ${configFile} && chmod 640 ${configFile}`);
+    await container.must("chmod 750 /usr/lib/bridgehead");
+    const closed = await container.run("bridgehead service install");
+    expect([closed.code, closed.out]).toEqual([
+      78,
+      expect.stringContaining("umask 022, or: chmod -R go+rX /usr/lib/bridgehead"),
+    ]);
+    await container.must("chmod 755 /usr/lib/bridgehead");
     await container.must("mv /usr/lib/systemd/system/bridgehead.service /root");
     const { out, code } = await container.run("bridgehead service install");
     expect(out).toMatch(/did not start[^]*needs the credential token, which is not in \/run\/credentials/);
@@ -347,6 +354,8 @@ describeReal("the service under systemd", missing, () => {
     await container.write("/root/peer.mjs", peer);
     await container.must("systemd-run --unit peer /usr/lib/bridgehead/bin/node /root/peer.mjs");
     await container.must(`umask 077; echo ${token} > /etc/bridgehead/secrets/token`);
+    // As an editor of root leaves it under a strict umask.
+    await container.must(`chown root:root ${configFile} && chmod 600 ${configFile}`);
     await container.must("bridgehead service install > /root/installed 2>&1 &");
     await until('test "$(journalctl --unit bridgehead --grep "listening for http" --output cat)"');
     await until("grep -E 'ready:|did not start' /root/installed");
@@ -383,6 +392,16 @@ describeReal("the service under systemd", missing, () => {
     ).toBe("");
     // Without BPF in the kernel IPAddressDeny= has no effect, and systemd says so.
     expect((await container.run("journalctl --grep 'firewalling'")).out).not.toContain("bridgehead");
+  });
+
+  it("is examined by root with its secrets, and names the page of its findings", async () => {
+    const { findings } = JSON.parse((await container.run("bridgehead doctor --json")).out) as {
+      readonly findings: readonly { readonly id: string; readonly docs: string }[];
+    };
+    expect(findings.map(({ id }) => id)).toEqual(["escalation-missing"]);
+    await container.must(`test -e '${findings[0]?.docs.split("#")[0]}'`);
+    const own = await container.run("setpriv --reuid=bridgehead --regid=bridgehead --clear-groups bridgehead check");
+    expect([own.code, own.out]).toEqual([78, expect.stringContaining("needs the credential token")]);
   });
 
   it("applies a reload, and refuses one that is wrong", async () => {

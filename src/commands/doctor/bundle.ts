@@ -10,7 +10,7 @@ import { type Config, loadConfig, maskSecrets, secretValues } from "../../config
 import { systemClock } from "../../ops/clock.ts";
 import { migrations } from "../../store/migrate.ts";
 import { get } from "../http.ts";
-import { exitCodes, fail, type Io, packageVersion } from "../io.ts";
+import { credentialsFor, exitCodes, fail, type Io, packageVersion } from "../io.ts";
 import { adminUrl } from "./daemon.ts";
 import { bundleRows } from "./rows.ts";
 import { type DoctorOptions, diagnose } from "./run.ts";
@@ -26,7 +26,8 @@ export async function supportBundle(options: DoctorOptions, io: Io): Promise<num
   const stamp = new Date(systemClock.now()).toISOString().slice(0, 19).replace(/[-:]/g, "");
   const file = resolve(io.cwd, options.file ?? `bridgehead-support-${stamp}.tar.gz`);
   if (existsSync(file)) fail(`${file} exists; name another file`);
-  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  const path = resolve(io.cwd, options.config);
+  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, ...credentialsFor(path, io.env) });
   const config = loaded.ok ? loaded.config : null;
   const redactor = new Redactor(config, io.env);
   const entries = (await collect(options, config, io)).map((entry) => ({

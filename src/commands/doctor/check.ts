@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
 import { isMountedReadOnly } from "../../ops/private-file.ts";
-import { CommandFailure, type CommandOptions, exitCodes, type Io, problemLine } from "../io.ts";
+import { CommandFailure, type CommandOptions, credentialsFor, exitCodes, type Io, problemLine } from "../io.ts";
 import { embeddedAgents } from "../run.ts";
 
 /** The file system as this process may use it. */
@@ -24,11 +24,8 @@ export const disk = {
 };
 
 export async function checkConfig(options: CommandOptions, io: Io): Promise<number> {
-  const loaded = await loadConfig(resolve(io.cwd, options.config), {
-    env: io.env,
-    adapters: loadAdapter,
-    disk,
-  });
+  const path = resolve(io.cwd, options.config);
+  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, disk, ...credentialsFor(path, io.env) });
   const print = options.json === true ? () => undefined : io.out;
   const warnings = loaded.ok ? [...loaded.warnings, ...withoutResponders(loaded.config)] : loaded.warnings;
   for (const warning of warnings) print(`warning: ${problemLine(warning)}`);

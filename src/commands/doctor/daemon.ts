@@ -88,7 +88,7 @@ function channelProblems(channel: ChannelReport, logs: string): Diagnosis[] {
   const reason = channel.reason ?? channel.state;
   const remedy =
     channel.state === "unauthorized"
-      ? `correct the credentials under channels.${channel.id}, then: sudo systemctl reload bridgehead`
+      ? `correct the credentials under channels.${channel.id}, then: sudo systemctl restart bridgehead`
       : `bridgehead doctor --online; ${logs}`;
   return [
     ...(isDown ? [diagnosis("channel-down", place, `does not work ${since}: ${reason}`, remedy)] : []),

@@ -110,7 +110,7 @@ async function agentProblems(config: Config, name: string, io: Requesting): Prom
   if (result.kind === "ok") return settingsProblems(place, name, result.value, skillsOf(config, name));
   if (["unauthorized", "missing", "refused"].includes(result.kind)) {
     const organization = platform.organization_key === undefined ? "" : " and platform.organization_key";
-    const remedy = `correct agents.${name}.key${organization}, then: sudo systemctl reload bridgehead`;
+    const remedy = `correct agents.${name}.key${organization}, then: sudo systemctl restart bridgehead`;
     return [diagnosis("agent-key-rejected", place, `the platform rejects its key: ${result.reason}`, remedy)];
   }
   const cause = `the platform cannot be reached: ${result.reason}`;

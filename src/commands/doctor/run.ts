@@ -6,7 +6,7 @@ import { loadAdapter } from "../../channels/loader.ts";
 import { type Config, type Loaded, loadConfig, loadSecretFiles, loadStore, type Problem } from "../../config/index.ts";
 import { didYouMean } from "../../config/nearest.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { type CommandOptions, exitCodes, type Io } from "../io.ts";
+import { type CommandOptions, credentialsFor, exitCodes, type Io } from "../io.ts";
 import { withProgress } from "../store/progress.ts";
 import { catalogue, type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
 import { agentsProblems, disk, withoutResponders } from "./check.ts";
@@ -50,7 +50,7 @@ const order: readonly Severity[] = ["error", "warning", "info"];
 /** Returns all findings, errors first. Also used for the support bundle. */
 export async function diagnose(options: DoctorOptions, io: Io): Promise<readonly Diagnosis[]> {
   const path = resolve(io.cwd, options.config);
-  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, disk });
+  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, disk, ...credentialsFor(path, io.env) });
   const found = [
     ...(await configProblems(loaded)),
     ...nodeProblems(process.versions.node, systemClock.now(), io.timing.commands.nodeSoon),

@@ -118,7 +118,7 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
     const row = await findCustomer(q, address);
     if (!row) continue;
     const cause = `the address of channel ${channel.id} is a customer here, in ${counted(row.count, "conversation")}: two agents may answer each other`;
-    const remedy = `add the address to deny.senders of channels.${row.channel}, then: sudo systemctl reload bridgehead`;
+    const remedy = `add ${address} to channels.${row.channel}.deny, then: sudo systemctl reload bridgehead`;
     talks.push(diagnosis("own-mailbox-writes", `channel ${row.channel}`, cause, remedy));
   }
   return [...found, ...pauses, ...talks];

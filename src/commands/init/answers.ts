@@ -1,10 +1,10 @@
 // The answers of `init`: the file that keeps them until the end, and the configuration that they become.
 
 import { chmod, chown, copyFile, link, mkdir, open, readFile, rename, rm } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import * as z from "zod";
 import { newToken } from "../../ops/clock.ts";
-import { defaultConfig } from "../io.ts";
+import { isService, secretsFolder } from "../io.ts";
 
 const server = z.object({ host: z.string(), port: z.int(), tls: z.enum(["implicit", "starttls", "none"]) });
 
@@ -90,11 +90,6 @@ async function writePrivate(path: string, text: string, exclusive = false): Prom
     await rm(temporary, { force: true });
   }
 }
-
-/** The folder that the packages create for the service, whose secrets only root reads. */
-export const serviceFolder = dirname(defaultConfig);
-export const isService = (config: string): boolean => dirname(config) === serviceFolder;
-export const secretsFolder = (config: string): string => join(dirname(config), "secrets");
 
 export interface Planned {
   /** The text of the configuration. */

@@ -8,18 +8,26 @@ import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { loadConfig } from "../../config/index.ts";
 import { newToken } from "../../ops/clock.ts";
-import { CommandFailure, defaultConfig, exitCodes, fail, type Io, problemLine, type Requesting } from "../io.ts";
+import {
+  CommandFailure,
+  defaultConfig,
+  exitCodes,
+  fail,
+  type Io,
+  isService,
+  problemLine,
+  type Requesting,
+  secretsFolder,
+  serviceFolder,
+} from "../io.ts";
 import {
   type Answers,
   type CompleteAnswers,
   forget,
-  isService,
   keep,
   keptPath,
   plan,
   readKept,
-  secretsFolder,
-  serviceFolder,
   writeConfiguration,
   writeSecrets,
 } from "./answers.ts";

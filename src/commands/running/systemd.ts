@@ -54,10 +54,12 @@ async function install(config: string, io: Io): Promise<number> {
     }
     await must(io, "systemd-sysusers", files["bridgehead.sysusers"]);
     await must(io, "systemd-tmpfiles", "--create", files["bridgehead.tmpfiles"]);
-    // Written by `init` before the user existed.
-    const { uid, mode } = statSync(config);
-    if (uid === 0 && (mode & 0o077) === 0) await must(io, "chown", "bridgehead:bridgehead", config);
     await must(io, "systemctl", "daemon-reload");
+  }
+  // Written by `init` before the user existed, or with a strict umask.
+  if ((statSync(config).mode & 0o004) === 0) {
+    await must(io, "chgrp", "bridgehead", config);
+    await must(io, "chmod", "g+r", config);
   }
   await must(io, "systemctl", "enable", "--quiet", unit);
   io.out("starting, and waiting until the daemon is ready");
@@ -93,10 +95,19 @@ function obstacle(config: string): string | null {
   const hidden = [process.execPath, realpathSync(launcher)].find((path) => /^\/(home|root|run\/user)\//.test(path));
   if (hidden !== undefined)
     return `${hidden}: the service does not see files below /home and /root; install it elsewhere`;
+  const closed = [process.execPath, realpathSync(launcher)].flatMap((path) => closedPart(path) ?? [])[0];
+  if (closed !== undefined)
+    return `${closed}: the service's user may not read it; install the program with umask 022, or: chmod -R go+rX ${closed}`;
   // Secrets and store of a configuration elsewhere are next to it, where the service may neither read nor write.
   return dirname(config) === dirname(defaultConfig)
     ? null
     : `${config}: the service reads ${dirname(defaultConfig)} only; move the file and its secrets there`;
+}
+
+/** Returns the first folder above `path`, or the file itself, that other users may not use; undefined when they can. */
+function closedPart(path: string): string | undefined {
+  const parts = path.split("/").map((_, at, all) => all.slice(0, at + 1).join("/"));
+  return parts.slice(1).find((part) => (statSync(part).mode & (part === path ? 0o004 : 0o001)) === 0);
 }
 
 async function uninstall(io: Io): Promise<number> {

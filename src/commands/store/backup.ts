@@ -30,7 +30,8 @@ export async function backup(options: BackupOptions, io: Io): Promise<number> {
   if (!existsSync(store)) fail(`there is no store ${store}`);
   const platform = embedded !== null && existsSync(embedded) ? embedded : null;
   const target = resolve(io.cwd, options.file);
-  if (!existsSync(dirname(target))) fail(`the folder ${dirname(target)} does not exist`);
+  if (!existsSync(dirname(target)))
+    fail(`the folder ${dirname(target)} does not exist: install -d -m 700 -o bridgehead ${dirname(target)}`);
   const summary = await explained(() =>
     withProgress(io, "backing up", 1, (progress) => {
       // The first half is the copy, the second half its verification.

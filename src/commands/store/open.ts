@@ -9,7 +9,7 @@ import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { channelsSince } from "../../store/tables/events.ts";
-import { type CommandOptions, exitCodes, fail, type Io, problemLine } from "../io.ts";
+import { type CommandOptions, credentialsFor, exitCodes, fail, type Io, problemLine } from "../io.ts";
 
 /** Loads the configuration, or a part of it. Fails with all its problems. */
 export async function load<Loaded extends { readonly ok: true } | Rejected>(
@@ -17,7 +17,8 @@ export async function load<Loaded extends { readonly ok: true } | Rejected>(
   { config }: CommandOptions,
   io: Io,
 ): Promise<Extract<Loaded, { readonly ok: true }>> {
-  const loaded = await loader(resolve(io.cwd, config), { env: io.env, adapters: loadAdapter });
+  const path = resolve(io.cwd, config);
+  const loaded = await loader(path, { env: io.env, adapters: loadAdapter, ...credentialsFor(path, io.env) });
   if (!loaded.ok) fail(loaded.problems.map(problemLine).join("\n"), exitCodes.config);
   return loaded as Extract<Loaded, { readonly ok: true }>;
 }

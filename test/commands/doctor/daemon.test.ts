@@ -128,7 +128,7 @@ it("reports what the running daemon knows, and that none runs", async () => {
     {
       place: "channel office",
       cause: expect.stringContaining("535 wrong password"),
-      remedy: expect.stringContaining("reload"),
+      remedy: expect.stringContaining("sudo systemctl restart"),
     },
   ]);
 });

@@ -216,7 +216,7 @@ export default { name: "chat", contract: 1, config: z.strictObject({ login: z.st
       "messages-failed: bridgehead inbox list --state failed --channel mail",
       "messages-held: bridgehead inbox list --state held --channel mail",
       "messages-held: bridgehead outbox list --state held --channel mail",
-      expect.stringContaining("own-mailbox-writes: add the address to deny"),
+      "own-mailbox-writes: add support@example.com to channels.mail.deny, then: sudo systemctl reload bridgehead",
     ]);
     expect(code).toBe(exitCodes.ok);
   });

@@ -73,7 +73,7 @@ it("distinguishes an unreachable platform from one that rejects the key", async 
   const { ids, findings } = await examine(refuses, "", { escalation });
   expect([ids, findings[0]?.remedy]).toEqual([
     ["agent-key-rejected"],
-    "correct agents.support.key, then: sudo systemctl reload bridgehead",
+    "correct agents.support.key, then: sudo systemctl restart bridgehead",
   ]);
 });
 

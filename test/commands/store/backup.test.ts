@@ -46,7 +46,10 @@ it("names the file, its schema and its rows, and refuses to overwrite a file", a
     exitCodes.failed,
     expect.stringContaining("copy.db exists; name another one"),
   ]);
-  expect(await run("backup", "absent/copy.db")).toEqual([exitCodes.failed, "the folder absent does not exist"]);
+  expect(await run("backup", "absent/copy.db")).toEqual([
+    exitCodes.failed,
+    "the folder absent does not exist: install -d -m 700 -o bridgehead absent",
+  ]);
   const sound = await run("verify", "copy.db");
   expect(sound).toEqual([exitCodes.ok, size, counts, "no problems found"]);
   expect(JSON.parse(String((await run("verify", "copy.db", true))[1]))).toMatchObject({
