@@ -51,6 +51,33 @@ onEachDatabase((newDatabase) => {
     await expect.poll(() => pipeline.sent, { interval: 1 }).toEqual(["answer to again"]);
   });
 
+  it("and their mailbox is read again", async () => {
+    const pipeline = await openPipeline({ db: await fresh(newDatabase) });
+    const attachments = [{ name: "ada.txt", mediaType: "text/plain", bytes: Buffer.from("a file of Ada") }];
+    const more = { subject: "Ada's", fingerprint: "f", cited: externalId("<1@example.org>"), attachments };
+    const original = mail({ ...hello, ...more });
+    await pipeline.accepts("c", original);
+    await pipeline.settles();
+    await erases(pipeline);
+    // As after a change of UIDVALIDITY, under another id.
+    await pipeline.accepts("c", { ...original, id: externalId("another") });
+    await pipeline.settles();
+    const left = await pipeline.db.read(async (q) => [
+      await q.all("SELECT code, reason, sender, subject, cited, queue FROM events WHERE external_id = 'another'"),
+      await q.all("SELECT bytes FROM blobs UNION ALL SELECT bytes FROM raw_messages"),
+    ]);
+    const copy = {
+      code: "duplicate",
+      reason: "a copy of message 1",
+      sender: null,
+      subject: null,
+      cited: null,
+      queue: null,
+    };
+    expect(left).toEqual([[copy], []]);
+    expect([await texts(pipeline), pipeline.platform.count("ask")]).toEqual([nothing, 1]);
+  });
+
   it("while the reply is sent", async () => {
     const [begun, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const pipeline = await openPipeline({

@@ -124,7 +124,8 @@ const answersLookedUp = [0, 1, 2, 3, 4] as const;
 /**
  * Inserts the events that are not stored yet, in their order. The statement itself detects copies and determines the
  * priority, so that nothing is read before it:
- * - A copy by fingerprint gets a row (`ignored`, `duplicate`), so that every id has an outcome.
+ * - A copy by fingerprint gets a row (`ignored`, `duplicate`), so that every id has an outcome. The row has no text and no
+ *   sender: a mailbox that is read again would bring back what was erased from the original.
  * - `preferred` senders come first under the channel's cap, with one queue per sender: authenticated senders, those with
  *   an earlier conversation, notification targets, and those that reference one of our messages. The other senders share
  *   one queue per domain.
@@ -134,16 +135,16 @@ const insert = new ManyRows<readonly Value[]>(
      answer0, answer1, answer2, answer3, answer4, known_before) AS (VALUES`,
   "(?, ?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
   `)
-   INSERT INTO events (channel, external_id, fingerprint, cited, kind, state, code, sender, subject, body, due_at, sent_at, received_at, preferred, queue)
-   SELECT channel, external_id, CASE WHEN copy = 1 THEN NULL ELSE fingerprint END, cited, kind,
-     CASE WHEN copy = 1 THEN 'ignored' ELSE 'stored' END, CASE WHEN copy = 1 THEN 'duplicate' ELSE code END,
-     sender, subject, body, now_ms(), sent_at, now_ms(),
-     preferred, CASE WHEN preferred = 1 THEN sender ELSE domain END
+   INSERT INTO events (channel, external_id, fingerprint, cited, kind, state, code, reason, sender, subject, body, due_at, sent_at, received_at, preferred, queue)
+   SELECT channel, external_id, CASE WHEN original IS NULL THEN fingerprint END, CASE WHEN original IS NULL THEN cited END, kind,
+     CASE WHEN original IS NULL THEN 'stored' ELSE 'ignored' END, CASE WHEN original IS NULL THEN code ELSE 'duplicate' END,
+     'a copy of message ' || original, CASE WHEN original IS NULL THEN sender END, CASE WHEN original IS NULL THEN subject END,
+     CASE WHEN original IS NULL THEN body ELSE '{}' END, now_ms(), sent_at, now_ms(),
+     preferred, CASE WHEN original IS NOT NULL THEN NULL WHEN preferred = 1 THEN sender ELSE domain END
    FROM (
-     SELECT given.*,
-       CASE WHEN fingerprint IS NOT NULL AND EXISTS (
-         SELECT 1 FROM events WHERE events.channel = given.channel AND events.fingerprint = given.fingerprint
-       ) THEN 1 ELSE 0 END AS copy,
+     SELECT given.*, (
+         SELECT id FROM events WHERE events.channel = given.channel AND events.fingerprint = given.fingerprint
+       ) AS original,
        CASE WHEN standing = 1 OR EXISTS (
          SELECT 1 FROM conversations WHERE conversations.channel = given.channel AND conversations.person = given.sender
            AND opened_at < known_before
@@ -178,18 +179,17 @@ export async function insertEvents(
 ): Promise<readonly boolean[]> {
   const results: boolean[] = [];
   for (const group of withoutRepeats(events)) {
-    const blobs = group.flatMap(({ attachments }) => attachments.map(({ blob }) => blob));
     const rows = group.map((event) => [...valuesOf(event), knownMs]);
-    await insertBlobs(
-      q,
-      blobs.filter((blob) => blob !== null),
-    );
     const stored = new Map<string, number>();
     for (const row of await insert.all<{ id: number; external_id: string; state: string }>(q, rows))
       if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
     if (stored.size > 0) touch(q, "events", group[0]?.channel);
     const raw = group.flatMap((event) => rawValues(event, stored.get(keyOf(event.externalId))));
     if (raw.length > 0) await insertRaw.write(q, raw);
+    const blobs = group.flatMap(({ externalId, attachments }) =>
+      stored.has(keyOf(externalId)) ? attachments.flatMap(({ blob }) => blob ?? []) : [],
+    );
+    await insertBlobs(q, blobs);
     const attachments = group.flatMap((event) => attachmentValues(event, stored.get(keyOf(event.externalId))));
     if (attachments.length > 0) await insertAttachments.write(q, attachments);
     if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
