@@ -44,8 +44,6 @@ export interface ConnectCall {
 /** Error codes for a connection that failed because of our own request. A retry is pointless. */
 const ourFault = new Set(["64101", "64106"]);
 const unreachable = "64102";
-/** Reason of a transfer that was not answered, while the caller is asked for a voicemail. */
-const leavesVoicemail = "voicemail";
 
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = voice;
@@ -130,7 +128,6 @@ class CallHandlers {
     if (gone || next !== "voicemail") await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
-    if (next === "voicemail") await this.#transferring(params, leavesVoicemail);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
     const record = {
       action: this.#address("/voicemail"),
@@ -170,23 +167,24 @@ class CallHandlers {
       await this.#channel.accept([{ kind: "delivery", id, about, state, detail }]);
     }
     if (over.has(status)) {
-      const isMissed = await this.#leftNoVoicemail(params);
+      const isMissed = await this.#endedInTransfer(params);
       if (isMissed) await this.#missed(params, transferUnanswered);
       await this.#voice.closed(call, isMissed ? "no-answer" : status === "completed" ? "hung-up" : status);
     }
     return new Response(null, { status: 204 });
   }
 
-  /** Returns whether the caller hung up while they were asked for a voicemail: the provider then requests nothing more.
-   *  The request with a recording may arrive after the status. */
-  async #leftNoVoicemail(params: Params): Promise<boolean> {
-    const isAsked = async () => {
+  /** Returns whether the caller hung up after the transfer had begun and before anybody took it or a voicemail was left:
+   *  while they are asked for one, the provider then requests nothing more. Requests about a call may arrive after the
+   *  status of its end. */
+  async #endedInTransfer(params: Params): Promise<boolean> {
+    const isTransferring = async () => {
       const facts = await this.#factsOf(params);
-      return facts !== null && facts.state !== "closed" && facts.transferring === leavesVoicemail;
+      return facts !== null && facts.state !== "closed" && facts.transferring !== null;
     };
-    if (!(await isAsked())) return false;
-    await this.#channel.clock.sleep(this.#voice.timing.recording);
-    return isAsked();
+    if (!(await isTransferring())) return false;
+    await this.#channel.clock.sleep(this.#voice.timing.overtaken);
+    return isTransferring();
   }
 
   /** Handles a lost connection: connects again, transfers, or gives up. */
@@ -216,22 +214,17 @@ class CallHandlers {
   async #lastResort(params: Params): Promise<Response> {
     const { language, transfer } = this.#config;
     const { apology } = phrasesFor(this.#config, language);
+    const facts = await this.#factsOf(params);
     if (transfer === undefined) {
       await this.#missed(params, "the agent could not be reached");
       return this.#over(params, "failed", say(apology, language), hangUp);
     }
-    const facts = await this.#factsOf(params);
-    if (facts?.transferring === null) await this.#transferring(params, "lost");
+    if (facts !== null && facts.transferring === null) {
+      const id = externalId(`${callOf(params)}/transferring`);
+      const session = { kind: "session", id, session: sessionId(callOf(params)), from: facts.from } as const;
+      await this.#channel.accept([{ ...session, state: "transferring", reason: "lost" }]);
+    }
     return this.#toHuman(params, "lost", language, say(apology, language));
-  }
-
-  /** Stores the state of a transfer of a known call. */
-  async #transferring(params: Params, reason: string): Promise<void> {
-    const facts = await this.#factsOf(params);
-    if (facts === null || facts.state === "closed") return;
-    const session = sessionId(callOf(params));
-    const id = externalId(`${callOf(params)}/transferring/${reason}/${facts.openings}`);
-    await this.#channel.accept([{ kind: "session", id, session, from: facts.from, state: "transferring", reason }]);
   }
 
   async #toHuman(params: Params, reason: string, language: string, ...before: readonly string[]): Promise<Response> {

@@ -34,8 +34,8 @@ export const standardTiming = {
   token: minute,
   /** Longest difference between our clock and the time of a webhook of Telnyx or Retell. */
   webhookSkew: 5 * minute,
-  /** The request with a recording arrives at most this long after the status callback for the end of its call. */
-  recording: 5 * second,
+  /** Requests about a call arrive at most this long after the status callback for its end. */
+  overtaken: 5 * second,
   /** Pause before the first retry of a connection that failed; each further retry waits this much longer. */
   reconnect: 3 * second,
   // Outbound calls.

@@ -164,42 +164,6 @@ test("the transfer is not answered and nothing is recorded: responders are still
   expect(fixture.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
 });
 
-test("a caller who hangs up before the tone of the voicemail was missed; one who leaves a message was not", async () => {
-  const fixture = await openVoiceFixture(withHuman({}, { dialed: () => "no-answer" }));
-  const post = (path: string, call: PhoneCall, form: Record<string, string>) =>
-    postSigned({
-      url: `https://bridge.example/channels/line${path}`,
-      via: fixture.listener.url,
-      form: { CallSid: call.sid, From: "+15005550001", To: "+15005550006", ...form },
-      token: authToken,
-    });
-  const transferred = async () => {
-    const call = await fixture.dial({ callSid: `CA${fixture.sessions("opened").length}` });
-    await fixture.channel.until("opened", () => fixture.sessions("opened").some(({ session }) => session === call.sid));
-    expect((await post("/dialed?r=asked", call, { DialCallStatus: "no-answer" })).body).toContain("<Record ");
-    return call;
-  };
-  /** Resolves when the status callback is answered, which takes some time. */
-  const passed = async (answer: Promise<{ readonly status: number | null }>) => {
-    const statuses: (number | null)[] = [];
-    void answer.then(({ status }) => statuses.push(status));
-    for (let n = 0; n < 90 && statuses.length === 0; n++) await fixture.clock.passes(100);
-    expect(statuses).toEqual([204]);
-  };
-  const gone = await transferred();
-  await passed(post("/status", gone, { CallStatus: "completed" }));
-  expect(fixture.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
-  expect(fixture.sessions("closed")).toMatchObject([{ session: gone.sid, reason: "no-answer" }]);
-
-  // The status may overtake the recording.
-  const left = await transferred();
-  const later = post("/status", left, { CallStatus: "completed" });
-  await post("/voicemail", left, { RecordingSid: "RE1", RecordingUrl: "https://api.twilio.com/RE1" });
-  await passed(later);
-  expect(fixture.channel.messages.slice(1)).toMatchObject([{ forHumans: { subject: "Voicemail from +15005550001" } }]);
-  expect(fixture.sessions("closed").slice(1)).toMatchObject([{ session: left.sid, reason: "voicemail" }]);
-});
-
 test("hand-off data alone transfers nothing", async () => {
   const fixture = await openVoiceFixture(withHuman({}));
   const call = await fixture.dial();

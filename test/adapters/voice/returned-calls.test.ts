@@ -104,6 +104,38 @@ test("a stored goodbye ends the call, although the connection broke before the p
   expect(body).toContain("<Response><Hangup/></Response>");
 });
 
+const missed = { forHumans: { subject: `Missed call from ${caller}` } };
+test.each<[string, string | null, Record<string, string> | null, object[], string]>([
+  ["hangs up while a human is called", null, null, [missed], "no-answer"],
+  ["hangs up before the tone of the voicemail", "no-answer", null, [missed], "no-answer"],
+  [
+    "leaves a voicemail",
+    "no-answer",
+    { RecordingSid: "RE1", RecordingUrl: "https://api.twilio.com/RE1" },
+    [{ forHumans: { subject: `Voicemail from ${caller}` } }],
+    "voicemail",
+  ],
+  ["has spoken to a human", "completed", null, [], "transferred"],
+])("a caller who %s: the status callback, which comes first, knows it", async (_, dialed, voicemail, messages, end) => {
+  const fixture = await openVoiceFixture({ config: { transfer: human } });
+  const line = await connects(fixture);
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  line.send(JSON.stringify({ type: "dtmf", digit: "0" }));
+  for (let n = 0; n < 200 && fixture.sessions("transferring").length === 0; n++) await fixture.clock.passes(100);
+  line.terminate();
+  expect(await posted(fixture, "/ended?n=0", { SessionStatus: "ended" })).toContain("<Dial ");
+  if (voicemail !== null)
+    expect(await posted(fixture, "/dialed?r=asked", { DialCallStatus: "no-answer" })).toContain("<Record ");
+  const answers: string[] = [];
+  void posted(fixture, "/status", { CallStatus: "completed" }).then((body) => answers.push(body));
+  if (voicemail !== null) await posted(fixture, "/voicemail", voicemail);
+  else if (dialed !== null) await posted(fixture, "/dialed?r=asked", { DialCallStatus: dialed });
+  for (let n = 0; n < 90 && answers.length === 0; n++) await fixture.clock.passes(100);
+  expect(answers).toEqual([""]);
+  expect(fixture.channel.messages).toMatchObject(messages);
+  expect(fixture.sessions("closed")).toMatchObject([{ reason: end }]);
+});
+
 test("a call that continues after its end was stored ends again", async () => {
   const fixture = await openVoiceFixture({});
   await connects(fixture);
