@@ -92,6 +92,14 @@ describe("what a customer writes into a name, a subject or a message", () => {
       data: Record<string, unknown>;
     };
     expect(told.text).not.toMatch(/[<>]|(?:^|\s)@|\]\(/);
+    // The definition of a link.
+    const written = {
+      ...notice,
+      kind: "customer",
+      text: `[Acknowledge][1]\n\n[1]: https://evil.example ${evil}`,
+    } as const;
+    const passed = JSON.parse(webhookText(matterOf("Bob"), written, contact, null)) as typeof told;
+    expect(passed.text).not.toMatch(/\]:/);
     expect(told.data["topic"]).toBe(evil);
     expect(Object.keys(told.data).toSorted()).toEqual(
       Object.keys((JSON.parse(webhookText(matterOf("Bob"), notice, contact, null)) as typeof told).data).toSorted(),
