@@ -6,7 +6,7 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import { isLoopback } from "../config/schema/values.ts";
-import { readBody } from "../http/channel-route.ts";
+import { isClientGone, readBody } from "../http/channel-route.ts";
 import { assets } from "./assets/assets.ts";
 import {
   type ConsoleContext,
@@ -75,7 +75,7 @@ export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleO
   app.onError((error, c) => {
     // The path of a login link is a credential.
     const path = c.req.path.replace(/^(\/login\/).*/s, "$1...");
-    context.log.error({ err: error, path }, "a request to the console failed");
+    if (!isClientGone(error)) context.log.error({ err: error, path }, "a request to the console failed");
     return refuse(c, 500, "This failed. The daemon's log has the reason.");
   });
   return app;

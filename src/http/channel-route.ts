@@ -236,6 +236,10 @@ export async function readBody(request: Request, limit: number): Promise<Uint8Ar
   return new Uint8Array(Buffer.concat(chunks));
 }
 
+/** True for the error of a request whose client has disconnected within its body: nobody reads the response. */
+export const isClientGone = (error: Error): boolean =>
+  error.message === "aborted" && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+
 /** Creates a response with one line of text. */
 export const plain = (status: number, text: string, headers: Record<string, string> = {}): Response =>
   new Response(`${text}\n`, { status, headers: { "content-type": "text/plain; charset=utf-8", ...headers } });

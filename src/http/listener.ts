@@ -9,7 +9,14 @@ import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { Hono } from "hono";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import { channelTarget, type LargeBodies, plain as plainText, serveRoute, writeResponse } from "./channel-route.ts";
+import {
+  channelTarget,
+  isClientGone,
+  type LargeBodies,
+  plain as plainText,
+  serveRoute,
+  writeResponse,
+} from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
 import { type SocketLimits, Sockets, standardSockets } from "./sockets.ts";
 
@@ -237,7 +244,7 @@ const mostAdminConnections = 100;
 
 function plainErrors(app: Hono, log: Log): void {
   app.onError((error, context) => {
-    log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
+    if (!isClientGone(error)) log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
     return context.text("unavailable\n", 503);
   });
   app.notFound((context) => context.text("not found\n", 404));

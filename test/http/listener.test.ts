@@ -221,6 +221,21 @@ describe("health", () => {
 });
 
 describe("the listener", () => {
+  it("logs no error for a client that disconnects within its body", async () => {
+    const began = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const escalations = async (request: Request): Promise<Response> => {
+      began.resolve();
+      return new Response(await request.text().finally(() => ended.resolve()));
+    };
+    const url = await start([echo()], { escalations });
+    const { socket } = raw(url, "POST /escalations/x HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc");
+    await began.promise;
+    socket.destroy();
+    await ended.promise;
+    await expect.poll(() => entries.map(({ message }) => message), { timeout: 60_000 }).toEqual(["request served"]);
+  });
+
   it("keeps a place for the platform's webhooks", async () => {
     const url = await start([], { platform: async (request) => new Response(new URL(request.url).pathname) });
     expect(await (await post(`${url}/platform/support/events`)).text()).toBe("/platform/support/events");
