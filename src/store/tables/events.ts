@@ -320,10 +320,10 @@ export async function isCapped(q: Query, channel: string): Promise<boolean> {
 
 const dueStored = storedParts((where) => `SELECT id FROM events WHERE ${where} AND due_at <= now_ms()`);
 
-/** Returns the waiting messages of a channel at its cap, in the order in which they get the available
- *  capacity. Preferred senders come first. Then come the senders with the fewest turns in the last
- *  `windowMs`, counting their earlier messages in this queue; ties are resolved by arrival. With
- *  `preferredOnly` only those of preferred senders. Orders the entries of an index, and reads the rows of the first ones. */
+/** Returns the waiting messages of a channel at its cap, in the order in which they get the available capacity. Preferred
+ *  senders come first. Then come the senders with the fewest turns in the last `windowMs`, counting their earlier messages in
+ *  this queue; ties are resolved by arrival. With `preferredOnly` only those of preferred senders. Orders the entries of an
+ *  index, and reads the first rows: none after 16 MB, because few have room, and each may have megabytes. */
 export async function fairEvents(
   q: Query,
   channel: string,
@@ -343,11 +343,11 @@ export async function fairEvents(
        ) AS queued
      ), ranked AS (
        SELECT waiting.id AS event, waiting.preferred AS rank, place + COALESCE(served.turns, 0) AS place
-       FROM waiting LEFT JOIN served ON served.queue = waiting.queue
-       ORDER BY waiting.preferred DESC, place + COALESCE(served.turns, 0), waiting.id LIMIT $3
-     )
-     SELECT ${eventColumns} FROM ranked CROSS JOIN events WHERE events.id = ranked.event
-     ORDER BY ranked.rank DESC, ranked.place, events.id`,
+       FROM waiting LEFT JOIN served ON served.queue = waiting.queue ORDER BY rank DESC, place, event LIMIT $3
+     ), sized AS (SELECT ranked.*, SUM(octet_length(body)) OVER (ORDER BY rank DESC, place, id) - octet_length(body) AS earlier
+       FROM ranked CROSS JOIN events WHERE events.id = ranked.event)
+     SELECT ${eventColumns} FROM sized CROSS JOIN events WHERE events.id = sized.event AND earlier < 16000000
+     ORDER BY sized.rank DESC, sized.place, events.id`,
     channel,
     windowMs,
     limit,

@@ -211,6 +211,11 @@ onEachDatabase((newDatabase) => {
       await stores("b2", "d1", "p3");
       expect(await ordered(false)).toEqual(["p1", "p2", "p3", "a1", "b1", "d1"]);
       expect(await ordered(true)).toEqual(["p1", "p2", "p3"]);
+      // No more is read at once than memory should hold.
+      await db.tx((q) =>
+        q.run("UPDATE events SET body = $1 WHERE external_id LIKE 'p%'", JSON.stringify("x".repeat(9_000_000))),
+      );
+      expect(await ordered(false)).toEqual(["p1", "p2"]);
       expect(await postpones(true)).toBe(1 + 3);
       expect(await postpones(true)).toBe(1);
       // They are looked at when the time of their channel comes.
