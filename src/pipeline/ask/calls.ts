@@ -63,7 +63,7 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
       early?.release();
       // A turn of unknown outcome stays unknown until this call has an outcome.
       if (early !== null) await early.durable();
-      else if (asking.turn.state === "waiting" && !isRecorded) await record(asking, deps);
+      else if (asking.turn.state === "waiting" && !isRecorded) await (asking.attempt.recording = record(asking, deps));
       asking.leaseDeadline.check(deps.timeout);
       if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
       failpoints[name].publish({ phase: "before", ...fields });

@@ -56,6 +56,8 @@ export interface Asking extends LaneWork, Pick<Core, "clock" | "log" | "node" | 
 export interface AttemptState {
   /** The attempt is committed: the turn is `asking`. */
   recorded: boolean;
+  /** The commit of the attempt. The call may end before it does, for example when the platform closes the connection. */
+  recording?: Promise<void>;
   /** The store failed at the record. */
   unrecorded?: boolean;
   /** The turn changed between claim and crossing. The lane is released, and the turn is claimed again in
@@ -216,6 +218,7 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
         }
         if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
         const decided = await call(signal);
+        await decided.asking.attempt.recording?.catch(() => undefined);
         const isOpening = conversation.platform_id === null && decided.asking === asking;
         return withFailpoint(
           (q) => conclude(q, decided.asking, decided.decision),

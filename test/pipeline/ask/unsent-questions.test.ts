@@ -55,6 +55,43 @@ describe("a question that has not been sent", () => {
     expect(asked(next)).toEqual(["ask hi", "ask two"]);
   });
 
+  it("ends its attempt when the connection closes while the attempt is being committed", async () => {
+    let isClosing = false;
+    const pipeline = await openTexts({
+      line: (line) => ({
+        ...line,
+        client: {
+          ...line.client,
+          // The attempt is recorded at the crossing, and not with its claim.
+          reserve: () => null,
+          async ask(id, question, call) {
+            if (!isClosing) return line.client.ask(id, question, call);
+            isClosing = false;
+            void Promise.resolve(call.crossing()).catch(() => undefined);
+            return { kind: "deferred", reason: "other side closed" };
+          },
+        },
+      }),
+    });
+    await pipeline.says("hi");
+    isClosing = true;
+    await pipeline.says("two");
+    await pipeline.passes(2000);
+    const attempts = await pipeline.db.read((q) =>
+      q.all(
+        "SELECT number, outcome FROM attempts JOIN turns ON turns.id = subject WHERE question = 'two' ORDER BY number",
+      ),
+    );
+    expect(attempts).toEqual([
+      { number: 1, outcome: "deferred" },
+      { number: 2, outcome: "sent" },
+    ]);
+    expect([asked(pipeline), await turns(pipeline)]).toEqual([
+      ["ask hi", "ask two"],
+      ["answered 1", "answered 2"],
+    ]);
+  });
+
   it("includes a message that joins it later: nothing is lost, nothing is asked twice", async () => {
     const pipeline = await openTexts({ rules: { debounce: 50 } });
     await pipeline.says("hi");
