@@ -57,7 +57,6 @@ export function trimReply(text: string, options: TrimOptions = { relation: "ours
   const lines = scan(texts, { tails: options.relation === "ours", isOwn: options.isOwn ?? (() => true) });
   if (lines.some((line) => line.kind === "forward")) return { ...whole, forwards: true };
   const body = beforeTail(lines);
-  // The answer is below the quote or inside of it.
   if (options.inlineAnswers || body === null) return whole;
   const kept = keep(body, options);
   const names = options.names ?? [];
@@ -92,7 +91,7 @@ function keep(body: readonly TextLine[], { relation, names }: TrimOptions): read
   return withoutLeadingQuote(rest, relation);
 }
 
-/** Returns the lines before an unmarked quote that extends to the end; null when no line by the sender precedes it. */
+/** Returns the lines before an unmarked quote that extends to the end; null when the sender's are below or inside of it. */
 function beforeTail(lines: readonly TextLine[]): readonly TextLine[] | null {
   const tail = lines.findIndex((line) => line.kind === "tail");
   if (tail < 0) return lines;
@@ -105,19 +104,27 @@ function withoutTrailingQuote(lines: readonly TextLine[], relation: TrimOptions[
   while (end > 0 && (lines[end - 1]?.kind === "blank" || lines[end - 1]?.kind === "quote")) end--;
   const cut = lines.slice(end);
   if (relation === "new" && !isIntroduced(cut)) return lines;
+  if (mayBeTyped(cut)) return lines;
   // A rule above the quote belongs to it.
   if (cut.some(isQuote) && isRule((lines[end - 1]?.text ?? "").trim())) end--;
   return lines.slice(0, end);
 }
 
 /** True when a mail client announces the quote: with an attribution above it or in its first lines. */
-function isIntroduced(quote: readonly TextLine[]): boolean {
-  const first = quote.filter((line) => line.kind === "quote").slice(0, 4);
-  const texts = first.map((line) => line.text.replace(/^[>\s]{1,20}/, "").trim());
-  return [1, 2, 3, 4].some(
-    (count) => attributionIn(texts.slice(0, count).join(" ").slice(0, 1000))?.byProgram === true,
-  );
-}
+const isIntroduced = (quote: readonly TextLine[]): boolean =>
+  attributionsOf(quote).some((attribution) => attribution?.byProgram);
+
+const attributionsOf = (quote: readonly TextLine[]) => {
+  const texts = quote.filter(isQuote).slice(0, 4).map(textOf);
+  return [1, 2, 3, 4].map((count) => attributionIn(texts.slice(0, count).join(" ").slice(0, 1000)));
+};
+
+/** True for a few lines with ">" directly below the author's text: "I press" and "> File > Export". */
+const mayBeTyped = (quote: readonly TextLine[]): boolean =>
+  quote[0]?.kind === "quote" &&
+  quote.filter(isQuote).length <= 2 &&
+  !quote.some(hasOurMarker) &&
+  attributionsOf(quote).every((one) => one === null);
 
 function withoutSignature(lines: readonly TextLine[], names: readonly string[] = []): readonly TextLine[] {
   const start = signatureStart(lines, names);
@@ -174,6 +181,8 @@ function answersInside(lines: readonly TextLine[], kept: readonly TextLine[], na
 }
 
 const isQuote = (line: TextLine) => line.kind === "quote";
+/** Without the marks of a quote. */
+const textOf = (line: TextLine) => line.text.replace(/^[>\s]{1,50}/, "").trimEnd();
 
 /** True below "[Anna Doe]", with which Outlook begins what its user types into the quoted message. */
 function isComment(text: string, names: readonly string[]): boolean {
@@ -199,7 +208,7 @@ function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
 /** True when the lines, quoted or not, contain more than a signature and the footer that a company's mail server adds. */
 function hasWords(lines: readonly TextLine[]): boolean {
   let rest = lines.map((line): TextLine => {
-    const text = line.text.replace(/^[>\s]{1,50}/, "");
+    const text = textOf(line);
     return { text, kind: text === "" ? "blank" : "own" };
   });
   for (let round = 0; round < 3; round++) {

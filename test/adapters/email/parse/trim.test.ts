@@ -351,6 +351,8 @@ describe("what must not be cut", () => {
     "Please deliver to\n-- \nAnna Doe\n12 High Street",
     `Thanks\n\n${tail}\n\n> How many?\n\nThree pieces.`,
   ])("other text that looks like a quote or a signature: %j", (text) => whole(text, { ...ours, names: ["anna"] }));
+  it("signs that the customer typed at the beginning of a line", () =>
+    whole("The export fails. I press\n> File > Export\n> CSV"));
   it("what the customer quotes", () => whole("It prints this:\n\n> error 17"));
   it("a last line directly above an attribution that begins with the name", () => {
     const line = "Support <support@example.com> schrieb am Fr., 3. Mai 2024, 10:00:";
