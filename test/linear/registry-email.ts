@@ -237,6 +237,7 @@ export const emailCases: Cases = {
   },
   "adapters/email/parse/quotes/gateways.ts": {
     withoutBanner: (f, text) => [f(text.split("\n")), f(["EXTERNAL:", `This mail is outside ${text}`, "x"])],
+    isWarning: (f, text) => [f(text), f(`EXTERNAL: This mail is outside ${text}`)],
     isFooterNote: (f, text) => [f(text), f(`This email ${text}`)],
     isNotice: (f, text) => [f(text), f(`confidential, intended recipient ${text}`)],
     isCompanyFooter: (f, text) => [f([text, "HRB 1"]), f(text.split("\n"))],

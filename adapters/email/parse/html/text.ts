@@ -6,6 +6,7 @@ import { type ChildNode, type Document, DomHandler, Element, isTag, isText, Text
 import { removeElement, replaceElement } from "domutils";
 import { Parser } from "htmlparser2";
 import { cleanText } from "../headers.ts";
+import { isWarning } from "../quotes/gateways.ts";
 import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
 import { isWordless, type TrimOptions } from "../quotes/trim.ts";
 import {
@@ -245,12 +246,6 @@ function isHidden({ name, attribs }: Element): boolean {
   if (classes !== undefined && hidingClasses.test(classes.slice(0, 500).toLowerCase())) return true;
   return isZero(width) && isZero(height);
 }
-
-/** Mail gateways of companies use colour for their warning above external messages. */
-const isWarning = (text: string) =>
-  /caution|external|warning|achtung|vorsicht|extern|attention|attenzione|precaución|waarschuwing/i.test(
-    text.slice(0, 200),
-  );
 
 /** Converts quote containers to blockquotes, and other blockquotes (indents) to divs. */
 function markQuotes(document: Document, options: TrimOptions): void {

@@ -71,6 +71,7 @@ const titles =
 const mails =
   "e-?mail|mail|message|sender|nachricht|absender|courriel|expéditeur|correo|remitente|mittente|bericht|afzender|mensagem|remetente|wiadomość|nadawca|avsändare";
 const title = new RegExp(`^[[(*_ ]{0,6}(?:${titles})(?:[ -](?:${mails}))?\\s?[\\])*_:：!–—-]{1,6}`, "iu");
+const titleAlone = new RegExp(`^[[(*_ ]{0,6}(?:${titles})(?:[ -](?:${mails}))?[\\s\\])*_:：!–—-]{0,6}$`, "iu");
 /** A title in brackets that is a warning alone. */
 const bracketed = new RegExp(
   `^[[(*_]{1,3} ?(?:external|extern(?:e[rns]?)?|externo|esterno)(?:[ -](?:${mails}))? ?[\\])*_]{1,3}[:!.]?$`,
@@ -111,7 +112,7 @@ const things =
   "click|link|attach|klick|anh[aä]ng|cliqu|lien|pièces|enlace|adjunto|allegat|bijlage|anexo|odnośnik|załącz|länk|bilag|vedhæft|vedlegg|bağlantı|ссыл|вложен|リンク|添付";
 /** A sentence with these words. It ends with a sign, or with its line. */
 const sentence = (start: string, words: string) =>
-  new RegExp(`^(?=[^.!?。！？\\n]{0,200}(?:${words}))(?:${start})[^.!?。！？\\n]{0,300}(?:[.!。！]|(?=\\n|$))`, "iu");
+  new RegExp(`^(?=${start})(?=[^.!?。！？\\n]{0,200}(?:${words}))[^.!?。！？\\n]{0,400}(?:[.!。！]|(?=\\n|$))`, "iu");
 const sentences = languages.flatMap(([origin, outside, advice]) => [
   { kind: "origin" as const, pattern: sentence(origin, outside) },
   { kind: "advice" as const, pattern: sentence(advice, things) },
@@ -136,6 +137,12 @@ function lengthOfBanner(text: string): number {
   }
   const { outside, origin, advice } = found;
   return (origin && advice) || (outside && (origin || advice)) ? at : 0;
+}
+
+/** True for a warning or a part of it, as gateways write it in colour. "Achtung, nur vormittags!" in red is an answer. */
+export function isWarning(text: string): boolean {
+  const words = text.slice(0, maxLength).replace(/\s+/g, " ").trim();
+  return titleAlone.test(words) || lengthOfBanner(words) > 0 || sentences.some(({ pattern }) => pattern.test(words));
 }
 
 const virusFree =

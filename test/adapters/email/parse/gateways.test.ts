@@ -2,7 +2,7 @@
 // links, attachments and viruses is.
 
 import { describe, expect, it } from "vitest";
-import { isFooterNote, withoutBanner } from "../../../../adapters/email/parse/quotes/gateways.ts";
+import { isFooterNote, isWarning, withoutBanner } from "../../../../adapters/email/parse/quotes/gateways.ts";
 import { isWordless, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
 
 const learn = "<https://aka.ms/LearnAboutSenderIdentification>";
@@ -128,6 +128,13 @@ describe("a warning of a gateway above the text", () => {
       for (const gap of ["\n\n", "\n"])
         expect(trimReply(`${banner}${gap}Yes please.\n\nAnna`, { relation }).text).toBe("Yes please.\n\nAnna");
     expect(trimReply(`${banner}\n\nok\n\n${quote}`).text).toBe("ok");
+  });
+
+  it("is none of the coloured answers inside of a quote; words of the author are", () => {
+    const others = banners.filter(([, text]) => !/ZjQ|LearnAbout/.test(text)).map(([, text]) => text);
+    for (const part of ["CAUTION:", "EXTERNAL", "[EXTERN]", ...others]) expect(isWarning(part), part).toBe(true);
+    for (const answer of ["Achtung, nur vormittags!", "Attention: deliver it outside, please.", "The external one."])
+      expect(isWarning(answer), answer).toBe(false);
   });
 
   it("is no text of a message with a picture", () =>
