@@ -115,7 +115,7 @@ const isIntroduced = (quote: readonly TextLine[]): boolean =>
   attributionsOf(quote).some((attribution) => attribution?.byProgram);
 
 const attributionsOf = (quote: readonly TextLine[]) => {
-  const texts = quote.filter(isQuote).slice(0, 4).map(textOf);
+  const texts = quote.filter(isQuote).slice(0, 4).map(wordsIn);
   return [1, 2, 3, 4].map((count) => attributionIn(texts.slice(0, count).join(" ").slice(0, 1000)));
 };
 
@@ -182,7 +182,7 @@ function answersInside(lines: readonly TextLine[], kept: readonly TextLine[], na
 
 const isQuote = (line: TextLine) => line.kind === "quote";
 /** Without the marks of a quote. */
-const textOf = (line: TextLine) => line.text.replace(/^[>\s]{1,50}/, "").trimEnd();
+const wordsIn = (line: TextLine) => line.text.replace(/^[>\s]{1,50}/, "").trimEnd();
 
 /** True below "[Anna Doe]", with which Outlook begins what its user types into the quoted message. */
 function isComment(text: string, names: readonly string[]): boolean {
@@ -208,7 +208,7 @@ function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
 /** True when the lines, quoted or not, contain more than a signature and the footer that a company's mail server adds. */
 function hasWords(lines: readonly TextLine[]): boolean {
   let rest = lines.map((line): TextLine => {
-    const text = textOf(line);
+    const text = wordsIn(line);
     return { text, kind: text === "" ? "blank" : "own" };
   });
   for (let round = 0; round < 3; round++) {
