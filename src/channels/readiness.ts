@@ -4,6 +4,7 @@ import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { ChannelStatus, Clock } from "bridgehead/contract";
 import type { Config } from "../config/index.ts";
+import { counted } from "../domain/duration-text.ts";
 import { endsWithin } from "../ops/clock.ts";
 import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
 import { type ChannelHealth, storeSubject, warningSubject } from "../pipeline/escalation.ts";
@@ -124,6 +125,14 @@ export function waitingIn(channels: readonly ChannelOverview[]): number {
   );
   return counts.reduce((sum, [state, count]) => (state === "held" || state === "failed" ? sum : sum + count), 0);
 }
+
+/** Returns a warning for each channel with pending work that does not run: it was renamed, removed or disabled. */
+export const strandedWork = (store: readonly ChannelOverview[], runs: (channel: string) => boolean): string[] =>
+  store.flatMap((one) => {
+    const waiting = waitingIn([one]) + (one.events["stored"] ?? 0);
+    if (waiting === 0 || runs(one.channel)) return [];
+    return `${counted(waiting, "message")} of channel ${one.channel} wait, which does not run: the configuration has no such channel, or it is disabled; they continue when it runs again under this name`;
+  });
 
 /** Returns the status text, such as "3/4 channels ready, 1 paused, 12 waiting". */
 export function statusText(channels: readonly ChannelReport[], waiting: number): string {

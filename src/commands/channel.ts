@@ -89,7 +89,8 @@ const columns: readonly ListColumn<ReturnType<typeof rowsOf>[number]>[] = [
   {
     head: "STATE",
     state: true,
-    cell: ({ enabled, paused }) => (enabled ? (paused ? "paused" : "active") : "disabled"),
+    cell: ({ enabled, paused, ...one }) =>
+      "removed" in one ? "removed" : enabled ? (paused ? "paused" : "active") : "disabled",
   },
   { head: "SINCE (UTC)", cell: ({ paused }) => paused && when(paused.since) },
   { head: "UNTIL (UTC)", cell: ({ paused }) => (paused?.until ? when(paused.until) : null) },
@@ -105,9 +106,15 @@ export const listChannels = (options: ChannelOptions, io: Io): Promise<number> =
     return exitCodes.ok;
   });
 
+/** Includes channels that the file has no more, while something waits on them. */
 function rowsOf(channels: Known, { pauses, work }: ChannelStates) {
   const none = { unanswered: 0, unsent: 0, held: 0, oldest: null };
-  return channels.map((channel) => ({
+  const removed = [...work].flatMap(([id, { unanswered, unsent, held }]) =>
+    unanswered + unsent + held === 0 || channels.some((one) => one.id === id)
+      ? []
+      : { id, adapter: "", agent: "", enabled: false, mode: "live" as const, removed: true },
+  );
+  return [...channels, ...removed].map((channel) => ({
     ...channel,
     paused:
       pauses.find((one) => one.channel === channel.id) ?? pauses.find((one) => one.channel === everyChannel) ?? null,

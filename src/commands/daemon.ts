@@ -7,6 +7,7 @@ import {
   reportChannels,
   statusText,
   storeProblem,
+  strandedWork,
   stuckChannels,
   waitingIn,
 } from "../channels/readiness.ts";
@@ -320,8 +321,9 @@ export async function readiness(app: App | null, config: Config, timing: Timing)
     const alarm = await readAlarm(alarmed(app));
     const ready = isReady(channels) && !isSilenced(alarm);
     const store = await app.db.read(overview);
+    const all = [...warnings, ...strandedWork(store, (channel) => app.host.lines.has(channel))];
     const escalations = alarm && { escalations: { says: alarmText(alarm), ...alarm } };
-    return { ...escalations, ready, ...(warnings.length > 0 && { warnings }), channels, store };
+    return { ...escalations, ready, ...(all.length > 0 && { warnings: all }), channels, store };
   } catch (error) {
     return { ready: false, channels, store: `cannot be read: ${String(error)}` };
   }

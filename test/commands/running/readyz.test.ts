@@ -11,6 +11,7 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { answeredBefore } from "../../../src/store/restored.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
+import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { bridgehead } from "../../support/machine/command.ts";
 import { serve } from "../../support/machine/network.ts";
 import { adminOf, type Daemon, startDaemon } from "../../support/process/daemon.ts";
@@ -67,6 +68,20 @@ const publicOf = ({ lines }: Daemon): string =>
   String(lines.find(({ message }) => message === "listening for http")?.["url"]);
 
 describe("/readyz", () => {
+  it("warns of messages on a channel that the configuration has no more, and channel list shows it", async () => {
+    const started = await daemon(await platform(401), "bridgehead-removed-");
+    const db = openSqlite(join(dirname(started.config), "store.db"), Date.now);
+    await db.tx(async (q) => {
+      await ensureChannel(q, "former");
+      await storeEvent(q, "waits", { channel: "former" });
+    });
+    await db.close();
+    const warning = /^1 message of channel former wait.*no such channel.*under this name$/;
+    expect((await ask(adminOf(started))).body["warnings"]).toEqual([expect.stringMatching(warning)]);
+    const list = await bridgehead(["channel", "list", "--config", started.config]);
+    expect(list.out).toMatch(/^office .* active +0 +0 +0 *\nformer .* removed +1 +0 +0/m);
+  });
+
   it("is 503 while the platform rejects the agent's key", async () => {
     const started = await daemon(await platform(401));
     await expect
