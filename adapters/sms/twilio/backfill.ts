@@ -39,7 +39,9 @@ export class Backfill {
   /** `Inbound.run`. Throws the error of a failed poll. */
   async run(start: Cursor | null, signal: AbortSignal): Promise<void> {
     const { clock } = this.#channel;
-    if (this.#health.of("list") === null) this.#health.set("list", { state: "connecting" });
+    // A run that was ended while it worked, as its lease was lost, has to become ready again.
+    const state = this.#health.of("list")?.state;
+    if (state !== "degraded" && state !== "unauthorized") this.#health.set("list", { state: "connecting" });
     let place = readPlace(start) ?? (await begin(this.#channel));
     while (!signal.aborted) {
       let polled: { readonly place: BackfillPosition; readonly pauseMs: number };

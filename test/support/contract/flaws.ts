@@ -349,6 +349,20 @@ export const readingFlaws: readonly Flaw[] = [
     caught: { [sameId]: /one message came under the ids/ },
   },
   {
+    what: "ready is not reported again when run is started again",
+    definition: misled(line, (channel) => {
+      let last = "";
+      return {
+        report: (status) => {
+          if (status.state !== last && (last === "" || status.state !== "connecting")) channel.report(status);
+          if (status.state !== "connecting") last = status.state;
+        },
+      };
+    }),
+    harness: lineHarness,
+    caught: { [resumes]: /ready after run was started again/ },
+  },
+  {
     what: "all messages share one id",
     definition: misled(line, (channel) => ({
       accept: (events, position) =>

@@ -126,8 +126,13 @@ async function resumes(fixture: Fixture): Promise<void> {
     await arrives(fixture, before, "sent while run was up");
   });
   await say(fixture, during);
+  const reported = fixture.channel.statuses.length;
   await whileRunning(fixture, async () => {
     await arrives(fixture, during, "sent while run was down");
+    // The core has taken the channel for down since run was stopped, for example because its lease was lost.
+    const isReadyAgain = ({ statuses }: RecordingChannel) =>
+      statuses.slice(reported).some(({ state }) => state === "ready");
+    await fixture.channel.until("a report of ready after run was started again", isReadyAgain, fixture.patienceMs);
     const once = () => stored(fixture, before).length === 1;
     await throughout("a committed message came again under another id", once, fixture.quietMs);
   });

@@ -268,6 +268,15 @@ it("is unauthorized with a wrong token, degraded at a peer that is away, and rea
   expect(here.channel.statuses.map(({ state }) => state)).toEqual(["connecting", "degraded", "ready"]);
 });
 
+it("becomes ready again in a second run, after the first one was stopped", async () => {
+  const here = openTwilio(api.url);
+  const isReady = ({ statuses }: RecordingChannel) => statuses.at(-1)?.state === "ready";
+  for (let run = 1; run <= 2; run++) {
+    await running(here, ago(minute), (channel) => channel.until("ready", isReady));
+    here.channel.statuses.push({ state: "degraded", code: "connection", reason: "the channel's lease was lost" });
+  }
+});
+
 it("says when the provider cannot reach us, however well we reach it", async () => {
   const local = recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" });
   const far = { api_url: "https://api.twilio.example" };
