@@ -12,6 +12,8 @@ import {
   type Log,
   type SessionFacts,
   type SessionId,
+  wrongFieldText,
+  wrongStatus,
 } from "bridgehead/contract";
 import type { Scheduler } from "../engine/scheduler.ts";
 import { accept, type ReaderLease } from "../pipeline/accept/stage.ts";
@@ -69,6 +71,15 @@ export function createChannel(options: ChannelParts): Channel {
     timing: options.timing.adapters[options.adapter] ?? {},
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
+      const given: { readonly events: unknown; readonly cursor: unknown } = { events, cursor };
+      if (!Array.isArray(given.events))
+        throw new TypeError(
+          `accepting from channel ${id}: its adapter gave ${typeof events}, expected an array of events`,
+        );
+      if (cursor !== undefined && typeof given.cursor !== "string")
+        throw new TypeError(
+          `accepting from channel ${id}: its adapter gave the cursor as ${typeof cursor}, expected a string`,
+        );
       if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt, knownSender);
       const reader = options.reader();
       if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
@@ -89,7 +100,8 @@ export function createChannel(options: ChannelParts): Channel {
       read: (name) => db.read((q) => readSecret(q, `${options.adapter}/${name}`)),
       write: (name, value) => db.tx((q) => writeSecret(q, `${options.adapter}/${name}`, value)),
     },
-    warn(code, sentence, { escalates = false } = {}) {
+    warn(code, given: unknown, { escalates = false } = {}) {
+      const sentence = given === null || given === undefined ? null : String(given);
       if (escalates) state.escalating.set(code, sentence);
       if ((state.warnings.get(code) ?? null) === sentence) return;
       if (sentence === null) state.warnings.delete(code);
@@ -97,7 +109,8 @@ export function createChannel(options: ChannelParts): Channel {
       if (sentence === null) log.info({ code }, "channel warning cleared");
       else log.warn({ code, reason: sentence }, "channel warning");
     },
-    report(status) {
+    report(given) {
+      const status = reportable(given);
       const recovered = status.state === "ready" && state.status.state !== "ready";
       if (status.state !== state.status.state) {
         reportChange(log, state, status, clock.monotonic() - state.changedAt);
@@ -118,6 +131,13 @@ export function createChannel(options: ChannelParts): Channel {
       if (status.state === "ready") state.lastActivityAt = clock.now();
     },
   };
+}
+
+/** Returns the status. Of an adapter without types it may be none, which the operator has to know. */
+function reportable(given: ChannelStatus): ChannelStatus {
+  const wrong = wrongStatus(given);
+  if (wrong === null) return given;
+  return { state: "degraded", code: "wrong-report", reason: `its adapter reported ${wrongFieldText(wrong)}` };
 }
 
 /** True until a failure is reported. */

@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import type { Adapter, AgentFacts, Channel, ChannelStatus, Inbound, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
+import { endsWithin } from "../ops/clock.ts";
 import type { Statistics } from "../ops/statistics.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import { agentProblem, whyNotAsk } from "../pipeline/ask/decide.ts";
@@ -150,6 +151,12 @@ class RunningChannel {
     if (this.state.status.state === "connecting") this.#channel.report({ state: "ready" });
   }
 
+  /** Call it when the channel that it replaces does not end. Until that one has ended, this one does not read. */
+  waitForOther(): void {
+    const reason = "its adapter still reads with the former configuration: restart the daemon";
+    this.#channel.report({ state: "degraded", code: "not-stopped", reason });
+  }
+
   /** Stops its inbound. Resolves when it has stopped. */
   stop(): Promise<void> {
     this.#abort.abort();
@@ -292,7 +299,7 @@ export class Host {
   }
 
   /** The pipeline uses the new channel at once. Reading starts when the old channel has stopped, because
-   *  both use one lease. */
+   *  both use one lease. A reload does not wait for an adapter that ignores its signal. */
   async #exchange(id: string, next: RunningChannel | null): Promise<void> {
     const old = this.#channels.get(id);
     if (next) {
@@ -302,8 +309,14 @@ export class Host {
       this.#channels.delete(id);
       this.#lines.delete(id);
     }
-    if (old) await this.#end(old);
-    next?.begin();
+    const begun = (async () => {
+      if (old) await this.#end(old);
+      next?.begin();
+    })();
+    const { clock, log, timing } = this.#core;
+    if (await endsWithin(begun, timing.channels.close, clock)) return;
+    log.error({ channel: id }, "channel does not stop reading: its adapter ignores the signal");
+    next?.waitForOther();
   }
 
   /** Resolves when the channel reads no more. Its replies may still be in progress; the adapter is

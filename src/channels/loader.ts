@@ -7,15 +7,23 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type Adapter, type AdapterDefinition, type Channel, type Clock, wrongTraits } from "bridgehead/contract";
+import {
+  type Adapter,
+  type AdapterDefinition,
+  type Channel,
+  type Clock,
+  wrongPart,
+  wrongTraits,
+} from "bridgehead/contract";
 import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
-import { endsWithin } from "../ops/clock.ts";
+import { endsWithin, systemClock } from "../ops/clock.ts";
 
 /** Names of the built-in adapters, as used in the configuration file. */
 export const builtIn: readonly string[] = ["email", "sms", "voice"];
 const contractNumber = 1;
+const longestLoadMs = 20_000;
 
 /** Rejection of `loadAdapter`: a message and a fix for the operator. */
 export interface LoadError extends Error {
@@ -28,8 +36,15 @@ export async function loadAdapter(name: string, fromFolder: string): Promise<Ada
   const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
   let module: { default?: unknown };
   try {
-    module = (await import(entry)) as { default?: unknown };
+    const loading = import(entry) as Promise<{ default?: unknown }>;
+    // The timer also keeps a process alive that waits for nothing else: it would end without a word.
+    if (!(await endsWithin(loading, longestLoadMs, systemClock))) {
+      const message = `the adapter ${name} has not loaded within ${longestLoadMs / 1000} s`;
+      throw refusal(message, "its author: await nothing at the top of its files");
+    }
+    module = await loading;
   } catch (error) {
+    if (Object.hasOwn(Object(error), "fix")) throw error;
     const message = `cannot load the adapter ${name}: ${(error as Error).message}`;
     throw refusal(message, "repair the package, or install what it needs", error);
   }
@@ -69,7 +84,8 @@ function unwrapped(exported: unknown): unknown {
 
 function checked(name: string, exported: unknown): AdapterDefinition {
   if (exported === null || typeof exported !== "object") {
-    throw refusal(`the adapter ${name} has no default export`, "its author: export default defineAdapter({ ... })");
+    const what = exported === undefined ? "has no default export" : "has a default export that is no definition";
+    throw refusal(`the adapter ${name} ${what}`, "its author: export default defineAdapter({ ... })");
   }
   const { contract, create, config, traits, name: own } = exported as { readonly [key: string]: unknown };
   if (contract !== contractNumber) {
@@ -109,6 +125,8 @@ export function createAdapter(
     const fix = "its author must return { inbound, outbound, routes, probe }, and no promise";
     throw new Error(`${what} returned no adapter: ${fix}`);
   }
+  const wrong = wrongPart(made);
+  if (wrong !== null) throw new Error(`${what} returned a wrong adapter: ${wrong}`);
   return made;
 }
 

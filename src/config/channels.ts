@@ -106,14 +106,24 @@ export function remarksOn(
   return { errors: of("error"), warnings: of("warning") };
 }
 
-/** A review that throws is reported, and does not stop the daemon's start. */
+/** A review that throws, or that returns no remarks, is reported, and does not stop the daemon's start. */
 function remarksOf({ adapter, settings }: ReadChannel, around: Surroundings): readonly Remark[] {
+  let flaw = "returned no array of { severity, path, message, fix }";
   try {
-    return adapter.review?.(settings, around) ?? [];
+    const remarks: unknown = adapter.review?.(settings, around) ?? [];
+    if (Array.isArray(remarks) && remarks.every(isRemark)) return remarks;
   } catch (error) {
-    const message = `was not reviewed: review of the adapter ${adapter.name} threw: ${(error as Error).message}`;
-    return [{ severity: "warning", path: [], message, fix: "report it to the author of the adapter" }];
+    flaw = `threw: ${(error as Error).message}`;
   }
+  const message = `was not reviewed: review of the adapter ${adapter.name} ${flaw}`;
+  return [{ severity: "warning", path: [], message, fix: "report it to the author of the adapter" }];
+}
+
+/** False for what an adapter without types may return, such as a promise or a remark without a path. */
+function isRemark(given: unknown): given is Remark {
+  const { severity, path, message, fix } = Object(given) as { readonly [key in keyof Remark]?: unknown };
+  const isKnown = severity === "error" || severity === "warning";
+  return isKnown && Array.isArray(path) && typeof message === "string" && typeof fix === "string";
 }
 
 /** Validates the adapters' own keys of every channel block. `raw`: the file before references were resolved. */
@@ -128,8 +138,12 @@ export function readSettings(
     const base: Path = ["channels", id];
     const input = ownKeys(block(root["channels"])[id]);
     const shape = shapeOf(adapter.config);
-    const result = adapter.config.safeParse(input);
-    if (result.success) read.set(id, { adapter, settings: result.data });
+    const result = parsed(adapter, input);
+    if ("threw" in result) {
+      const message = `cannot be read: the config of the adapter ${adapter.name} threw: ${result.threw}`;
+      const fix = "its author: throw no error in the schema, and check nothing asynchronously";
+      findings.push({ path: base, of: "key", message, fix });
+    } else if (result.success) read.set(id, { adapter, settings: result.data });
     else {
       const explained = result.error.issues.flatMap((issue) => explain(issue, { input, shape, otherKeys: coreKeys }));
       findings.push(...explained.map((finding) => ({ ...finding, path: [...base, ...finding.path] })));
@@ -139,6 +153,15 @@ export function readSettings(
     findings.push(...plainConnections(input, base).filter((finding) => !reported.has(finding.path.join("."))));
   }
   return { read, findings };
+}
+
+/** Returns the result of the adapter's schema, or the error that one of its own functions has thrown. */
+function parsed({ config }: AdapterDefinition, input: unknown): z.ZodSafeParseResult<unknown> | { threw: string } {
+  try {
+    return config.safeParse(input);
+  } catch (error) {
+    return { threw: (error as Error).message };
+  }
 }
 
 const ownKeys = (channel: unknown): Record<string, unknown> =>

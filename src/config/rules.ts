@@ -38,13 +38,14 @@ export function undefinedAgents(root: Block): readonly SchemaFinding[] {
   });
 }
 
-/** Returns an empty list when an adapter fails to name its resources: this error must not stop the daemon's start. */
+/** Without the resources that an adapter fails to name: this error must not stop the daemon's start. */
 function resourcesOf(channel: {
   readonly adapter: AdapterDefinition;
   readonly settings: unknown;
 }): readonly ExclusiveResource[] {
   try {
-    return channel.adapter.exclusive?.(channel.settings) ?? [];
+    const found: unknown = channel.adapter.exclusive?.(channel.settings);
+    return Array.isArray(found) ? found.filter((one) => typeof one?.id === "string" && Array.isArray(one.key)) : [];
   } catch {
     return [];
   }

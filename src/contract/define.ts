@@ -42,6 +42,60 @@ export function wrongTraits(traits: { readonly [trait in keyof Traits]?: unknown
   return all.filter(({ isRight }) => !isRight).map(({ trait, form }) => ({ trait, given: traits[trait], form }));
 }
 
+/** The functions of the parts of an adapter. Those that end with `?` may be absent. */
+const functions = {
+  adapter: ["open?", "close?", "probe?", "examine?"],
+  inbound: ["run"],
+  outbound: ["compose", "send", "prepare?", "capacity?", "reconcile?", "recipients?"],
+  http: ["handle"],
+  socket: ["authorize", "serve"],
+} as const;
+
+/** Returns what is wrong with the parts of an adapter that an author without types has made: `outbound.send is undefined: it
+ *  must be a function`. Null when the core can call all of them. The core does not start such a channel, and the conformance
+ *  suite reports it. */
+export function wrongPart(adapter: object): string | null {
+  const { inbound, outbound, routes } = adapter as { readonly [part: string]: unknown };
+  const [name] = Object.keys(adapter);
+  if (inbound === undefined && outbound === undefined && routes === undefined && name !== undefined)
+    return `it has ${name}, but no inbound, no outbound and no routes`;
+  return (
+    wrongFunction(adapter, "", functions.adapter) ??
+    (inbound === undefined ? null : wrongFunction(inbound, "inbound.", functions.inbound)) ??
+    (outbound === undefined ? null : wrongFunction(outbound, "outbound.", functions.outbound)) ??
+    (routes === undefined ? null : wrongRoute(routes))
+  );
+}
+
+function wrongFunction(part: unknown, path: string, names: readonly string[]): string | null {
+  const values = Object(part) as { readonly [name: string]: unknown };
+  for (const name of names.map((one) => one.replace("?", ""))) {
+    const value = values[name];
+    if (typeof value === "function" || (value === undefined && !names.includes(name))) continue;
+    return `${path}${name} is ${value === null ? "null" : typeof value}: it must be a function`;
+  }
+  return null;
+}
+
+function wrongRoute(routes: unknown): string | null {
+  if (!Array.isArray(routes)) return "routes is no array";
+  const seen = new Set<string>();
+  for (const [at, route] of routes.entries()) {
+    const { kind, method, path } = Object(route) as { readonly [name: string]: unknown };
+    const wrong = (name: string, value: unknown, form: string) =>
+      `routes[${at}].${name} is ${JSON.stringify(value)}: it must be ${form}`;
+    if (kind !== "http" && kind !== "socket") return wrong("kind", kind, '"http" or "socket"');
+    if (kind === "http" && method !== "GET" && method !== "POST") return wrong("method", method, '"GET" or "POST"');
+    if (typeof path !== "string" || !path.startsWith("/")) return wrong("path", path, 'a text such as "/inbound"');
+    const lacking = wrongFunction(route, `routes[${at}].`, functions[kind]);
+    if (lacking !== null) return lacking;
+    const name = `${kind} ${String(method)} ${path}`;
+    if (seen.has(name)) return `routes[${at}] repeats the path ${path}`;
+    seen.add(name);
+  }
+  return null;
+}
+
 /** Returns `send` together with a `capacity` that counts its running calls. `limit` is the number of drafts
  *  that can be sent at once: connections of a pool, slots of a window; a function when the number changes. Calls
  *  beyond it are not rejected; the pool makes them wait. */

@@ -10,7 +10,8 @@ export interface ExchangeRequest {
   readonly method: "GET" | "POST";
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
+  /** A form with files: the bytes of `new Response(form)`, with its `content-type`. */
+  readonly body?: string | Uint8Array;
   /** Aborts the request with an error. */
   readonly signal: AbortSignal;
   /** Awaited when a connection is available, immediately before the first byte is sent. If it rejects, the

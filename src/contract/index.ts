@@ -3,7 +3,6 @@
 export * from "./channel.ts";
 export * from "./contract.ts";
 export * from "./define.ts";
-export * from "./event-fields.ts";
 export * from "./events.ts";
 export * from "./http.ts";
 export * from "./ids.ts";
@@ -12,3 +11,4 @@ export * from "./outcomes.ts";
 export * from "./routes.ts";
 export * from "./signatures.ts";
 export * from "./units.ts";
+export * from "./wrong-fields.ts";

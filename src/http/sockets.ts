@@ -264,7 +264,11 @@ async function askAdapter(knock: Knock, options: UpgradeOptions, ms: number): Pr
     return unavailable();
   });
   try {
-    return await Promise.race([knock.route.authorize(knock.request), late]);
+    const refusal: unknown = await Promise.race([knock.route.authorize(knock.request), late]);
+    if (refusal === null) return null;
+    if (typeof (Object(refusal) as Partial<Response>).status === "number") return refusal as Response;
+    // A forgotten return lets nobody in.
+    throw new Error(`authorize of the adapter returned ${typeof refusal}, expected null or a Response`);
   } catch (error) {
     log.error({ channel: knock.channel, path: knock.path, err: error }, "websocket authorization failed");
     return unavailable();

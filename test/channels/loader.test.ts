@@ -151,6 +151,64 @@ describe("createAdapter", () => {
   });
 });
 
+describe("createAdapter refuses an adapter whose", () => {
+  const outbound = "{ compose() {}, send() {} }";
+  const route = (fields: string) => `[{ kind: "http", method: "POST", path: "/in", handle() {}, ${fields} }]`;
+  it.each([
+    [
+      "parts are missing or misspelt",
+      `{ outbond: ${outbound} }`,
+      "it has outbond, but no inbound, no outbound and no routes",
+    ],
+    ["inbound is the function", "{ inbound() {} }", "inbound.run is undefined: it must be a function"],
+    ["outbound is null", "{ outbound: null }", "outbound.compose is undefined: it must be a function"],
+    ["outbound cannot send", "{ outbound: { compose() {} } }", "outbound.send is undefined: it must be a function"],
+    [
+      "capacity is a number",
+      "{ outbound: { compose() {}, send() {}, capacity: 3 } }",
+      "outbound.capacity is number: it must be a function",
+    ],
+    ["probe is a status", `{ outbound: ${outbound}, probe: null }`, "probe is null: it must be a function"],
+    ["routes are one route", "{ routes: {} }", "routes is no array"],
+    ["route is null", "{ routes: [null] }", 'routes[0].kind is undefined: it must be "http" or "socket"'],
+    [
+      "path has no slash",
+      `{ routes: ${route('path: "in"')} }`,
+      'routes[0].path is "in": it must be a text such as "/inbound"',
+    ],
+    [
+      "method is in lower case",
+      `{ routes: ${route('method: "post"')} }`,
+      'routes[0].method is "post": it must be "GET" or "POST"',
+    ],
+    [
+      "handler is missing",
+      `{ routes: ${route("handle: undefined")} }`,
+      "routes[0].handle is undefined: it must be a function",
+    ],
+    ["path is used twice", `{ routes: [...${route("")}, ...${route("")}] }`, "routes[1] repeats the path /in"],
+    [
+      "socket lets everyone in",
+      '{ routes: [{ kind: "socket", path: "/in", serve() {} }] }',
+      "routes[0].authorize is undefined: it must be a function",
+    ],
+  ])("%s", async (label, made, message) => {
+    const file = `parts-${label.replace(/ /g, "-")}.mjs`;
+    put(file, adapter(`create: () => (${made})`));
+    const definition = await loadAdapter(`./${file}`, folder);
+    const create = () => createAdapter({ id: "desk", adapter: definition, settings: {} }, recordingChannel());
+    expect(create).toThrow(`channel desk: create of the adapter fax returned a wrong adapter: ${message}`);
+  });
+
+  it("not for routes of one path with different methods", async () => {
+    const both = `[...${route("")}, ...${route('method: "GET"')}]`;
+    put("parts-both.mjs", adapter(`create: () => ({ routes: ${both} })`));
+    const definition = await loadAdapter("./parts-both.mjs", folder);
+    const made = createAdapter({ id: "desk", adapter: definition, settings: {} }, recordingChannel());
+    expect(made.routes).toHaveLength(2);
+  });
+});
+
 describe("closeAdapter", () => {
   const soon = { close: 5, closeGrace: 5 };
 

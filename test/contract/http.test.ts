@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { HttpConnections, retryAfterOf } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
@@ -79,6 +80,34 @@ it("connects to the given addresses instead of resolving the name", async () => 
   });
   expect(answer).toMatchObject({ status: 200, body: "{}" });
   expect(sockets).toHaveLength(1);
+});
+
+it("sends a form with files, byte for byte", async () => {
+  const taken = Promise.withResolvers<FormData>();
+  const server = createHttpServer(async (incoming, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
+    const headers = { "content-type": incoming.headers["content-type"] ?? "" };
+    taken.resolve(await new Response(Buffer.concat(chunks), { headers }).formData());
+    response.end("{}");
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const bytes = Uint8Array.from({ length: 256 }, (_, at) => at);
+  const form = new FormData();
+  form.set("file", new Blob([bytes]), "every byte");
+  const encoded = new Response(form);
+  const http = new HttpConnections({ connections: 1, once: true });
+  const answer = await http.exchange({
+    method: "POST",
+    url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`),
+    headers: { "content-type": encoded.headers.get("content-type") ?? "" },
+    body: new Uint8Array(await encoded.arrayBuffer()),
+    signal: new AbortController().signal,
+  });
+  expect(answer.status).toBe(200);
+  const file = (await taken.promise).get("file") as File;
+  expect([file.name, new Uint8Array(await file.arrayBuffer())]).toEqual(["every byte", bytes]);
 });
 
 it.each([

@@ -45,7 +45,7 @@ function translatorOf(dialect: unknown, block: object, path: string): Translator
 
 export const cases: Cases = {
   ...emailCases,
-  "src/contract/event-fields.ts": {
+  "src/contract/wrong-fields.ts": {
     wrongField: (f, text) => [f(eventWith(text)), f({ ...eventWith(text), thread: { answers: text.split("") } })],
     unstorableField: (f, text) => [f(eventWith(text)), f({ ...eventWith(text), thread: { answers: text.split("") } })],
   },

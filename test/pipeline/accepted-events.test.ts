@@ -32,6 +32,13 @@ describe("an event with a wrong field", () => {
       raw: Buffer.from("raw"),
       replyTo: { address: "r@x" },
       cc: [{ address: "c@x" }],
+      via: "+1",
+      hops: 1,
+      notes: {},
+      refusal: { code: "bot", reason: "a bot" },
+      handledBefore: { reason: "a mark" },
+      consent: { word: "stop", answer: "Bye" },
+      forHumans: { subject: "Voicemail" },
     },
     delivery: { kind: "delivery", id: "1", about: { recipient: "a@x" }, state: "delivered" },
     session: { kind: "session", id: "1", session: "s", state: "opened", from: { address: "+1" } },
@@ -65,11 +72,12 @@ describe("an event with a wrong field", () => {
     const fields = fieldsOf(event).filter((field) => !field.startsWith("about."));
     expect(fields.length).toBeGreaterThanOrEqual(4);
     for (const field of fields) {
-      const changed = withField(event, field, 7);
+      const changed = withField(event, field, field === "hops" ? "7" : 7);
       expect([field, wrongField(changed)?.field]).toEqual([field, field]);
       const accepting = accept({ commit: async () => "stored" } as never, "chat", [changed as InboundEvent], null, "n");
       // Stored, and failed alone.
-      if (/^(?:text|to|cc|replyTo|session|state|about)\b/.test(field)) expect(await accepting).toBe("stored");
+      if (/^(?:text|to|cc|replyTo|via|hops|notes|refusal|handledBefore|consent|session|state|about)\b/.test(field))
+        expect(await accepting).toBe("stored");
       else
         await expect(accepting).rejects.toThrow(
           `accepting an event from channel chat: its adapter gave ${field} as number, expected`,

@@ -1,10 +1,20 @@
 // The connections of `bridgehead doctor --online`: ports, agents, channels, responders. Sends and changes nothing.
 
 import { createServer } from "node:net";
-import type { Adapter, Channel, ChannelStatus, Cursor, TlsServer } from "bridgehead/contract";
+import {
+  type Adapter,
+  type Channel,
+  type ChannelFinding,
+  type ChannelStatus,
+  type Cursor,
+  type Probed,
+  type TlsServer,
+  wrongFieldText,
+  wrongStatus,
+} from "bridgehead/contract";
 import type { AgentSettings } from "../../agent/calls.ts";
 import { createAgentClient } from "../../agent/index.ts";
-import { createAdapter } from "../../channels/loader.ts";
+import { closeAdapter, createAdapter } from "../../channels/loader.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
 import { systemClock } from "../../ops/clock.ts";
@@ -161,14 +171,13 @@ async function channelProblems(
   let built: Adapter | null = null;
   try {
     built = createAdapter({ id, adapter, settings }, probeChannel(config, id, adapter.name, io));
-    const status = await built.probe?.(limit);
-    const parts = status === undefined ? [] : (status.parts ?? [{ part: "", status, fix: undefined }]);
+    const parts = built.probe === undefined ? [] : partsOf(adapter.name, await endedBy(limit, built.probe(limit)));
     const found = parts.flatMap(({ part, status: one, fix }) =>
       statusProblems(part === "" ? place : `${place} ${part}`, id, one, fix),
     );
     // An adapter that cannot connect has reported this already.
     const cursor = found.length > 0 ? null : await committedCursor(config, id, io);
-    const examined = found.length > 0 ? [] : ((await built.examine?.(cursor, limit).catch(() => [])) ?? []);
+    const examined = found.length > 0 ? [] : await examine(built, cursor, limit);
     const certificates = await Promise.all(
       (built.servers ?? []).map((server) =>
         certificateProblems(server, `${place} ${server.part}`, systemClock.now(), io),
@@ -182,8 +191,35 @@ async function channelProblems(
   } catch (error) {
     return statusProblems(place, id, { state: "degraded", code: "", reason: (error as Error).message }, undefined);
   } finally {
-    await built?.close?.(AbortSignal.timeout(io.timing.commands.probeDaemon)).catch(() => undefined);
+    const { commands, channels } = io.timing;
+    const limits = { close: commands.probeDaemon, closeGrace: channels.closeGrace };
+    if (built !== null) await closeAdapter(built, systemClock, limits).catch(() => undefined);
   }
+}
+
+/** Returns the result of each side. Throws when an adapter without types has returned none. */
+function partsOf(adapter: string, status: Awaited<ReturnType<NonNullable<Adapter["probe"]>>>): readonly Probed[] {
+  const { parts: listed } = Object(status) as { readonly parts?: unknown };
+  const parts: readonly Probed[] = Array.isArray(listed) ? listed : [{ part: "", status }];
+  for (const part of parts) {
+    const wrong = wrongStatus((Object(part) as Partial<Probed>).status);
+    if (wrong !== null) throw new Error(`probe of the adapter ${adapter} returned ${wrongFieldText(wrong)}`);
+  }
+  return parts;
+}
+
+async function examine(built: Adapter, cursor: Cursor | null, limit: AbortSignal): Promise<readonly ChannelFinding[]> {
+  const found = await endedBy(limit, built.examine?.(cursor, limit)).catch(() => []);
+  return Array.isArray(found) ? found : [];
+}
+
+/** Returns the result of `work`; rejects when the signal aborts, which an adapter may ignore. */
+async function endedBy<T>(limit: AbortSignal, work: T | Promise<T>): Promise<T> {
+  limit.throwIfAborted();
+  const { promise, reject } = Promise.withResolvers<never>();
+  const end = () => reject(new Error("did not get through in time"));
+  limit.addEventListener("abort", end, { once: true });
+  return Promise.race([work, promise]).finally(() => limit.removeEventListener("abort", end));
 }
 
 /** Adapters report keys relative to their own block, so the channel's path is added. */

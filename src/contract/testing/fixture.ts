@@ -2,9 +2,9 @@
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as pass } from "node:timers/promises";
-import type { Adapter, AdapterDefinition, Clock, Inbound, Outbound } from "../index.ts";
+import type { Adapter, AdapterDefinition, Clock, HttpRoute, Inbound, Outbound, Route } from "../index.ts";
 import { type RecordingChannel, recordingChannel } from "./channel.ts";
-import type { Ability, Harness, Peer } from "./harness.ts";
+import type { Ability, Harness, Peer, RequestSample } from "./harness.ts";
 import { attempt, within } from "./patience.ts";
 
 /** An adapter under test and its harness. */
@@ -163,6 +163,14 @@ export function ready(fixture: Fixture): Promise<void> {
 
 export function outboundOf(fixture: Fixture): Outbound {
   return present(fixture.adapter.outbound, "the adapter has no outbound", "outbound");
+}
+
+/** Returns the http route of a sample; null when the adapter has none. Routes of several methods may share a path. */
+export function httpRouteOf({ routes = [] }: Adapter, sample: RequestSample): HttpRoute | null {
+  const { method } = sample.good(mark("route"));
+  const isIt = (route: Route): route is HttpRoute =>
+    route.kind === "http" && route.path === sample.path && route.method === method;
+  return routes.find(isIt) ?? null;
 }
 
 /** Returns `part`. Throws an error that names the ability to declare when it is missing. */

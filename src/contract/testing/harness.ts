@@ -118,6 +118,7 @@ export interface TakenFile {
 }
 
 export interface RequestSample {
+  /** The path of the route. Its method is that of `good`. */
   readonly path: RoutePath;
   /** Whether a valid request makes the adapter call `accept`. */
   readonly accepts: boolean;

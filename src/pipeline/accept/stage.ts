@@ -3,7 +3,7 @@
 // and the cursor, in one transaction. Failure: the call rejects, nothing is stored, and the provider retries. Crash: as
 // for a failure.
 
-import { type Accepted, type Cursor, type InboundEvent, unstorableField } from "bridgehead/contract";
+import { type Accepted, type Cursor, type InboundEvent, unstorableField, wrongFieldText } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
 import { type CommitPace, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
@@ -27,10 +27,7 @@ export async function accept(
   for (const event of events) {
     const wrong = unstorableField(event);
     if (wrong === null) continue;
-    const { field, given, expected } = wrong;
-    throw new TypeError(
-      `accepting an event from channel ${channel}: its adapter gave ${field} as ${given}, expected ${expected}`,
-    );
+    throw new TypeError(`accepting an event from channel ${channel}: its adapter gave ${wrongFieldText(wrong)}`);
   }
   const pace = paceOf(events);
   const isTraced = events.some((event) => tracedBy(event) !== null);

@@ -4,7 +4,7 @@
 // until the next lookup, `held`, `dropped`, or `failed` after the lifetime of several days. Failure: retried later.
 // Crash: retried later.
 
-import { type Finding, type Json, sendKey } from "bridgehead/contract";
+import { type Finding, type Json, sendKey, wrongFieldText, wrongFinding } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
 import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
@@ -60,7 +60,10 @@ async function find(
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
   try {
     const deadline = limited(signal, deps.timing.send.attempt);
-    return await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
+    const found = await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);
+    const wrong = wrongFinding(found);
+    if (wrong !== null) throw new Error(`reconcile of the adapter returned no finding: ${wrongFieldText(wrong)}`);
+    return found;
   } catch (error) {
     deps.log.warn({ channel: line.channel, draft: draft.id, err: error }, "reconcile failed");
     return { kind: "unsure" };

@@ -4,6 +4,7 @@
 // lane, or the event `ignored` or `held` with its reason. Failure: retried with backoff; `failed` after five attempts.
 // Crash: the event is still `stored`.
 
+import { wrongField, wrongFieldText } from "bridgehead/contract";
 import { delayAfter } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
@@ -242,7 +243,17 @@ async function attempt(q: Query, pass: Pass, work: () => Promise<void>): Promise
 async function postpone(q: Query, { line, log, timing }: Pass, row: EventRow, error: unknown): Promise<void> {
   log.error({ channel: line.channel, event: row.id, err: error }, "routing an event failed");
   const delayMs = delayAfter(row.attempts + 1, timing.route.retry);
-  await postponeEvent(q, row.id, delayMs, attemptLimit, String(error));
+  await postponeEvent(q, row.id, delayMs, attemptLimit, `${flawOf(row)}${String(error)}`);
+}
+
+/** What the adapter has done wrong, if it is one of the fields that `wrongField` knows. */
+function flawOf({ body }: EventRow): string {
+  try {
+    const wrong = wrongField(readBody(body));
+    return wrong === null ? "" : `the adapter gave ${wrongFieldText(wrong)}: `;
+  } catch {
+    return ""; // the body cannot be read
+  }
 }
 
 /** Routes a delivery receipt or a session event. */

@@ -3,6 +3,7 @@
 import type { DeferralCause, ExternalId, SendOutcome } from "bridgehead/contract";
 import { optedOut, suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { delayAfter, paceOf } from "../../domain/retry.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
@@ -88,14 +89,18 @@ export function concluded(
 ): { readonly outcome: SendOutcome; readonly ending: Ending } {
   if (draft.session !== null)
     return { outcome: given, ending: { change: sessions.afterAttempt(given, draft.trying_for ?? 0) } };
-  const outcome = retriedLater(given, timing.send.shortestRetry);
+  const outcome = retriedLater(given, timing.send);
   return { outcome, ending: endingOf(outcome, draft, rules, { pace: paceOf(traits.platform), timing, jitter }) };
 }
 
-/** Returns the outcome with the delay that the provider asks for, at least `shortestMs`. */
-export function retriedLater(outcome: SendOutcome, shortestMs: number): SendOutcome {
+/** Returns the outcome with the delay that the provider asks for, at least `shortestRetry`. After `lifetime` the draft fails,
+ *  so no delay is longer: a wrong unit, or a time in place of a delay, would keep it for years without notice. */
+export function retriedLater(
+  outcome: SendOutcome,
+  { shortestRetry, lifetime }: Pick<Timing["send"], "shortestRetry" | "lifetime">,
+): SendOutcome {
   if (outcome.kind !== "deferred" || outcome.retryAfterMs === undefined) return outcome;
-  return { ...outcome, retryAfterMs: Math.max(outcome.retryAfterMs, shortestMs) };
+  return { ...outcome, retryAfterMs: Math.min(Math.max(outcome.retryAfterMs, shortestRetry), lifetime) };
 }
 
 /** Returns the ending for the outcome of an attempt; drafts of a live session have their own

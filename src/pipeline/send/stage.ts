@@ -5,7 +5,7 @@
 // crossing the draft is `queued` and is sent immediately. After it the draft is `sending` with an expired lease: its
 // outcome is unknown, so stage reconcile determines it.
 
-import { type Json, type Outbound, type SendOutcome, sendKey } from "bridgehead/contract";
+import { type Json, type Outbound, type SendOutcome, sendKey, wrongFieldText, wrongOutcome } from "bridgehead/contract";
 import { strikeLimit } from "../../domain/retry.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
@@ -338,18 +338,21 @@ async function applyEnding(q: Query, { line, lease, draft }: Sending, { change, 
   await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason: change.reason ?? "" });
 }
 
-/** Returns what `send` of an adapter resolved with. For a value that is no outcome, as an adapter without types may return
- *  it, returns what is certain: without a crossing nothing was sent. */
+/** Fields without which an outcome still tells what became of the draft. */
+const dispensable: ReadonlySet<string> = new Set(["also", "detail", "scope", "cause", "retryAfterMs"]);
+
+/** Returns what `send` of an adapter resolved with, without dispensable fields that are wrong, as an adapter without types may
+ *  return them; its reason names them. For a value that is no outcome, returns what is certain: without a crossing nothing
+ *  was sent. */
 export function checkedOutcome(given: SendOutcome, crossed: boolean): SendOutcome {
-  const { kind, id, code, reason } = Object(given) as Readonly<Record<string, unknown>>;
-  const isText = (value: unknown) => typeof value === "string";
-  const hasReason = ["refused", "deferred", "unknown"].includes(String(kind)) && isText(reason);
-  if (kind === "sent" ? isText(id) : hasReason && (kind !== "refused" || isText(code))) return given;
-  const fields = given === undefined ? "undefined" : Object.keys(Object(given) as object).join(", ");
-  return {
-    kind: crossed ? "unknown" : "deferred",
-    reason: `send of the adapter returned no outcome (kind ${String(kind)}, fields ${fields})`,
-  };
+  let outcome = given;
+  for (let wrong = wrongOutcome(given); wrong !== null; wrong = wrongOutcome(outcome)) {
+    const flaw = `send of the adapter returned ${wrongFieldText(wrong)}`;
+    if (!dispensable.has(wrong.field)) return { kind: crossed ? "unknown" : "deferred", reason: `no outcome: ${flaw}` };
+    const note = outcome.kind === "sent" ? { detail: flaw } : { reason: `${outcome.reason} (${flaw})` };
+    outcome = { ...outcome, [wrong.field]: undefined, ...note } as SendOutcome;
+  }
+  return outcome;
 }
 
 /** Returns the adapter's free capacity; an error where it fails or returns no number, so that one adapter does not stop the

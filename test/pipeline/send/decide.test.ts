@@ -37,6 +37,7 @@ import { lineOf, receipt } from "../../support/rows.ts";
 
 const backoff = { pace: "mail", timing: standardTiming, jitter: (ms: number) => ms } as const;
 const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;
+const retries = { shortestRetry: 1000, lifetime: 5000 };
 const sent = { kind: "sent", id: externalId("x") } as const;
 const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
 
@@ -61,6 +62,33 @@ describe("what an adapter returns", () => {
       expect(checkedOutcome(outcome, false).kind).toBe("deferred");
     },
   );
+
+  it.each<[object, object]>([
+    [
+      { kind: "deferred", reason: "busy", scope: "channel", cause: "quota", retryAfterMs: Number.NaN },
+      {
+        kind: "deferred",
+        reason:
+          "busy (send of the adapter returned retryAfterMs as NaN, expected a number of milliseconds that is finite and not negative)" +
+          " (send of the adapter returned cause as string, expected one of unreachable, login, rate, set-up)",
+        scope: "channel",
+      },
+    ],
+    [
+      { kind: "refused", code: "no", reason: "never", scope: "everyone" },
+      {
+        kind: "refused",
+        code: "no",
+        reason: expect.stringMatching(/^never \(.* scope as string, expected one of draft,/),
+      },
+    ],
+    [
+      { kind: "sent", id: "x", also: "<a@b>" },
+      { kind: "sent", id: "x", detail: expect.stringMatching(/also as string, expected an array of strings$/) },
+    ],
+  ])("keeps its kind without a wrong field that can be spared: %j", (given, expected) => {
+    expect(checkedOutcome(given as SendOutcome, true)).toEqual(expected);
+  });
 
   it("is a capacity, or the reason why there is none", () => {
     const free = (capacity?: () => unknown) => freeCapacity({ ...(capacity && { capacity }) } as Outbound);
@@ -184,7 +212,7 @@ describe("the outcome of an attempt", () => {
     [later, {}, {}, { change: { state: "queued", dueInMs: 30_000 } }],
     [later, { attempts: 1 }, {}, { change: { state: "queued", dueInMs: 300_000 } }],
     [{ ...later, retryAfterMs: 5000 }, {}, {}, { change: { state: "queued", dueInMs: 5000 } }],
-    [retriedLater({ ...later, retryAfterMs: 5 }, 1000), {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
+    [retriedLater({ ...later, retryAfterMs: 5 }, retries), {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
     [{ ...later, scope: "channel" }, {}, {}, { change: { state: "queued", open: 1, reason: "later" } }],
     [later, { trying_for: 4 * days }, {}, { change: { state: "failed", reason: "given up: later" } }],
     [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, reconcileForMs: 60_000 } }],
@@ -203,13 +231,17 @@ it.each<[SendOutcome, SendOutcome]>([
     { kind: "deferred", reason: "later", retryAfterMs: 1001 },
   ],
   [
+    { kind: "deferred", reason: "a time in place of a delay", retryAfterMs: 1_800_000_000_000 },
+    { kind: "deferred", reason: "a time in place of a delay", retryAfterMs: 5000 },
+  ],
+  [
     { kind: "deferred", reason: "later" },
     { kind: "deferred", reason: "later" },
   ],
   [sent, sent],
   [unknown, unknown],
-])("%o with the shortest retry is %o", (outcome, expected) => {
-  expect(retriedLater(outcome, 1000)).toEqual(expected);
+])("%o with the shortest retry and the lifetime is %o", (outcome, expected) => {
+  expect(retriedLater(outcome, retries)).toEqual(expected);
 });
 
 describe("the outcome that counts, and its ending", () => {
@@ -312,7 +344,7 @@ describe("pauses", () => {
     [
       "is as long as the shortest retry when the provider asks for an immediate one",
       [],
-      retriedLater({ ...failed, retryAfterMs: 0 }, 1000),
+      retriedLater({ ...failed, retryAfterMs: 0 }, retries),
       begun(1, 1000, true),
     ],
     ["ends with a success", [pause()], sent, ended],

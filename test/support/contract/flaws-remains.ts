@@ -114,7 +114,7 @@ export const remainsFlaws: readonly Flaw[] = [
   flaw(
     "a delay is no number",
     delayed(() => Number.NaN),
-    { [later]: /retryAfterMs is NaN/, [delay]: /retryAfterMs is NaN/ },
+    { [later]: /retryAfterMs as NaN/, [delay]: /retryAfterMs as NaN/ },
   ),
   flaw(
     "send does not see a signal that had aborted before",

@@ -229,7 +229,7 @@ export const makingFlaws: readonly Flaw[] = [
       routes: required(routes).flatMap((route) => [route, { ...route, path: "/unseen" as const }]),
     })),
     harness: hookHarness,
-    caught: { "parts: are those the harness declares": /no sample for the http routes \/unseen/ },
+    caught: { "parts: are those the harness declares": /no sample for the routes POST \/unseen, socket \/unseen/ },
   },
 ];
 
@@ -406,6 +406,13 @@ const authorizing = (authorize: SocketRoute["authorize"]) =>
   altered(hook, ({ routes }) => ({
     routes: required(routes).map((route) => (route.kind === "socket" ? { ...route, authorize } : route)),
   }));
+/** Answers the challenge of a provider, whoever asks. */
+const open200: HttpRoute = {
+  kind: "http",
+  method: "GET",
+  path: "/inbound",
+  handle: async () => new Response("1"),
+};
 export const serveFlaws: readonly Flaw[] = [
   served(
     "a forged request is answered 401",
@@ -474,5 +481,19 @@ export const serveFlaws: readonly Flaw[] = [
     "every upgrade is refused",
     authorizing(async () => new Response(null, { status: 401 })),
     { [upgrade]: /answered 401 to a good upgrade/ },
+  ),
+  flaw(
+    "a GET is open that shares its path with a signed POST",
+    altered(hook, ({ routes }) => ({ routes: [open200, ...required(routes)] })),
+    { [forged]: /^\/inbound answered 200 to a forged request/ },
+    {
+      ...hookHarness,
+      async start() {
+        const peer = await hookHarness.start();
+        const get = () => new Request("https://bridge.example/channels/test-channel/inbound?challenge=1");
+        const sample = { path: "/inbound", accepts: false, good: get, forged: get } as const;
+        return { ...peer, requests: (url) => [...(peer.requests?.(url) ?? []), sample] };
+      },
+    },
   ),
 ];

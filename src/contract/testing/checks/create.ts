@@ -1,9 +1,9 @@
 // Rules that apply before anything is sent or read: the definition, its configuration and its `create`.
 
 import assert from "node:assert/strict";
-import type { Adapter, Traits } from "../../index.ts";
+import { type Adapter, type Route, type Traits, wrongPart } from "../../index.ts";
 import { recordingChannel } from "../channel.ts";
-import { type AdapterUnderTest, type Check, check, createFixture, type Fixture } from "../fixture.ts";
+import { type AdapterUnderTest, type Check, check, createFixture, type Fixture, httpRouteOf } from "../fixture.ts";
 import type { Ability, Harness } from "../harness.ts";
 import { watchStillness } from "../stillness.ts";
 
@@ -56,8 +56,8 @@ const parts: readonly (readonly [Ability, (adapter: Adapter, traits: Traits) => 
   ["attachments", (_, traits) => traits.attachments],
   ["reconcile", (adapter) => adapter.outbound?.reconcile !== undefined],
   ["probe", (adapter) => adapter.probe !== undefined],
-  ["http", (adapter) => routes(adapter, "http").length > 0],
-  ["socket", (adapter) => routes(adapter, "socket").length > 0],
+  ["http", (adapter) => hasRoute(adapter, "http")],
+  ["socket", (adapter) => hasRoute(adapter, "socket")],
 ];
 
 async function partsAreDeclared({ adapter, definition, harness, peer, channel }: Fixture): Promise<void> {
@@ -69,15 +69,17 @@ async function partsAreDeclared({ adapter, definition, harness, peer, channel }:
   );
   assert.deepEqual(texts, [], `the adapter ${texts.join("; ")}`);
   const url = channel.url.bind(channel);
-  const samples = { http: peer.requests?.(url) ?? [], socket: peer.upgrades?.(url) ?? [] };
-  for (const kind of ["http", "socket"] as const) {
-    const bare = routes(adapter, kind).filter((path) => !samples[kind].some((sample) => sample.path === path));
-    assert.deepEqual(bare, [], `the harness has no sample for the ${kind} routes ${bare.join(", ")}`);
-  }
+  assert.equal(wrongPart(adapter), null, `create returned a wrong adapter: ${wrongPart(adapter)}`);
+  const requests = (peer.requests?.(url) ?? []).map((sample) => httpRouteOf(adapter, sample));
+  const upgrades = (peer.upgrades?.(url) ?? []).map(({ path }) => path);
+  const bare = (adapter.routes ?? []).flatMap((route) => {
+    if (route.kind === "http") return requests.includes(route) ? [] : [`${route.method} ${route.path}`];
+    return upgrades.includes(route.path) ? [] : [`socket ${route.path}`];
+  });
+  assert.deepEqual(bare, [], `the harness has no sample for the routes ${bare.join(", ")}`);
 }
 
-const routes = (adapter: Adapter, kind: "http" | "socket") =>
-  (adapter.routes ?? []).filter((route) => route.kind === kind).map((route) => route.path);
+const hasRoute = ({ routes = [] }: Adapter, wanted: Route["kind"]) => routes.some(({ kind }) => kind === wanted);
 /** Abilities of `outbound`: a harness that declares it lacking need not declare them. */
 const outboundAbilities: readonly Ability[] = ["capacity", "attachments", "reconcile"];
 const lacks = (harness: Harness, ability: Ability) =>

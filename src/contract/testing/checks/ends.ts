@@ -1,7 +1,7 @@
 // Rules of the end of a channel, and of what its log reveals about people.
 
 import assert from "node:assert/strict";
-import { type Check, check, type Fixture, graceMs, mark, ready, whileRunning } from "../fixture.ts";
+import { type Check, check, type Fixture, graceMs, httpRouteOf, mark, ready, whileRunning } from "../fixture.ts";
 import { attempt, eventually, within } from "../patience.ts";
 import { watchRemains } from "../stillness.ts";
 import { compose, send } from "./send.ts";
@@ -11,9 +11,9 @@ async function useAll(fixture: Fixture, said: string): Promise<void> {
   const { adapter, channel, peer } = fixture;
   await attempt(async () => adapter.probe?.(fixture.sends.signal)).catch(() => undefined);
   for (const sample of peer.requests?.((path) => channel.url(path)) ?? []) {
-    const route = adapter.routes?.find((one) => one.kind === "http" && one.path === sample.path);
+    const route = httpRouteOf(adapter, sample);
     for (const request of [sample.good(said), sample.forged(said)])
-      if (route?.kind === "http") await attempt(() => route.handle(request)).catch(() => undefined);
+      if (route) await attempt(() => route.handle(request)).catch(() => undefined);
   }
   if (adapter.outbound) await send(fixture, { ...compose(fixture, said) }).catch(() => undefined);
   if (!adapter.inbound) return;

@@ -1,8 +1,8 @@
 // Rules of every event that an adapter passes to `accept`, from any source.
 
 import assert from "node:assert/strict";
-import { type InboundEvent, wrongField } from "../../index.ts";
-import { type Check, check, type Fixture, mark, ready, whileRunning } from "../fixture.ts";
+import { type InboundEvent, wrongField, wrongFieldText } from "../../index.ts";
+import { type Check, check, type Fixture, httpRouteOf, mark, ready, whileRunning } from "../fixture.ts";
 import { within } from "../patience.ts";
 import { serveTest } from "../socket.ts";
 
@@ -13,7 +13,7 @@ const firstMs = 1e11;
 /** Returns a description of an event's defect, or null when the event is valid. */
 function flawOf(event: InboundEvent): string | null {
   const wrong = wrongField(event);
-  if (wrong !== null) return `${wrong.field} as ${wrong.given}, expected ${wrong.expected}`;
+  if (wrong !== null) return wrongFieldText(wrong);
   if (!named(event.id) || event.id.length > 500) return `an id that is none: ${JSON.stringify(event.id)}`;
   if (event.kind === "delivery") {
     const { key, sent = [], recipient } = event.about;
@@ -41,8 +41,9 @@ async function provoke(fixture: Fixture): Promise<void> {
   const { peer, channel, adapter } = fixture;
   const url = channel.url.bind(channel);
   for (const sample of peer.requests?.(url) ?? []) {
-    const route = adapter.routes?.find((one) => one.kind === "http" && one.path === sample.path);
-    if (route?.kind === "http") await route.handle(sample.good(mark("provoked"))).catch(() => undefined);
+    await httpRouteOf(adapter, sample)
+      ?.handle(sample.good(mark("provoked")))
+      .catch(() => undefined);
   }
   for (const sample of peer.sessions?.(url) ?? []) {
     const route = adapter.routes?.find((one) => one.kind === "socket" && one.path === sample.path);
@@ -70,6 +71,13 @@ async function saysWhatItMust(fixture: Fixture): Promise<void> {
   await provoke(fixture);
   const flaws = fixture.channel.calls.flatMap(({ events }) => events.map(flawOf)).filter((flaw) => flaw !== null);
   assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
+  const cursors: readonly unknown[] = fixture.channel.calls.map(({ cursor }) => (cursor === undefined ? "" : cursor));
+  const wrong = cursors.find((one) => typeof one !== "string");
+  assert.equal(
+    wrong,
+    undefined,
+    `accept was given ${typeof wrong} as the cursor, expected a string: cursor(String(...))`,
+  );
   // Null: no channel can reach it, such as a withheld number.
   const { definition } = fixture;
   for (const { from } of fixture.channel.messages) {

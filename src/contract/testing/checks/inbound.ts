@@ -1,7 +1,7 @@
 // Rules of `inbound`: no message is lost or stored twice, and the adapter acknowledges only committed messages.
 
 import assert from "node:assert/strict";
-import type { Clock, MessageEvent } from "../../index.ts";
+import { type Clock, type MessageEvent, wrongFieldText, wrongStatus } from "../../index.ts";
 import type { RecordingChannel } from "../channel.ts";
 import { wallClock } from "../clock.ts";
 import {
@@ -11,6 +11,7 @@ import {
   type Fixture,
   type FixtureOptions,
   graceMs,
+  httpRouteOf,
   mark,
   present,
   type RunningInbound,
@@ -43,8 +44,14 @@ const stored = (fixture: Fixture, text: string) =>
 const arrives = (fixture: Fixture, text: string, when: string) =>
   fixture.channel.until(`"${text}", ${when}`, () => stored(fixture, text).length > 0, fixture.patienceMs);
 
+function assertStatuses({ channel }: Fixture): void {
+  const wrong = channel.statuses.map((status) => wrongStatus(status)).find((one) => one !== null);
+  assert.equal(wrong, undefined, `report was given ${wrong && wrongFieldText(wrong)}`);
+}
+
 async function statesInOrder(fixture: Fixture, running: RunningInbound): Promise<void> {
   await ready(fixture);
+  assertStatuses(fixture);
   const states = fixture.channel.statuses.map((status) => status.state);
   assert.equal(states[0], "connecting", `the first state reported was ${states[0]}`);
   assert.deepEqual([...new Set(states)], ["connecting", "ready"], `the states went ${states.join(", ")}`);
@@ -55,6 +62,7 @@ async function unauthorized(fixture: Fixture): Promise<void> {
   const states = () => fixture.channel.statuses.map((status) => status.state);
   const rejected = (channel: RecordingChannel) => channel.statuses.some((one) => one.state === "unauthorized");
   await fixture.channel.until("a report of unauthorized", rejected, fixture.patienceMs);
+  assertStatuses(fixture);
   assert.ok(!states().includes("ready"), `ready was reported without a login: ${states().join(", ")}`);
 }
 
@@ -180,8 +188,7 @@ async function listsWhatWasPosted(fixture: Fixture): Promise<void> {
   await say(fixture, text);
   await arrives(fixture, text, "listed by the peer");
   for (const sample of requests((path) => fixture.channel.url(path)).filter(({ accepts }) => accepts)) {
-    const route = fixture.adapter.routes?.find((one) => one.kind === "http" && one.path === sample.path);
-    if (route?.kind === "http") await route.handle(sample.good(text));
+    await httpRouteOf(fixture.adapter, sample)?.handle(sample.good(text));
   }
   const ids = [...new Set(handedOver(fixture.channel, text).map(({ id }) => id))];
   assert.equal(ids.length, 1, `the list and a webhook gave one message the ids ${ids.join(", ")}: use the provider's`);
@@ -203,6 +210,7 @@ async function comesBack(fixture: Fixture): Promise<void> {
   await say(fixture, text);
   await arrives(fixture, text, "sent after the peer was away");
   await ready(fixture);
+  assertStatuses(fixture);
 }
 
 /** A rule whose body runs while the adapter reads. */

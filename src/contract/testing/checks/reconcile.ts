@@ -1,7 +1,14 @@
 // Rules of the functions without side effects: `reconcile` and `probe`.
 
 import assert from "node:assert/strict";
-import type { ChannelStatus, Finding, PastAttempt } from "../../index.ts";
+import {
+  type ChannelStatus,
+  type Finding,
+  type PastAttempt,
+  wrongFieldText,
+  wrongFinding,
+  wrongStatus,
+} from "../../index.ts";
 import { noFiles } from "../files.ts";
 import { type Check, check, type Fixture, outboundOf, present } from "../fixture.ts";
 import { attempt, deadline, eventually } from "../patience.ts";
@@ -13,9 +20,12 @@ async function lookUp(fixture: Fixture, composed: ComposedDraft): Promise<Findin
   const look = present(outbound.reconcile?.bind(outbound), "the adapter has no reconcile", "reconcile");
   const startedAt = new Date(fixture.channel.clock.now() - 3_600_000);
   const past: PastAttempt = { key: composed.key, number: 1, startedAt };
-  return attempt(() => look(composed.draft, past, deadline(fixture.patienceMs))).catch(
+  const finding = await attempt(() => look(composed.draft, past, deadline(fixture.patienceMs))).catch(
     (): Finding => ({ kind: "unsure" }),
   );
+  const wrong = wrongFinding(finding);
+  assert.equal(wrong, null, `reconcile returned ${wrong && wrongFieldText(wrong)}`);
+  return finding;
 }
 
 async function sendNow(fixture: Fixture, composed: ComposedDraft): Promise<void> {
@@ -37,7 +47,6 @@ async function findsWhatWasSent(fixture: Fixture): Promise<void> {
   await eventually("a finding on a message that was sent", sure, fixture.patienceMs);
   const finding = findings.at(-1);
   assert.equal(finding?.kind, "sent", `the message was sent, and reconcile says ${finding?.kind}`);
-  assert.ok(finding.id, "a finding of sent without an id");
   assert.equal(await taken(fixture, composed.text), 1, "reconcile sent the message again");
 }
 
@@ -61,10 +70,11 @@ type ProbeResult = ChannelStatus["state"] | "a throw";
 
 async function probed(fixture: Fixture): Promise<ProbeResult> {
   const look = present(fixture.adapter.probe?.bind(fixture.adapter), "the adapter has no probe", "probe");
-  return attempt(() => look(deadline(fixture.patienceMs))).then(
-    (status) => status.state,
-    () => "a throw" as const,
-  );
+  const status = await attempt(() => look(deadline(fixture.patienceMs))).catch(() => null);
+  if (status === null) return "a throw";
+  const wrong = wrongStatus(status);
+  assert.equal(wrong, null, `probe returned ${wrong && wrongFieldText(wrong)}`);
+  return status.state;
 }
 
 async function probesReady(fixture: Fixture): Promise<void> {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { HttpRoute, Route, SocketRoute } from "../../index.ts";
-import { type Check, check, type Fixture, mark, present } from "../fixture.ts";
+import { type Check, check, type Fixture, httpRouteOf, mark, present } from "../fixture.ts";
 import type { RequestSample } from "../harness.ts";
 import { attempt, throughout, within } from "../patience.ts";
 
@@ -15,9 +15,8 @@ interface TestedRoute {
 function doors(fixture: Fixture): readonly TestedRoute[] {
   const requests = present(fixture.peer.requests?.bind(fixture.peer), "the peer has no requests()", "http");
   return requests((path) => fixture.channel.url(path)).map((sample) => {
-    const isIt = (route: Route): route is HttpRoute => route.kind === "http" && route.path === sample.path;
-    const route = fixture.adapter.routes?.find(isIt);
-    assert.ok(route, `the adapter has no http route ${sample.path}`);
+    const route = httpRouteOf(fixture.adapter, sample);
+    assert.ok(route, `the adapter has no http route ${sample.good(mark("route")).method} ${sample.path}`);
     return { sample, knock: (request) => answer(route, request) };
   });
 }
@@ -36,15 +35,12 @@ function forgeries(sample: RequestSample): readonly { readonly what: string; rea
   const names = [...headers.keys()].filter((name) => name !== "content-type");
   const contentType = headers.has("content-type") ? { "content-type": headers.get("content-type") ?? "" } : {};
   const empty = { ...contentType, ...Object.fromEntries(names.map((name) => [name, ""])) };
-  const unreadable = {
-    what: "with a body that cannot be parsed",
-    request: new Request(url, { method, headers, body: "{" }),
-  };
+  const unreadable = () => new Request(url, { method, headers, body: "{" });
   return [
     { what: "with a wrong signature", request: make() },
     { what: "without its headers", request: new Request(make(), { headers: contentType }) },
     { what: "with empty headers", request: new Request(make(), { headers: empty }) },
-    ...(method === "GET" ? [] : [unreadable]),
+    ...(method === "GET" ? [] : [{ what: "with a body that cannot be parsed", request: unreadable() }]),
   ];
 }
 

@@ -1,7 +1,7 @@
 // Rules of `send`: its outcome matches what the peer received, wherever the connection can break.
 
 import assert from "node:assert/strict";
-import type { Attempt, Json, SendKey, SendOutcome } from "../../index.ts";
+import { type Attempt, type Json, type SendKey, type SendOutcome, wrongFieldText, wrongOutcome } from "../../index.ts";
 import { noFiles } from "../files.ts";
 import { type Check, check, type Fixture, graceMs, mark, outboundOf, present } from "../fixture.ts";
 import type { Fault } from "../harness.ts";
@@ -82,21 +82,11 @@ async function sendUnder(fixture: Fixture, composed: ComposedDraft, conditions: 
 /** Throws on an invalid outcome; returns a valid one as text. */
 function inspect(outcome: SendOutcome): string {
   const text = JSON.stringify(outcome);
-  const wants: Record<SendOutcome["kind"], readonly string[]> = {
-    sent: ["id"],
-    refused: ["code", "reason"],
-    deferred: ["reason"],
-    unknown: ["reason"],
-  };
-  assert.ok(outcome.kind in wants, `not an outcome: ${text}`);
-  for (const field of wants[outcome.kind]) {
-    const value = (outcome as unknown as Record<string, unknown>)[field];
-    assert.ok(typeof value === "string" && value !== "", `an outcome "${outcome.kind}" without ${field}: ${text}`);
-  }
-  if (outcome.kind === "deferred" && outcome.retryAfterMs !== undefined) {
-    const isDelay = Number.isFinite(outcome.retryAfterMs) && outcome.retryAfterMs >= 0;
-    assert.ok(isDelay, `retryAfterMs is ${outcome.retryAfterMs}: omit it when the peer asks for no delay`);
-  }
+  const wrong = wrongOutcome(outcome);
+  assert.equal(wrong, null, `send returned ${wrong && wrongFieldText(wrong)}: ${text}`);
+  if (outcome.kind !== "sent")
+    assert.notEqual(outcome.reason, "", `an outcome "${outcome.kind}" without reason: ${text}`);
+  if (outcome.kind === "refused") assert.notEqual(outcome.code, "", `an outcome "refused" without code: ${text}`);
   return text;
 }
 
