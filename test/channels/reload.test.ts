@@ -15,6 +15,7 @@ import { newFolder, silentLog } from "../support/resources.ts";
 function recorder() {
   const events: string[] = [];
   const timings: Channel["timing"][] = [];
+  const channels: Channel[] = [];
   let leave: () => Promise<void> = async () => undefined;
   let status: ChannelStatus = { state: "ready" };
   const definition = defineAdapter({
@@ -30,6 +31,7 @@ function recorder() {
       if (broken) throw new Error("no paper");
       const name = `${channel.id}@${version}`;
       timings.push(channel.timing);
+      channels.push(channel);
       return {
         inbound: {
           async run(_cursor, signal) {
@@ -48,6 +50,7 @@ function recorder() {
     definition: definition as unknown as AdapterDefinition,
     events,
     timings,
+    channels,
     reports: (next: ChannelStatus) => void (status = next),
     holdUntil: (all: () => Promise<void>) => (leave = all),
   };
@@ -176,4 +179,45 @@ it("passes an adapter the overrides of its own durations", async () => {
   );
   await reload({ channels: { a: { version: 2 } } });
   expect(probe.timings).toEqual([{ idle: 5 }, { idle: 5 }]);
+});
+
+it("does not wait for an adapter that ignores its signal, and reports its channel", async () => {
+  const channels = { a: {}, b: {} };
+  const { app, probe, reload } = await setUp({ channels }, { channels: { close: 10 } });
+  await expect.poll(() => probe.events).toHaveLength(2);
+  const left = Promise.withResolvers<void>();
+  onTestFinished(() => left.resolve());
+  probe.holdUntil(() => left.promise);
+  await reload({ channels: { a: { version: 2 }, b: {} } });
+  expect(app.host.running().map(({ state }) => state.status.state)).toEqual(["degraded", "ready"]);
+  await reload({ channels: { a: { version: 2 }, b: {}, c: {} } });
+  await expect.poll(() => probe.events).toContain("c@1 begins");
+  expect(probe.events).not.toContain("a@2 begins");
+  left.resolve();
+  await expect.poll(() => probe.events).toContain("a@2 begins");
+  await expect.poll(() => app.host.running()[0]?.state.status.state).toBe("ready");
+});
+
+it("takes nothing of an adapter that it could not show or read again", async () => {
+  const { app, probe } = await setUp({ channels: { a: {} } });
+  await expect.poll(() => probe.channels).toHaveLength(1);
+  const [channel] = probe.channels as unknown as [
+    Record<"report" | "warn" | "accept", (...given: unknown[]) => unknown>,
+  ];
+  const state = () => app.host.running()[0]?.state;
+  const wrong = (reason: string) => ({ state: "degraded", code: "wrong-report", reason });
+  channel.report("ready");
+  expect(state()?.status).toEqual(wrong("its adapter reported it as string, expected an object"));
+  channel.report({ state: "degraded", code: "x", reason: { deep: 1 } });
+  expect(state()?.status).toEqual(wrong("its adapter reported reason as object, expected a string"));
+  channel.warn("quota", { left: 0 });
+  channel.warn("gone", undefined);
+  expect([...(state()?.warnings ?? [])]).toEqual([["quota", "[object Object]"]]);
+  await expect(channel.accept({ kind: "message" })).rejects.toThrow(
+    "its adapter gave object, expected an array of events",
+  );
+  for (const cursor of [null, 5])
+    await expect(channel.accept([], cursor)).rejects.toThrow(
+      `its adapter gave the cursor as ${typeof cursor}, expected a string`,
+    );
 });

@@ -17,7 +17,11 @@ const config = z.strictObject({
   posts: z.number().min(2).max(9).default(3),
 });
 
-async function problems(keys: string, review?: () => readonly Remark[]): Promise<readonly string[]> {
+async function problems(
+  keys: string,
+  review?: () => readonly Remark[],
+  schema: z.ZodType = config,
+): Promise<readonly string[]> {
   const path = join(newFolder(), "bridgehead.yaml");
   writeFileSync(
     path,
@@ -33,7 +37,7 @@ ${keys}`,
   const chat = defineAdapter({
     name: "chat",
     contract: 1,
-    config,
+    config: schema,
     traits: { attachments: false, conversations: "person", platform: "chat" },
     ...(review && { review }),
     create: () => ({}),
@@ -42,8 +46,8 @@ ${keys}`,
   return [...(loaded.ok ? [] : loaded.problems), ...loaded.warnings].map(line).filter((text) => !text.includes("null"));
 }
 
-const own = (keys: string, review?: () => readonly Remark[]) =>
-  problems(keys, review).then((lines) => lines.filter((text) => !/ escalation: /.test(text)));
+const own = (keys: string, review?: () => readonly Remark[], schema?: z.ZodType) =>
+  problems(keys, review, schema).then((lines) => lines.filter((text) => !/ escalation: /.test(text)));
 
 it.each([
   [
@@ -73,4 +77,23 @@ it("a review that throws is a warning that names the adapter, and the configurat
   expect(await own("", failing)).toEqual([
     "5:3 channels.chat: was not reviewed: review of the adapter chat threw: no such room (report it to the author of the adapter)",
   ]);
+});
+
+it.each([
+  ["a promise", async () => []],
+  ["a text", () => "wrong"],
+  ["a remark without a path", () => [{ severity: "error", message: "is wrong" }]],
+])("a review that returns %s is a warning as well", async (_, review) => {
+  const what = "review of the adapter chat returned no array of { severity, path, message, fix }";
+  expect(await own("", review as unknown as () => readonly Remark[])).toEqual([
+    `5:3 channels.chat: was not reviewed: ${what} (report it to the author of the adapter)`,
+  ]);
+});
+
+it.each([
+  ["throws", () => expect.fail("no room"), "no room"],
+  ["is asynchronous", async () => true, "Encountered Promise"],
+])("a schema that %s is an error of its channel", async (_, test, message) => {
+  const [text] = await own("", undefined, config.refine(test));
+  expect(text).toMatch(`5:3 channels.chat: cannot be read: the config of the adapter chat threw: ${message}`);
 });

@@ -148,6 +148,8 @@ it("answers 503 when authorizing fails or times out, and reports the end to the 
   const door = await open(
     [
       relay(echo, { path: "/broken", authorize: () => Promise.reject(new Error("store is away")) }),
+      // An adapter without types that makes its response and does not return it.
+      relay(echo, { path: "/forgotten", authorize: async () => undefined as unknown as null }),
       relay(echo, {
         path: "/slow",
         authorize: (request) => ((late = request.signal), new Promise(() => undefined)),
@@ -156,6 +158,7 @@ it("answers 503 when authorizing fails or times out, and reports the end to the 
     { timing: { authorize: 100 } },
   );
   expect(await door.refusal("/channels/voice/broken")).toBe(503);
+  expect(await door.refusal("/channels/voice/forgotten")).toBe(503);
   expect(await door.refusal("/channels/voice/slow")).toBe(503);
   await expect.poll(() => late?.aborted).toBe(true);
   expect(door.lines.map(({ message }) => message)).toEqual(

@@ -42,7 +42,8 @@ async function closes(fixture: Fixture): Promise<void> {
     assert.equal(closed.value, null, `close threw ${String(closed.value?.error)}: what cannot be closed is left`);
     await eventually("the end", () => remains.list().length === 0, graceMs).catch(() => undefined);
     const left = remains.list();
-    const fix = "close pools and clear timers of send, probe and requests in Adapter.close";
+    const fix =
+      "close pools and clear timers of send, probe and requests in Adapter.close; send `connection: close` with the global fetch";
     assert.deepEqual(left, [], `${graceMs} ms after close, there remained ${left.join(", ")}: ${fix}`);
   } finally {
     remains.end();
