@@ -91,7 +91,6 @@ const policyFor = (people: readonly Person[], via: Policy["via"]): Policy =>
   policyOf({
     responders: new Map(people.map((one) => [one.id, one])),
     tiers: [{ notify: people.map(({ id }) => id), by: ["sms"], repeat: 0, next: 60_000 }],
-    fallback: { notify: [], by: null, repeat: 0 },
     via,
   });
 

@@ -1,6 +1,15 @@
 // Channels, events and policies as values: what tests of decisions need. Nothing here needs a database.
 
-import { channelId, type DeliveryEvent, externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
+import {
+  channelId,
+  type DeliveryEvent,
+  externalId,
+  type MessageEvent,
+  type Outbound,
+  type Reply,
+  sendKey,
+  threadToken,
+} from "bridgehead/contract";
 import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
 import { causes, type Person, type Policy } from "../../src/domain/policy.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
@@ -252,3 +261,30 @@ export const triggerOf = (over: Partial<EscalationTrigger> = {}): EscalationTrig
   reason: "r",
   ...over,
 });
+
+/** An answer without a recipient. */
+export const replyOf = (over: Partial<Reply>): Reply => ({
+  kind: "answer",
+  key: sendKey("k1"),
+  createdAt: new Date(0),
+  to: [],
+  cc: [],
+  subject: null,
+  text: "",
+  signature: null,
+  introduction: null,
+  senderName: null,
+  answers: null,
+  history: [],
+  token: threadToken("t1"),
+  hops: 0,
+  session: null,
+  ...over,
+});
+
+/** A policy with these responders, who are notified through the channels `mail` and `sms`. */
+export const policyFor = (...people: readonly Person[]): Policy =>
+  policyOf({
+    responders: new Map(people.map((person) => [person.id, person])),
+    via: { email: "mail", sms: "sms" },
+  });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Policy } from "../../../src/domain/policy.ts";
 import { type Alarm, alarmOf, alarmText, isSilenced } from "../../../src/escalation/alarm/decide.ts";
 import type { AlarmRows, NotificationsOn } from "../../../src/escalation/alarm/rows.ts";
-import { policyOf, responder } from "../../support/rows.ts";
+import { policyFor, policyOf, responder } from "../../support/rows.ts";
 
 const on = (escalation: string, over: Partial<NotificationsOn> = {}): NotificationsOn => ({
   escalation,
@@ -22,11 +22,6 @@ const rows = (notifications: readonly NotificationsOn[], over: Partial<AlarmRows
   numbers: [],
   ...over,
 });
-const policyFor = (...people: readonly ReturnType<typeof responder>[]): Policy =>
-  policyOf({
-    responders: new Map(people.map((person) => [person.id, person])),
-    via: { email: "mail", sms: "sms" },
-  });
 const ann = responder("ann", { email: "ann@people.example", sms: "+1" });
 const bob = responder("bob", { email: "bob@people.example" });
 const hook = responder("hook", { webhook: { url: "https://a.example", headers: {}, secret: null } });

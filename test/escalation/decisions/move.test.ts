@@ -9,7 +9,7 @@ import {
   activeSettings,
   escalationRow,
   notification,
-  policyOf,
+  policyFor,
   responder,
   runtimeOf,
   runtimesOf,
@@ -19,11 +19,6 @@ import {
 const lines = runtimesOf("sms", "mail");
 const ann = responder("ann", { name: "Ann", sms: "+1" });
 const withMail = { ...ann, email: "ann@people.example" };
-const policyFor = (...people: readonly (typeof ann)[]): Policy =>
-  policyOf({
-    responders: new Map(people.map((person) => [person.id, person])),
-    via: { email: "mail", sms: "sms" },
-  });
 const policy = policyFor(ann);
 const emptyPolicy = policyFor();
 

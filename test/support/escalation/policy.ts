@@ -14,7 +14,6 @@ import {
   type Reply,
   type SendOutcome,
   sendKey,
-  threadToken,
 } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
@@ -37,7 +36,7 @@ import { addTargets, giveLinks } from "../../../src/store/tables/responders.ts";
 import { startTestListener } from "../http/listener.ts";
 import { certificate } from "../machine/network.ts";
 import { clock, listen } from "../pipeline/stage.ts";
-import { lineOf, policyOf } from "../rows.ts";
+import { lineOf, policyOf, replyOf } from "../rows.ts";
 import { addNotification, conversation, fresh, insertEscalation, sqliteDatabase } from "../store/databases.ts";
 
 export { policyOf } from "../rows.ts";
@@ -336,23 +335,8 @@ export const bodyOf = (type: string, more: object = {}): string =>
 
 export const opened = bodyOf("escalation.opened");
 
-const noticeTo = (url: string, text: string, key = "k0000000000000000001"): Reply => ({
-  kind: "notice",
-  key: sendKey(key),
-  createdAt: new Date(0),
-  to: [{ address: url, name: "Dora" }],
-  cc: [],
-  subject: null,
-  text,
-  signature: null,
-  introduction: null,
-  senderName: null,
-  answers: null,
-  history: [],
-  token: threadToken("t0000000000000000001"),
-  hops: 0,
-  session: null,
-});
+const noticeTo = (url: string, text: string, key = "k0000000000000000001"): Reply =>
+  replyOf({ kind: "notice", key: sendKey(key), to: [{ address: url, name: "Dora" }], text });
 
 export const personAt = (url: string, over: Partial<NonNullable<Person["webhook"]>> = {}): Person => ({
   id: "dora",

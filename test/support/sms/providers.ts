@@ -8,7 +8,7 @@ import { createServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as pass } from "node:timers/promises";
-import { type Attempt, type HttpRoute, type Json, type Reply, sendKey, threadToken } from "bridgehead/contract";
+import { type Attempt, type HttpRoute, type Json, type Reply, sendKey } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import type * as z from "zod";
@@ -16,6 +16,7 @@ import type { config } from "../../../adapters/sms/config.ts";
 import sms from "../../../adapters/sms/index.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { certificate, startTcpProxy } from "../machine/network.ts";
+import { replyOf } from "../rows.ts";
 
 export type Settings = z.input<typeof config>;
 
@@ -120,26 +121,14 @@ export function attempt(key = "01hzx7key", ms = 60_000): Try {
   };
 }
 
-export function replyTo(to: string, text: string, more: Partial<Reply> = {}): Reply {
-  return {
-    kind: "answer",
+export const replyTo = (to: string, text: string, more: Partial<Reply> = {}): Reply =>
+  replyOf({
     key: sendKey("01hzx7key"),
     createdAt: new Date("2026-11-20T10:00:00Z"),
     to: [{ address: to }],
-    cc: [],
-    subject: null,
     text,
-    signature: null,
-    introduction: null,
-    senderName: null,
-    answers: null,
-    history: [],
-    token: threadToken("tok3ntok3ntok3n"),
-    hops: 0,
-    session: null,
     ...more,
-  };
-}
+  });
 
 /** Composes and sends one text; what came of it. */
 export async function sendText(

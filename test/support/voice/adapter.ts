@@ -13,7 +13,6 @@ import {
   type SessionEvent,
   sendKey,
   sessionId,
-  threadToken,
 } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
@@ -23,6 +22,7 @@ import { type Listener } from "../../../src/http/listener.ts";
 import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type StillClock, stillClock } from "../clock.ts";
 import { startTestListener } from "../http/listener.ts";
+import { replyOf } from "../rows.ts";
 
 export const authToken = "the-auth-token";
 export const publicUrl = "https://bridge.example";
@@ -133,26 +133,8 @@ export async function openVoiceFixture(options: VoiceFixtureOptions = {}): Promi
   };
 }
 
-export function reply(over: Partial<Reply>): Reply {
-  return {
-    kind: "answer",
-    key: sendKey("k1"),
-    createdAt: new Date(0),
-    to: [{ address: caller }],
-    cc: [],
-    subject: null,
-    text: "",
-    signature: "Kind regards, the desk",
-    introduction: null,
-    senderName: null,
-    answers: null,
-    history: [],
-    token: threadToken("t1"),
-    hops: 0,
-    session: null,
-    ...over,
-  };
-}
+export const reply = (over: Partial<Reply>): Reply =>
+  replyOf({ to: [{ address: caller }], signature: "Kind regards, the desk", ...over });
 
 // A provider, which connects to the adapter over a real websocket and posts to its webhooks.
 
@@ -248,24 +230,17 @@ export async function switchboard(
       const asked = channel.messages.findLast((one) => to === undefined || one.text === to);
       if (!asked || !("session" in asked.thread) || !outbound) throw new Error("nothing was asked in a call");
       const key = sendKey(`k${++sends}`);
-      const reply: Reply = {
-        kind: "answer",
+      const reply = replyOf({
         key,
         createdAt: new Date(channel.clock.now()),
         to: [asked.from],
-        cc: [],
-        subject: null,
         text,
         signature: "-- The Team",
-        introduction: null,
-        senderName: null,
         answers: asked.id,
         history: [asked.id],
-        token: threadToken("t"),
-        hops: 0,
         session: sessionId(asked.thread.session),
         ...more,
-      };
+      });
       const [draft] = outbound.compose(reply);
       if (draft === undefined) throw new Error("no draft");
       const attempt = {
