@@ -125,18 +125,12 @@ export type ChannelSettings = {
 type StartCommon = {
   readonly firstName: string;
   readonly lastName: string;
-  /** Data about the user. */
-  readonly context?: string;
   /** Data about the conversation. */
   readonly conversationContext?: string;
   readonly source?: string;
   readonly fkId?: string;
-  readonly fkUserId?: string;
-  readonly customData?: { readonly [key: string]: string };
   /** True archives the user's current conversation and opens a new one. */
   readonly resetConversation?: boolean;
-  readonly skipEmailValidation?: boolean;
-  readonly skipPhoneNumberValidation?: boolean;
 };
 
 /** The body of the start call, by channel. */
@@ -144,35 +138,25 @@ export type StartRequest =
   | (StartCommon & {
       readonly channel: "email";
       readonly email: string;
-      readonly phoneNumber?: string;
       readonly emailSubject: string;
       readonly emailIntroduction: string;
-      readonly includeSignatureInEmail?: boolean;
     })
   | (StartCommon & {
       readonly channel: "sms";
       readonly phoneNumber: string;
-      readonly email?: string;
       readonly smsIntroduction: string;
-      readonly includeSignatureInSms?: boolean;
     })
   | (Omit<StartCommon, "resetConversation"> & {
       readonly channel: "voice";
       readonly phoneNumber: string;
-      readonly email?: string;
       /** The assistant's first message. */
       readonly firstMessage: string;
     });
 
 /** A user, identified by at least one of fkId, email and phoneNumber, and the conversation to open with them. */
-export type CreateRequest = Pick<
-  StartCommon,
-  "firstName" | "lastName" | "fkId" | "fkUserId" | "source" | "context" | "conversationContext"
-> & {
+export type CreateRequest = Pick<StartCommon, "firstName" | "lastName" | "fkId" | "source" | "conversationContext"> & {
   readonly email?: string;
   readonly phoneNumber?: string;
-  /** At most 255 characters; longer text is truncated. */
-  readonly title?: string;
 };
 
 export type Question = { readonly text: string; readonly context?: string };

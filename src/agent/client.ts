@@ -9,7 +9,7 @@ import { type Agent, type Client, type ClientOptions, createClient, type Message
 import type { RetentionSkill } from "../domain/retention.ts";
 import { limited } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
-import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
+import { contextLimit, modeOf } from "../wire/conversation.ts";
 import { type Dropped, once, plainText, read, textOrObject } from "../wire/record.ts";
 import { emailSkill, escalationSkill, retentionSkill, smsSkill } from "../wire/skill.ts";
 import type {
@@ -175,10 +175,9 @@ const crossed = (call: EffectOptions) => ({
   reserved: call.reserved === true,
 });
 
-function conversationBody(conversationUserId: string, { title, conversationContext }: CreateRequest) {
+function conversationBody(conversationUserId: string, { conversationContext }: CreateRequest) {
   return {
     conversationUserId,
-    ...(title ? { title: title.slice(0, titleLimit) } : {}),
     ...(conversationContext ? { context: conversationContext.slice(0, contextLimit) } : {}),
   };
 }
@@ -201,7 +200,7 @@ async function findOrMakeUser(
   request: CreateRequest,
   signal: AbortSignal,
 ): Promise<CallResult<string>> {
-  const { title: _title, conversationContext: _context, ...person } = request;
+  const { conversationContext: _context, ...person } = request;
   const made = mapped(await client.users.create(person, { signal }), ({ id }) => id);
   if (made.kind === "unknown") return findingFailed(made.reason);
   return made.kind === "refused" ? findUser(client, request, made, signal) : made;

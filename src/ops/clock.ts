@@ -69,11 +69,11 @@ const neverBack = { most: Number.POSITIVE_INFINITY, stepped: () => undefined };
 
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
-/** A sortable id: ten characters of milliseconds, then `random` characters (80 bits by default). `[0-9a-z]+`. */
-export function newId(now: number, random = 16): string {
+/** A sortable id: ten characters of milliseconds, then 16 random characters (80 bits). `[0-9a-z]+`. */
+export function newId(now: number): string {
   let time = "";
   for (let rest = now, i = 0; i < 10; i++, rest = Math.floor(rest / 32)) time = alphabet[rest % 32] + time;
-  return time + newToken(random);
+  return time + newToken(16);
 }
 
 /** Random characters for tokens, five bits each. */

@@ -155,12 +155,12 @@ export class Playground {
   }
 
   /** Calls the agent's number. Resolves when the greeting was spoken. Returns false when there is a call. */
-  async dial(from: string = numbers.customer): Promise<boolean> {
+  async dial(): Promise<boolean> {
     if (this.#call) return false;
-    this.#record({ kind: "call", address: from, written: inCall, text: `calls ${numbers.support}` });
+    this.#record({ kind: "call", address: numbers.customer, written: inCall, text: `calls ${numbers.support}` });
     const call = await this.#phone.dial({
       url: `${this.#daemon}/channels/support-voice/call`,
-      from,
+      from: numbers.customer,
       to: numbers.support,
     });
     this.#call = call;

@@ -32,11 +32,7 @@ export interface PersonText {
   readonly body: string;
   /** Default: the account's number. */
   readonly to?: string;
-  readonly media?: readonly {
-    readonly type: string;
-    readonly bytes: Uint8Array;
-    readonly location?: string;
-  }[];
+  readonly media?: readonly { readonly type: string; readonly bytes: Uint8Array }[];
   /** Additional or overriding form fields: OptOutType, ProfileName ... */
   readonly more?: TwilioForm;
   /** False stores the text at the provider without a webhook, as if all its attempts had failed. */
@@ -122,10 +118,10 @@ export class SmsApi {
   }
 
   /** Sends the same text again, like a retry of the provider. */
-  async repeat(message: SmsMessage, more?: TwilioForm): Promise<readonly Posted[]> {
+  async repeat(message: SmsMessage): Promise<readonly Posted[]> {
     if (this.#webhooks === undefined) return [];
     const known = this.#forms.get(message.sid);
-    const form = { ...(known?.form ?? inboundForm(this.#account, message)), ...more };
+    const form = known?.form ?? inboundForm(this.#account, message);
     const tries = await postInbound(this.#account, this.#webhooks, form, known?.token ?? randomUUID());
     const said = /<Message[^>]*>(.*?)<\/Message>/s.exec(tries.at(-1)?.body ?? "");
     if (said) this.#server.replied(message, said[1] ?? "");

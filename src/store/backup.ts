@@ -72,13 +72,7 @@ type ReportShare = (part: string, share: number) => void;
  *  `platform`, which therefore has every conversation that the store refers to. A daemon may write to both at the same time.
  *  `busyMs`: longest wait for a lock. Throws when `destination` exists, when the disk is full, and when a file is damaged.
  *  Blocks the thread. */
-export function copyStore(
-  file: string,
-  destination: string,
-  platform: string | null,
-  busyMs: number,
-  report: ReportShare = () => {},
-): StoreSummary {
+export function copyStore(file: string, destination: string, platform: string | null, busyMs: number): StoreSummary {
   const target = resolve(destination);
   const copies = [target, platformCopy(target)] as const;
   const existing = (platform === null ? [target] : copies).find((one) => existsSync(one));
@@ -90,7 +84,7 @@ export function copyStore(
   vacuumInto(file, partial, busyMs, platform === null ? marks.alone : marks.withPlatform);
   if (platform !== null) vacuumInto(platform, second, busyMs);
   failpoints["backup.copy"].publish({ phase: "after", partial });
-  const summary = verifyStore(partial, (part, share) => report(part, (1 + share) / 2));
+  const summary = verifyStore(partial);
   if (summary.problems.length > 0) {
     for (const one of [partial, second]) rmSync(one, { force: true });
     throw damaged(file, summary.problems.join("; "));

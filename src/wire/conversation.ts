@@ -114,7 +114,7 @@ export function modeOf(record: { readonly mode?: string | undefined }): "ai" | "
   return record.mode?.toLowerCase() === "manual" ? "manual" : "ai";
 }
 
-export const titleLimit = 255;
+const titleLimit = 255;
 export const contextLimit = 256_000;
 
 /** POST /external/conversations. */

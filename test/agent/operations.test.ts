@@ -190,12 +190,12 @@ describe("opening a conversation", () => {
     const { client, server, effect } = await startAgentClient();
     server.script(json(userRecord, 201), json(conversationRecord({ id: "c-7" }), 201));
     const call = effect();
-    const request = { ...person, title: "t".repeat(300), conversationContext: "about" };
+    const request = { ...person, conversationContext: "about" };
     expect(await client.create(request, call)).toEqual({ kind: "ok", value: { conversationId: "c-7" } });
     expect(call.crossings()).toBe(1);
     expect(server.received.map(({ path }) => path)).toEqual(["/external/users", "/external/conversations"]);
     expect(JSON.parse(server.received[0]?.body ?? "")).toEqual(person);
-    const body = { conversationUserId: "u-1", title: "t".repeat(255), context: "about" };
+    const body = { conversationUserId: "u-1", context: "about" };
     expect(JSON.parse(server.received[1]?.body ?? "")).toEqual(body);
   });
 

@@ -68,8 +68,8 @@ describe("create", () => {
 
   test("opens a conversation of its own each time, with one person", async () => {
     const { client, signal, effect } = await connected();
-    const first = await client.create({ ...person, title: "One" }, effect());
-    const second = await client.create({ ...person, title: "Two" }, effect());
+    const first = await client.create(person, effect());
+    const second = await client.create(person, effect());
     if (first.kind !== "ok" || second.kind !== "ok") return expect.fail("not created");
     expect(await client.findConversations("jo@example.test", signal)).toEqual({
       kind: "ok",

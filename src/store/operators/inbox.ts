@@ -160,7 +160,7 @@ const wordsErased = (id: number): string => `releasing event ${id}: its words we
 /** Closes a held or failed message without an answer, with the other messages of its question. It keeps the code for
  *  which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the message is in another
  *  state. */
-export async function dropEvent(q: Query, id: number, actor: string = someOperator, why?: string): Promise<void> {
+export async function dropEvent(q: Query, id: number, actor: string, why?: string): Promise<void> {
   await recordAction(q, { action: "drop", actor, detail: why ?? null }, { event: id });
   const event = await q.one<{ state: string; turn: string | null }>("SELECT state, turn FROM events WHERE id = $1", id);
   if (!event) throw new Error(`dropping message ${id}: there is none (see inbox list)`);

@@ -143,7 +143,7 @@ const released = { name: "replyReleased" } as const;
  *  its conversation are sent before it, so they become due as well. A draft that is claimed at this moment is still sent
  *  once, because the lane is leased. Throws when the id is unknown, when the draft is in another state, when an earlier
  *  draft blocks the conversation, and when its channel is paused. */
-export async function sendDraftNow(q: Query, id: string, actor: string = someOperator): Promise<void> {
+export async function sendDraftNow(q: Query, id: string, actor: string): Promise<void> {
   const { channel, conversation, reply, seq } = await lockDraft(q, id, "sending", {
     action: "send-now",
     actor,

@@ -107,15 +107,13 @@ export async function previewRepair(
 }
 
 /** Changes every item that the selection matches now, at most 100,000 in one call. Items that begin to match later are
- *  left alone, so it always ends. A retried or released item may stop again for another reason. `progress` is called
- *  after each transaction. */
+ *  left alone, so it always ends. A retried or released item may stop again for another reason. */
 export async function repair(
   store: RepairStore,
   box: Box,
   action: Repair,
   selection: Selection,
   operator: Operator,
-  progress: (done: number, all: number) => void = () => undefined,
 ): Promise<RepairCounts> {
   const found = await store.db.read((q) => matching(q, box, action, selection));
   const skipped: { id: string; why: string }[] = [];
@@ -134,7 +132,6 @@ export async function repair(
     for (const { id, why } of results)
       if (why === null) changed += 1;
       else skipped.push({ id, why });
-    progress(at + some.length, found.length);
   }
   return { matched: found.length, changed, skipped };
 }

@@ -222,12 +222,11 @@ export async function listWaiting(
 }
 
 /** Counts what waits, up to `mostCounted`. */
-export async function countWaiting(q: Query, kind: WaitingKind, channel = ""): Promise<number> {
+export async function countWaiting(q: Query, kind: WaitingKind): Promise<number> {
   const { from, states } = waiting[kind];
   const row = await q.one<{ count: number }>(
     `SELECT COUNT(*) AS count FROM (SELECT 1 FROM ${from} (${states.map(({ rows }) => rows).join(" OR ")})
-       AND (channel = $1 OR $1 = '') LIMIT ${mostCounted}) AS counted`,
-    channel,
+       LIMIT ${mostCounted}) AS counted`,
   );
   return row?.count ?? 0;
 }

@@ -89,7 +89,7 @@ describe("a model", () => {
     const url = await model(() => answered);
     expect(await verifyModel({ url }, io)).toEqual({
       ok: true,
-      value: { kind: "model", url, name: "only [31m" },
+      value: { kind: "model", url, name: "only" },
     });
   });
 

@@ -143,7 +143,6 @@ onEachDatabase((newDatabase) => {
         expect(seen, kind).toHaveLength(12);
         expect(new Set(seen).size, kind).toBe(12);
         expect(await db.read((q) => countWaiting(q, kind)), kind).toBe(12);
-        expect(await db.read((q) => countWaiting(q, kind, "other")), kind).toBe(0);
       }
     });
 
