@@ -69,7 +69,7 @@ const publicOf = ({ lines }: Daemon): string =>
 
 describe("/readyz", () => {
   it("warns of messages on a channel that the configuration has no more, and channel list shows it", async () => {
-    const started = await daemon(await platform(401), "bridgehead-removed-");
+    const started = await daemon(await platform(401));
     const db = openSqlite(join(dirname(started.config), "store.db"), Date.now);
     await db.tx(async (q) => {
       await ensureChannel(q, "former");

@@ -121,7 +121,8 @@ describe("our own check", () => {
     [
       "more signatures than are verified, each of which hashes the body in its own way",
       async () => {
-        const other = (n: number) => `DKIM-Signature: v=1; a=rsa-sha256; d=a.example; s=${n}; h=from; l=${n}; bh=A; b=A`;
+        const other = (n: number) =>
+          `DKIM-Signature: v=1; a=rsa-sha256; d=a.example; s=${n}; h=from; l=${n}; bh=A; b=A`;
         return above(await signed(), Array.from({ length: 20 }, (_, n) => other(n)).join("\r\n"));
       },
       "none",
