@@ -179,7 +179,7 @@ class Smpp implements Provider {
         // A retry would send the messages before it again.
         return { kind: "unknown", reason: `${outcome.reason}; the messages before it were accepted` };
       }
-      ids.push(submittedId(answer, this.#config.receipt_ids) || `${attempt.key}-${at}`);
+      ids.push(submittedId(answer) || `${attempt.key}-${at}`);
     }
     this.#state.set("account", { state: "ready" });
     const [id = attempt.key, ...also] = ids.toReversed().map((one) => externalId(one));

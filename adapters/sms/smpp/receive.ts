@@ -258,15 +258,13 @@ const failed = /^(?:EXPIRED|DELETED|UNDELIV|REJECT|FAIL)/;
 
 /** Returns the id in a response to submit_sm, in the form in which `readReceipt` returns that of the receipt; empty when the
  *  response has none. */
-export function submittedId(response: Pdu, ids: SmppConfig["receipt_ids"]): string {
-  const id = text(response, "message_id");
-  return ids === "decimal" ? hexadecimal(id) : id;
-}
+export const submittedId = (response: Pdu): string => canonicalId(text(response, "message_id"));
 
-/** Returns a hexadecimal id in lower case and without leading zeros, another id unchanged. */
-const hexadecimal = (id: string): string => (/^[0-9a-f]{1,64}$/i.test(id) ? BigInt(`0x${id}`).toString(16) : id);
+/** Returns an id of digits, or a hexadecimal one, in lower case and without leading zeros, another id unchanged: message
+ *  centres write one id in several ways. */
+const canonicalId = (id: string): string => (/^[0-9a-f]{1,64}$/i.test(id) ? BigInt(`0x${id}`).toString(16) : id);
 /** Returns the hexadecimal form of a decimal id. An id with letters is hexadecimal already. */
-const fromDecimal = (id: string): string => (/^\d{1,64}$/.test(id) ? BigInt(id).toString(16) : hexadecimal(id));
+const fromDecimal = (id: string): string => (/^\d{1,64}$/.test(id) ? BigInt(id).toString(16) : canonicalId(id));
 
 /** Beginning of a receipt's text. */
 const receiptText = /^id:\S+ (?:sub:\S+ )?(?:dlvrd:\S+ )?submit date:\d+ done date:\d+ stat:/i;
@@ -296,7 +294,7 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
   const at = /\bdone date:\s*(\d{10,14})\b/i.exec(words)?.[1];
   const state = stateOf(status);
   return {
-    id: ids === "decimal" ? fromDecimal(id) : id,
+    id: ids === "decimal" ? fromDecimal(id) : canonicalId(id),
     key: null,
     status,
     ...(at === undefined ? {} : { at }),

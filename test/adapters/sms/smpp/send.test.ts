@@ -266,6 +266,8 @@ describe("receipts", () => {
     ["decimal", "0f3a-4d-X", "0f3a-4d-X"],
     ["same", "00000ABC", "00000ABC"],
     ["same", "0000002748", "0000002748"],
+    ["same", "123456", "0000123456"],
+    ["same", "4C0A1F", "4c0a1f"],
     ["same", "aB3-x", "aB3-x"],
   ];
   it.each(forms)("name the text (%s) whose response had the id %s as %s", async (ids, response, named) => {
