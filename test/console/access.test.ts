@@ -1,6 +1,7 @@
 // Who gets in: login links, sessions, and what every action demands of a request.
 
-import { expect, it } from "vitest";
+import { connect } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
 import { createLoginLink, csrfToken } from "../../src/console/session.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -81,6 +82,15 @@ it("sends a Secure cookie with the __Host- prefix behind a proxy with TLS, and a
   expect(response.headers.getSetCookie()[0]).toMatch(/^__Host-bridgehead=.*; HttpOnly; Secure; SameSite=Strict$/);
   const other = await (await fixture.web.routes()).request("/", { headers: { host: "other.example.com" } });
   expect(other.status).toBe(403);
+});
+
+it("accepts 300 connections", async () => {
+  const { url } = await openConsole(await newStore(), { timing: { http: { headers: 120_000, request: 120_000 } } });
+  let closed = 0;
+  const sockets = Array.from({ length: 310 }, () => connect(Number(new URL(url).port), "127.0.0.1"));
+  onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
+  for (const socket of sockets) socket.on("error", () => undefined).once("close", () => (closed += 1));
+  await expect.poll(() => closed, { timeout: 60_000 }).toBe(10);
 });
 
 it("sets the security headers on every response", async () => {
