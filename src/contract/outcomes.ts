@@ -24,7 +24,8 @@ export type SendOutcome =
   /** The provider has permanently rejected it. Scope `recipient` counts towards suppressing the address. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string; readonly scope?: Scope }
   /** The provider has not accepted it yet, and the core retries. Without `scope` only this draft waits. `retryAfterMs`
-   *  is the provider's Retry-After, or the adapter's own delay for this draft; without it the core uses its backoff.
+   *  is the provider's Retry-After, or the adapter's own delay for this draft, at most three days; without it the core uses
+   *  its backoff.
    *  The core retries a paused sender or channel with one draft, and the first success ends the pause. */
   | {
       readonly kind: "deferred";

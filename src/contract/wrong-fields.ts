@@ -166,7 +166,7 @@ const ofKind =
 
 /** Returns the first wrong field of what `send` has returned; null when it is an outcome. */
 export const wrongOutcome = ofKind<SendOutcome["kind"]>("kind", {
-  sent: { id, also: optional(texts), detail: optional(text) },
+  sent: { id: text, also: optional(texts), detail: optional(text) },
   refused: { code: text, reason: text, scope: optional(scope) },
   deferred: { reason: text, retryAfterMs: optional(delay), scope: optional(scope), cause: optional(cause) },
   unknown: { reason: text },
@@ -174,7 +174,7 @@ export const wrongOutcome = ofKind<SendOutcome["kind"]>("kind", {
 
 /** Returns the first wrong field of what `reconcile` has returned; null when it is a finding. */
 export const wrongFinding = ofKind<Finding["kind"]>("kind", {
-  sent: { id },
+  sent: { id: text },
   "not-sent": {},
   unsure: { lookAgainAfterMs: optional(delay) },
 });

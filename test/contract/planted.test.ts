@@ -24,6 +24,7 @@ import {
 import { endsFlaws } from "../support/contract/flaws-ends.ts";
 import { remainsFlaws } from "../support/contract/flaws-remains.ts";
 import { capacityFlaws, composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "../support/contract/flaws-sending.ts";
+import { typeFlaws } from "../support/contract/flaws-types.ts";
 import call, { callHarness } from "./call-adapter.ts";
 
 // Flaws in sessions over a socket, and in the events handed over.
@@ -241,6 +242,7 @@ const flaws = [
   ...eventFlaws,
   ...remainsFlaws,
   ...endsFlaws,
+  ...typeFlaws,
 ];
 
 /** What fails, by the name of the check, with its message. */

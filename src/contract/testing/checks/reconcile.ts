@@ -47,6 +47,7 @@ async function findsWhatWasSent(fixture: Fixture): Promise<void> {
   await eventually("a finding on a message that was sent", sure, fixture.patienceMs);
   const finding = findings.at(-1);
   assert.equal(finding?.kind, "sent", `the message was sent, and reconcile says ${finding?.kind}`);
+  assert.notEqual(finding.id, "", "a finding of sent without an id");
   assert.equal(await taken(fixture, composed.text), 1, "reconcile sent the message again");
 }
 

@@ -84,6 +84,7 @@ function inspect(outcome: SendOutcome): string {
   const text = JSON.stringify(outcome);
   const wrong = wrongOutcome(outcome);
   assert.equal(wrong, null, `send returned ${wrong && wrongFieldText(wrong)}: ${text}`);
+  if (outcome.kind === "sent") assert.notEqual(outcome.id, "", `an outcome "sent" without id: ${text}`);
   if (outcome.kind !== "sent")
     assert.notEqual(outcome.reason, "", `an outcome "${outcome.kind}" without reason: ${text}`);
   if (outcome.kind === "refused") assert.notEqual(outcome.code, "", `an outcome "refused" without code: ${text}`);
