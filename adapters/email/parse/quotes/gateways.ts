@@ -1,6 +1,6 @@
 // Recognizes what mail servers, gateways and virus scanners write into messages of people: a warning about an external
-// sender above the text; a note about a virus check, a confidentiality notice or the facts of a company below it. Customers write about links,
-// attachments and viruses as well, so each rule asks for the form of such a text and not for single words.
+// sender above the text; a note about a virus check, a confidentiality notice or the facts of a company below it. Customers
+// write about links, attachments and viruses as well, so each rule asks for the form of such a text and not for single words.
 
 import { disclaimers } from "./phrases.ts";
 
@@ -30,29 +30,32 @@ function afterBanner(lines: readonly string[]): readonly string[] | null {
   const start = lines.slice(0, maxLines).findIndex((line) => line.trim() !== "");
   if (start < 0) return null;
   const top = lines.slice(start, start + maxMarked);
-  if (top[0]?.includes("ZjQcmQRYFpfptBannerStart"))
-    return lines.slice(
-      start +
-        1 +
-        Math.max(
-          0,
-          top.findIndex((line) => line.includes("ZjQcmQRYFpfptBannerEnd")),
-        ),
-    );
+  if (top[0]?.includes("ZjQcmQRYFpfptBannerStart")) {
+    const end = top.findIndex((line) => line.includes("ZjQcmQRYFpfptBannerEnd"));
+    return lines.slice(start + 1 + Math.max(0, end));
+  }
   const blank = top.slice(0, maxLines).findIndex((line) => line.trim() === "");
   const paragraph = top.slice(0, blank < 0 ? maxLines : blank).map((line) => line.trim().slice(0, maxLength));
-  // Exchange's tip about an unknown sender has this link in every language.
-  const tip = paragraph.slice(0, 3).findIndex((line) => line.includes("aka.ms/LearnAboutSenderIdentification"));
-  if (tip >= 0) return lines.slice(start + tip + 1);
+  const tip = paragraph.findIndex((line) => tipLink.test(line));
+  if (tip >= 0 && isTip(paragraph.slice(0, tip + 1))) {
+    const below = (lines[start + tip] ?? "").split(tipLink)[1]?.trim() ?? "";
+    return [...(below === "" ? [] : [below]), ...lines.slice(start + tip + 1)];
+  }
   let left = lengthOfBanner(joined(paragraph));
   if (left === 0) return null;
   for (const [at, line] of paragraph.entries()) {
     if (left <= 0) return lines.slice(start + at);
-    if (left < line.length) return [line.slice(left).trimStart(), ...lines.slice(start + at + 1)];
+    const whole = (lines[start + at] ?? "").trimStart();
+    if (left < line.length) return [whole.slice(left).trimStart(), ...lines.slice(start + at + 1)];
     left -= line.length + 1;
   }
   return lines.slice(start + paragraph.length);
 }
+
+/** Exchange's tip about an unknown sender has the sender's address and this link in every language, on a line or two. */
+const tipLink = /[<([]?https?:\/\/aka\.ms\/LearnAboutSenderIdentification[>)\]]?/;
+const isTip = (lines: readonly string[]): boolean =>
+  joined(lines).includes("@") && !joined(lines).includes("\n") && lines.length <= 2;
 
 /** Joins the lines of a sentence that a program has wrapped. Other lines keep their line break, which ends a sentence: the
  *  author's text can follow a warning without a blank line. */
@@ -86,26 +89,34 @@ const languages: readonly (readonly [origin: string, outside: string, advice: st
   [
     "(?:this|the) (?:e-?mail|message|mail)",
     "outside|external|untrusted",
-    "(?:please )?(?:do not|don['’]t|never|avoid|think before|use caution|exercise caution|be (?:careful|cautious|vigilant))",
+    "(?:please )?(?:(?:do not|don['’]t|never) (?:click|open|reply|respond|follow)|avoid (?:clicking|opening)|think before|(?:please )?(?:use|exercise) caution|be (?:careful|cautious|vigilant))",
   ],
   [
     "(?:diese|die) (?:e-?mail|mail|nachricht)",
     "extern|außerhalb|ausserhalb",
-    "(?:bitte )?(?:(?:klicken|öffnen) sie (?:\\p{L}{1,12} ){0,3}(?:nicht|keine|nur)|keine |seien sie vorsichtig)",
+    "(?:bitte )?(?:(?:klicken|öffnen) sie (?:\\p{L}{1,12} ){0,3}(?:nicht|keine|nur)|seien sie vorsichtig)",
   ],
-  ["(?:ce|cet|cette) (?:e-?mail|mail|courriel|message)", "extérieur|externe|en dehors", "(?:veuillez )?(?:ne |n['’])"],
-  ["este (?:correo|mensaje|e-?mail)", "fuera|extern", "no "],
-  ["(?:questa|questo) (?:e-?mail|mail|messaggio)", "estern|al di fuori", "(?:si prega di )?non "],
+  [
+    "(?:ce|cet|cette) (?:e-?mail|mail|courriel|message)",
+    "extérieur|externe|en dehors",
+    "(?:veuillez )?(?:ne cliquez|ne pas cliquer|n['’]ouvrez)",
+  ],
+  ["este (?:correo|mensaje|e-?mail)", "fuera|extern", "no (?:haga|abra|responda)"],
+  [
+    "(?:questa|questo) (?:e-?mail|mail|messaggio)",
+    "estern|al di fuori",
+    "(?:si prega di )?non (?:cliccare|aprire|fare clic|rispondere)",
+  ],
   ["(?:deze|dit) (?:e-?mail|mail|bericht)", "buiten|extern", "(?:klik|open) (?:niet|geen)"],
-  ["(?:este|esta) (?:e-?mail|mensagem)", "fora|extern", "não "],
-  ["(?:ta|ten) (?:wiadomość|e-?mail)", "spoza|zewn", "nie "],
+  ["(?:este|esta) (?:e-?mail|mensagem)", "fora|extern", "não (?:clique|abra|responda)"],
+  ["(?:ta|ten) (?:wiadomość|e-?mail)", "spoza|zewn", "nie (?:klikaj|otwieraj)"],
   [
     "(?:detta|det här|denne|dette) \\p{L}{1,20}",
     "extern|ekstern|utanför|uden for|utenfor",
     "(?:klicka|öppna|klik|åbn|åpne) (?:inte|ikke)",
   ],
   ["bu (?:e-?posta|ileti|mesaj)", "dışından|dış|harici", "göndereni tanımıyorsanız"],
-  ["это (?:письмо|сообщение)", "внешн|за предел", "не "],
+  ["это (?:письмо|сообщение)", "внешн|за предел", "не (?:переходите|открывайте|нажимайте)"],
   ["この(?:メール|メッセージ)", "社外|外部", "送信者が不明|不審な"],
 ];
 const things =
@@ -155,7 +166,7 @@ const scanners =
 
 /** The request not to print the message. */
 const printing =
-  /(?:before|bevor|avant d|antes de|prima di|voordat|voor u|zanim)[^.?]{0,80}(?:print|druck|imprim|stamp|wydruk)/iu;
+  /(?:before|bevor|avant d|antes de|prima di|voordat|voor u|zanim)(?=[^.?]{0,100}(?:print|druck|imprim|stamp|wydruk))(?=[^.?]{0,100}(?:mail|message|nachricht|courriel|correo|mensa|messaggio|bericht|wiadomo))/iu;
 const nature = /environment|umwelt|bäume|trees?\b|environnement|medio ?ambiente|ambiente|milieu|środowisk/iu;
 const longestRequest = 300;
 

@@ -154,6 +154,8 @@ describe("a warning of a gateway above the text", () => {
     "External monitor does not work.\nIt is broken.",
     "Externe Festplatte\nSie ist kaputt.",
     "[4711] The lamp\nis broken.",
+    `Hello anna@example.org,\nI always see this: ${learn}\nWhat is it?`,
+    `What is ${learn}\nand why do I see it?`,
     "This email from you came with an attachment. Do I have to open it?",
     "This message is from an external sender, it says. Is that you?\nAnna",
   ])("is not what a customer writes: %j", (text) => {
@@ -168,6 +170,25 @@ describe("a warning of a gateway above the text", () => {
     const text = `${banner}\nplease cancel order 4711.`;
     expect(trimReply(text, { relation: "new" }).text).toBe("please cancel order 4711.");
   });
+});
+
+it.each([
+  [
+    "CAUTION: This email originated from outside of the organization.",
+    "Don't see the attachment, please send the link again.",
+  ],
+  ["[EXTERNAL] This email came from outside.", "Never got the link."],
+  ["EXTERNE E-MAIL: Diese E-Mail kommt von einem externen Absender.", "Keine Links funktionieren."],
+  ["EXTERNO: Este correo se originó fuera de la organización.", "No puedo abrir el enlace."],
+  ["ESTERNO: Questa e-mail proviene dall'esterno.", "Non riesco ad aprire l'allegato."],
+  ["EXTERNO: Este e-mail foi originado fora da organização.", "Não consigo abrir o anexo."],
+])("the author's text on the line below %s is kept", (banner, words) => {
+  expect(withoutBanner([banner, words]).at(-1)).toBe(words);
+});
+
+it("keeps all of a long line that begins with a warning", () => {
+  const words = "word ".repeat(1000).trim();
+  expect(withoutBanner([`  ${banners[0]?.[1]} ${words}`])).toEqual([words]);
 });
 
 describe("the footer that a mail server has added to our message", () => {
@@ -212,6 +233,7 @@ describe("the note of a virus scanner, or about printing", () => {
     "Avast sagt, Ihre Datei hat einen Virus: www.avast.com",
     "This email says that the file was checked. Is there a virus?",
     "The message was scanned twice, and nothing happens.",
+    "Please show me a proof before printing. The trees should be greener.",
     "Is the lamp bad for the environment? Please answer before you print the label.",
   ])("is not what a customer writes: %j", (text) => {
     expect(isFooterNote(text)).toBe(false);
