@@ -283,8 +283,8 @@ export interface Attribution {
   /** True when it begins with a keyword such as "On". Others begin with a name or a date and may be the
    *  end of a longer attribution. */
   readonly anchored: boolean;
-  /** True when a mail client certainly wrote it: it has known words, an address or a time, and nothing that people write
-   *  ("you wrote"). An unmarked quote can follow only these. */
+  /** True when a mail client certainly wrote it: it has known words, an address or a date with a time, and nothing that
+   *  people write ("you wrote"). An unmarked quote can follow only these. */
   readonly byProgram: boolean;
   readonly addresses: readonly string[];
 }
@@ -309,7 +309,7 @@ export function attributionIn(text: string): Attribution | null {
     before: head.slice(0, start).trim(),
     after,
     anchored: match === "anchored",
-    byProgram: known !== null && (addresses.length > 0 || hasTime(lower)) && !isTyped,
+    byProgram: known !== null && (addresses.length > 0 || isDated(lower)) && !isTyped,
     addresses,
   };
 }
