@@ -29,13 +29,21 @@ import { useStored } from "./stored.ts";
 
 /** Returns all checks of connections; they may run concurrently. */
 export function onlineChecks(config: Config, io: Requesting): readonly (() => Promise<readonly Diagnosis[]>)[] {
-  const { http, platform, model } = config;
+  const { http, console: web, platform, model } = config;
   const now = () => systemClock.now();
   const publicUrl = http.public_url;
   return [
-    ...(["listen", "admin_listen"] as const)
-      .filter((key) => http[key].port !== 0)
-      .map((key) => () => portProblems(key, http[key], io)),
+    ...Object.entries({
+      "http.listen": http.listen,
+      "http.admin_listen": http.admin_listen,
+      ...(web.enabled && { "console.listen": web.listen }),
+    })
+      .filter(([, { port }]) => port !== 0)
+      .map(
+        ([key, address]) =>
+          () =>
+            portProblems(key, address, io),
+      ),
     ...(platform.url === "embedded" ? [] : [() => clockProblems(platform.url, now, io)]),
     ...(publicUrl === undefined ? [] : [() => publicUrlProblems(publicUrl, io)]),
     ...httpsServers(config).map(
@@ -71,11 +79,10 @@ function httpsServers({ platform, http }: Config): readonly (readonly [TlsServer
 /** Binds the port and releases it. A port in use by a running Bridgehead is accepted, because this
  *  command may run in parallel to it. */
 async function portProblems(
-  key: "listen" | "admin_listen",
+  place: string,
   { host, port }: { readonly host: string; readonly port: number },
   io: Requesting,
 ): Promise<readonly Diagnosis[]> {
-  const place = `http.${key}`;
   const address = hostPort(host, port);
   const server = createServer();
   const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {

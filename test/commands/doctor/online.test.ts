@@ -123,15 +123,24 @@ it("reports a clock that differs from the platform's", async () => {
 });
 
 it("reports ports of other programs, our public URL and a responder that are not reached", async () => {
-  const taken = await listening(createTcpServer((socket) => socket.end("220 something else\r\n")));
+  const other = () => listening(createTcpServer((socket) => socket.end("220 something else\r\n")));
+  const [taken, web] = [await other(), await other()];
   const ours = new URL(await http((_request, response) => response.end('{"status":"ok"}'))).port;
   const { ids, findings } = await examine(await platform("active", "active"), "", {
     escalation:
       '{ allow_private: [ 127.0.0.1 ], responders: { op: { webhook: { url: "http://127.0.0.1:1/secret-path" } } }, fallback: { notify: [ op ] } }',
-    http: `{ listen: "127.0.0.1:${ours}", admin_listen: "127.0.0.1:${taken}", public_url: "http://127.0.0.1:1" }`,
+    http: `{ listen: "127.0.0.1:${ours}", admin_listen: "127.0.0.1:${taken}", public_url: "http://127.0.0.1:1" }\nconsole: { listen: "127.0.0.1:${web}" }`,
   });
-  expect(ids.toSorted()).toEqual(["daemon-stopped", "port-taken", "public-url-unreachable", "responder-unreachable"]);
-  expect(findings.find(({ id }) => id === "port-taken")?.place).toBe("http.admin_listen");
+  expect([...new Set(ids)].toSorted()).toEqual([
+    "daemon-stopped",
+    "port-taken",
+    "public-url-unreachable",
+    "responder-unreachable",
+  ]);
+  expect(findings.filter(({ id }) => id === "port-taken").map(({ place }) => place)).toEqual([
+    "http.admin_listen",
+    "console.listen",
+  ]);
   expect(JSON.stringify(findings)).not.toContain("secret-path");
 });
 
