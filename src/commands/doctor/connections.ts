@@ -28,7 +28,7 @@ export async function certificateProblems(
   if (shown === null) return [];
   const { certificate, problem } = shown;
   const at = `${place} (${server.host}:${server.port})`;
-  const end = Date.parse(certificate.valid_to);
+  const [begin, end] = [Date.parse(certificate.valid_from), Date.parse(certificate.valid_to)];
   const date = Number.isNaN(end) ? "an unknown date" : new Date(end).toISOString().slice(0, 10);
   const command = `openssl s_client -connect ${server.host}:${server.port}${starttls[server.tls]} </dev/null | openssl x509 -noout -dates -issuer`;
   if (!Number.isNaN(end) && end <= now)
@@ -40,6 +40,10 @@ export async function certificateProblems(
         `renew it at the server; see: ${command}`,
       ),
     ];
+  if (begin > now) {
+    const cause = `its certificate is not valid before ${new Date(begin).toISOString()}, and the clock of this machine says ${new Date(now).toISOString()}`;
+    return [diagnosis("certificate-untrusted", at, cause, `correct the clock: timedatectl; else see: ${command}`)];
+  }
   if (problem !== null) {
     const remedy = `set ${server.part}.ca to the CA that signed it, or ${server.part}.host to a name in it; see: ${command}`;
     return [diagnosis("certificate-untrusted", at, `its certificate is not trusted: ${problem}`, remedy)];

@@ -4,12 +4,16 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
+import { createServer as createTlsServer } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
+import { certificateProblems } from "../../../src/commands/doctor/connections.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
-import { listen, serve } from "../../support/machine/network.ts";
+import { certificate, listen, serve } from "../../support/machine/network.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
 import { newFolder } from "../../support/resources.ts";
 
@@ -120,6 +124,19 @@ it("reports a clock that differs from the platform's", async () => {
   expect(findings.find(({ id }) => id === "clock-skew")).toMatchObject({ severity: "error" });
   const little = await examine(await http(late(60_000)), "", { escalation });
   expect(little.findings.find(({ id }) => id === "clock-skew")).toMatchObject({ severity: "warning" });
+});
+
+it("blames the clock of this machine for a certificate that is not valid yet", async () => {
+  const pair = certificate(60);
+  const server = { part: "imap", host: "localhost", tls: "implicit", ca: pair.cert } as const;
+  const port = await listening(createTlsServer(pair));
+  const io = { signal: new AbortController().signal, timing: standardTiming };
+  const found = (ahead: number) =>
+    certificateProblems({ ...server, port }, "channel mail", systemClock.now() + ahead, io);
+  expect(await found(0)).toEqual([]);
+  expect(await found(-864e5)).toMatchObject([
+    { id: "certificate-untrusted", remedy: expect.stringContaining("correct the clock: timedatectl") },
+  ]);
 });
 
 it("reports ports of other programs, our public URL and a responder that are not reached", async () => {
