@@ -1,5 +1,6 @@
 // The running daemon: its background tasks, SIGHUP, and the data of /readyz. Ends when the service is asked to stop.
 
+import type { Log } from "bridgehead/contract";
 import type { App } from "../app.ts";
 import {
   freeBytesOf,
@@ -11,7 +12,7 @@ import {
   stuckChannels,
   waitingIn,
 } from "../channels/readiness.ts";
-import { type Config, type loadConfig, secretValues } from "../config/index.ts";
+import { type Config, type loadConfig, type Problem, secretValues } from "../config/index.ts";
 import { stricter } from "../domain/retention.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
 import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
@@ -226,6 +227,7 @@ export class Daemon {
         log.error({ problems: next.problems.length }, "configuration rejected, the old one stays in use");
         return { result: "rejected", lines };
       }
+      logWarnings(log, next.warnings);
       const secrets = secretValues(next.config);
       log.setSecrets([...secretValues(this.#config), ...secrets]);
       const restart = await this.#apply(next.config);
@@ -264,6 +266,11 @@ export class Daemon {
       this.#service.log.warn({ err: error }, "recording the outcome of a reload failed");
     }
   }
+}
+
+export function logWarnings(log: Log, warnings: readonly Problem[]): void {
+  for (const { key, line, message, fix } of warnings)
+    log.warn({ key, line, reason: message, fix }, "configuration warning");
 }
 
 /** Returns the SQLite files of the store and of the embedded platform. */

@@ -24,7 +24,7 @@ import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.t
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { startLocked } from "../store/sqlite/lock.ts";
-import { alarmed, Daemon, readiness, type Service, storeState } from "./daemon.ts";
+import { alarmed, Daemon, logWarnings, readiness, type Service, storeState } from "./daemon.ts";
 import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
 import { whileStarting } from "./running/start-timeout.ts";
 import { load } from "./store/open.ts";
@@ -70,8 +70,7 @@ export async function runDaemon(options: { readonly config: string }, io: Io): P
   log.setSecrets(secretValues(config));
   logging.resolve(log);
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
-  for (const { key, line, message, fix } of warnings)
-    log.warn({ key, line, reason: message, fix }, "configuration warning");
+  logWarnings(log, warnings);
   const notifier = createNotifier(io.env, log, timing.health);
   const statistics = new Statistics();
   const service: Service = { config, log, timing, statistics, notifier, io, load: loadAgain };

@@ -35,7 +35,7 @@ async function running(files: Readonly<Record<string, string | object>>) {
   const write = (changed: typeof files) => {
     for (const [name, content] of Object.entries(changed))
       writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content), {
-        mode: 0o600,
+        mode: name.startsWith("open-") ? 0o644 : 0o600,
       });
   };
   write({ "probe.mjs": adapter, ...files });
@@ -57,10 +57,11 @@ const rejected = "configuration rejected, the old one stays in use";
 const failed = "reloading the configuration failed, the old one stays in use";
 
 it("continues when a reload fails, applies the next valid one, and still exits cleanly", async () => {
-  const configured = (channel: object, retention: object = {}) => ({
+  const configured = (channel: object, retention: object = {}, key = "${env:KEY}") => ({
+    "open-key": "another-key-12345",
     "bridgehead.yaml": {
       platform: { url: "http://127.0.0.1:9" },
-      agents: { support: { key: "${env:KEY}" } },
+      agents: { support: { key } },
       channels: { office: { adapter: "./probe.mjs", agent: "support", ...channel } },
       http: { listen: "127.0.0.1:0" },
       store: "sqlite:store.db",
@@ -82,9 +83,11 @@ it("continues when a reload fails, applies the next valid one, and still exits c
   expect(said().indexOf("platform: is missing")).toBeGreaterThan(0);
   expect(said().indexOf("platform: is missing")).toBeLessThan(said().indexOf(rejected));
 
-  write(configured({ broken: false }, { raw: "2d" }));
+  expect(said()).not.toContain("configuration warning");
+  write(configured({ broken: false }, { raw: "2d" }, "${file:open-key}"));
   reload();
   await heard('"message":"configuration reloaded"');
+  expect(said()).toMatch(/"agents.support.key",.*which everybody on this machine can read.*"configuration warning"/);
   expect(said()).not.toContain("take effect at the next restart");
 
   child.kill("SIGTERM");
