@@ -1,0 +1,306 @@
+// Random sequences of what customers, operators, the platform, the provider and the machine do, on one pipeline. In the end
+// every message has one result that an operator can see, and nothing was asked, answered or kept more often than it may.
+
+import { externalId, type Finding, type MessageEvent, type SendOutcome, sendKey } from "bridgehead/contract";
+import { expect, it } from "vitest";
+import { standardTiming } from "../../src/ops/timing.ts";
+import { endLeases } from "../../src/store/leases.ts";
+import { pause, resume } from "../../src/store/operators/channels.ts";
+import { optOut, undoOptOut } from "../../src/store/operators/opt-outs.ts";
+import { type Repair, repair } from "../../src/store/operators/repair.ts";
+import { erasePerson } from "../../src/store/person/erase.ts";
+import { findPerson } from "../../src/store/person/find.ts";
+import { forget } from "../../src/store/retention.ts";
+import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
+import { type Asked, cutting, receipt, refusing } from "../support/pipeline/stage.ts";
+import { generator } from "../support/process/mail/servers.ts";
+
+const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
+const steps = 60;
+const [second, minute, hour] = [1000, 60_000, 3_600_000];
+const people = ["ada@example.org", "ben@example.org", "cleo@example.org"] as const;
+const operator = { actor: "op", reason: "a test" };
+
+interface Written {
+  /** Occurs in no other message. */
+  readonly word: string;
+  readonly event: MessageEvent;
+}
+
+/** What a send has done, by draft. */
+interface Sent {
+  readonly to: string;
+  readonly text: string;
+}
+
+it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout: 300_000 }, async (seed) => {
+  const random = generator(seed);
+  const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;
+  const chance = (p: number): boolean => random() < p;
+
+  const sent: Sent[] = [];
+  const delivered = new Set<string>();
+  const optedOut = new Set<string>();
+  const problems: string[] = [];
+  const written: Written[] = [];
+  /** Words that the store must not contain any more. */
+  const erased = new Set<string>();
+  let isProviderWell = false;
+  let gate: Promise<void> | null = null;
+
+  const outcomeOf = (key: string, deliver: () => void): SendOutcome => {
+    const dice = isProviderWell ? 1 : random();
+    const reason = "a fault of the test";
+    if (dice < 0.08) return { kind: "deferred", reason };
+    if (dice < 0.12) return { kind: "deferred", reason, scope: "channel" };
+    if (dice < 0.17) return { kind: "refused", code: "550", reason, scope: pick(["draft", "recipient"] as const) };
+    if (dice < 0.22) return { kind: "unknown", reason };
+    deliver();
+    return dice < 0.3 ? { kind: "unknown", reason } : { kind: "sent", id: externalId(`sent-${key}`) };
+  };
+  const debounce = pick([0, 0, 3 * second]);
+  const clock = testClock(true);
+  const options = {
+    clock,
+    rules: {
+      debounce,
+      caps: { sender: chance(0.5) ? [{ max: 8, per: 10 * minute }] : [], conversation: [], channel: [] },
+      on_permanent_failure: pick(["continue", "block"] as const),
+      on_new_message: pick(["send", "drop"] as const),
+    },
+    outbound: {
+      /** The answers to some messages have two parts. */
+      compose({ text, to }: { text: string; to: readonly { address: string }[] }) {
+        const [address = "", word = ""] = [to[0]?.address, /word\d+x/.exec(text)?.[0]];
+        const parts = /[02468]x/.test(word) ? [text, `the rest of ${word}`] : [text];
+        return parts.map((part) => ({ text: part, to: address }));
+      },
+      async send(body: unknown, attempt: { key: string; crossing(): void | Promise<void> }): Promise<SendOutcome> {
+        const draft = body as Sent;
+        const waits = gate;
+        await attempt.crossing();
+        if (optedOut.has(draft.to)) problems.push(`sent to ${draft.to} after the opt-out: ${draft.text}`);
+        await waits;
+        return outcomeOf(attempt.key, () => {
+          sent.push(draft);
+          delivered.add(attempt.key);
+        });
+      },
+      async reconcile(_: unknown, { key }: { key: string }): Promise<Finding> {
+        if (chance(0.4)) return { kind: "unsure" };
+        return delivered.has(key) ? { kind: "sent", id: externalId(`sent-${key}`) } : { kind: "not-sent" };
+      },
+    },
+  };
+  let pipeline: TestPipeline = await openPipeline(options);
+  const { db, platform } = pipeline;
+  const store = {
+    db,
+    commit: <T>(write: Parameters<typeof pipeline.scheduler.commit<T>>[0]) => pipeline.scheduler.commit(write),
+  };
+
+  /** What waits for its turn in the platform's rate goes on waiting. */
+  const settles = (): Promise<void> => pipeline.passes(1, 1);
+  const newMail = (from: string = pick(people)): MessageEvent => {
+    const word = `word${written.length}x`;
+    const own = written.filter(({ event }) => event.from.address === from);
+    const cited = own.length > 0 && chance(0.5) ? [pick(own).event.id] : [];
+    const event = mail({
+      text: `tell me ${word}`,
+      from: { address: from },
+      fingerprint: word,
+      thread: { answers: cited },
+      sentAt: new Date(clock.now()),
+    });
+    written.push({ word, event });
+    return event;
+  };
+  const erase = async (person: string): Promise<void> => {
+    const records = await db.read((q) => findPerson(q, [person]));
+    const own = written.filter(({ event }) => event.from.address === person);
+    await erasePerson(db, records, () => undefined, standardTiming);
+    for (const { word } of own) erased.add(word);
+  };
+  const repairs = async (): Promise<void> => {
+    const box = pick(["inbox", "outbox"] as const);
+    const action = pick<Repair>(
+      box === "inbox" ? ["retry", "release", "drop"] : ["retry", "release", "send-now", "drop"],
+    );
+    const found = await db.read((q) =>
+      q.all<{ id: string | number; code: string | null; state: string }>(
+        box === "inbox"
+          ? "SELECT id, code, state FROM events WHERE state IN ('held', 'failed', 'ignored') AND kind = 'message'"
+          : "SELECT id, code, state FROM drafts WHERE state NOT IN ('sent', 'delivered')",
+      ),
+    );
+    // What may have been delivered is not sent again by hand: that may repeat it.
+    const safe = found.filter(
+      ({ code, state }) => action === "drop" || (code !== "unknown-outcome" && state !== "dropped"),
+    );
+    if (safe.length > 0) await repair(store, box, action, { ids: [pick(safe).id] }, operator);
+  };
+  const consents = async (): Promise<void> => {
+    const person = pick(people);
+    const target = { channel: "c", addresses: [person] };
+    if (!optedOut.has(person)) {
+      await pipeline.scheduler.commit((q) => optOut(q, target, operator));
+      optedOut.add(person);
+      return;
+    }
+    optedOut.delete(person);
+    await pipeline.scheduler.commit((q) => undoOptOut(q, target, operator));
+  };
+  const pauses = (): Promise<unknown> =>
+    chance(0.5) ? pause(db, { channel: "c", reason: "a test", forMs: chance(0.5) ? minute : null }) : resume(db, "c");
+  /** A late delivery receipt, which tells the truth. */
+  const receives = async (): Promise<void> => {
+    const tried = await db.read((q) => q.all<{ id: string }>("SELECT id FROM drafts WHERE attempts > 0"));
+    if (tried.length === 0) return;
+    const { id } = pick(tried);
+    const state = delivered.has(id) ? pick(["accepted", "delivered"] as const) : "failed";
+    const event = receipt({ id: externalId(`receipt-${random()}`), about: { key: sendKey(id) }, state });
+    await pipeline.accepts("c", event);
+  };
+  const forgets = async (): Promise<void> => {
+    await db.tx((q) => forget(q, { rawMs: minute, eventsMs: 30 * minute }, hour));
+  };
+  const operates = (): Promise<unknown> =>
+    pick([repairs, repairs, consents, pauses, chance(0.3) ? () => erase(pick(people)) : receives])();
+  const dies = async (): Promise<void> => {
+    await pipeline.scheduler.drain(0);
+    await db.tx(endLeases);
+    pipeline = await openPipeline({ ...options, db, platform });
+  };
+  /** An operator acts while a question or a reply is on its way. */
+  const interrupts = async (): Promise<void> => {
+    const held: Asked[] = [];
+    const opened = Promise.withResolvers<void>();
+    const isAsk = chance(0.5);
+    if (isAsk) platform.faults.ask = (asked) => void held.push(asked);
+    else gate = opened.promise;
+    await pipeline.accepts("c", newMail());
+    if (debounce > 0) clock.forward(debounce);
+    await pipeline.scheduler.sweep();
+    // Nothing runs where the message is not asked, for example in a pause.
+    const isBegun = () => held.length > 0 || pipeline.scheduler.running() === 0;
+    if (isAsk && chance(0.7)) await expect.poll(isBegun, { interval: 1, timeout: 60_000 }).toBe(true);
+    await operates();
+    delete platform.faults.ask;
+    gate = null;
+    opened.resolve();
+    for (const asked of held) {
+      if (chance(0.3)) asked.cut();
+      else if (chance(0.3)) cutting("after")(asked);
+      else asked.answer(200, asked.perform());
+    }
+    await settles();
+  };
+  const weather = (): void => {
+    const fault = pick([
+      refusing(500),
+      refusing(429),
+      refusing(503, { "retry-after": "2" }),
+      cutting("before"),
+      cutting("after"),
+    ]);
+    platform.faults[pick(["ask", "start", "look", "search"] as const)] = fault;
+  };
+  const clears = (): void => {
+    for (const operation of ["ask", "start", "look", "search"] as const) delete platform.faults[operation];
+  };
+  const acts: readonly (readonly [weight: number, act: () => unknown])[] = [
+    [10, async () => pipeline.accepts("c", ...Array.from({ length: chance(0.2) ? 3 : 1 }, () => newMail()))],
+    [
+      2,
+      async () =>
+        written.length > 0 && pipeline.accepts("c", { ...pick(written).event, id: externalId(`again-${random()}`) }),
+    ],
+    [5, repairs],
+    [2, consents],
+    [2, pauses],
+    [0.4, () => erase(pick(people))],
+    [1, forgets],
+    [2, receives],
+    [3, interrupts],
+    [2, weather],
+    [3, clears],
+    [1, dies],
+    [6, () => pipeline.passes(pick([second, 10 * second, 2 * minute, 20 * minute]))],
+  ];
+  const total = acts.reduce((sum, [weight]) => sum + weight, 0);
+  for (let step = 0; step < steps; step += 1) {
+    let dice = random() * total;
+    const [, act] = acts.find(([weight]) => (dice -= weight) < 0) ?? [0, clears];
+    await act();
+    await settles();
+  }
+
+  // Calm: everything works again, and what blocks is dropped by an operator.
+  isProviderWell = true;
+  clears();
+  await resume(db, "c");
+  for (let round = 0; round < 3; round += 1) {
+    await pipeline.passes(8 * hour, 20 * minute);
+    await repair(store, "outbox", "drop", { states: ["failed", "held"] }, operator);
+    await repair(store, "inbox", "drop", { states: ["failed", "held"] }, operator);
+  }
+  const before = [sent.length, platform.calls.length];
+  await dies();
+  await pipeline.passes(2 * hour, 20 * minute);
+  expect([sent.length, platform.calls.length], "a second start does nothing").toEqual(before);
+
+  expect(problems).toEqual([]);
+  const asked = [...platform.messages.values()].flat().filter(({ senderRole }) => senderRole === "conversation_user");
+  const timesIn = (texts: readonly string[], word: string) => texts.filter((text) => text.includes(word)).length;
+  const repeated = written.flatMap(({ word }) => {
+    const texts = sent.map(({ text }) => text).filter((text) => text.includes(word));
+    const times = [
+      timesIn(
+        asked.map(({ message }) => message),
+        word,
+      ),
+      texts.length - new Set(texts).size + 1,
+    ];
+    // Behind a part that blocks its conversation, an operator's drop lets the rest through.
+    const isBackward = texts[0]?.startsWith("the rest") && options.rules.on_permanent_failure === "continue";
+    return times.some((count) => count > 1) || isBackward ? [`${word}: asked ${times[0]} times: ${texts.join()}`] : [];
+  });
+  expect(repeated).toEqual([]);
+  const astray = written.flatMap(({ word, event }) =>
+    sent.filter(({ text, to }) => text.includes(word) && to !== event.from.address),
+  );
+  expect(astray).toEqual([]);
+  const events = await db.read((q) =>
+    q.all<Readonly<Record<string, string | null>>>(
+      `SELECT events.external_id, events.state, events.code, turns.state AS turn, replies.state AS reply, drafts.state AS draft,
+         drafts.code AS why, drafts.reason AS because
+       FROM events LEFT JOIN turns ON turns.id = events.turn LEFT JOIN replies ON replies.turn = turns.id
+       LEFT JOIN drafts ON drafts.reply = replies.id WHERE events.kind = 'message'`,
+    ),
+  );
+  const unexplained = written.filter(({ word, event }) => {
+    if (erased.has(word)) return false;
+    const row = events.find(({ external_id }) => external_id === event.id);
+    if (row === undefined || row["state"] === "stored") return true;
+    if (row["state"] !== "routed") return row["code"] === null;
+    const isEnded = row["turn"] === "answered" && row["reply"] === "composed";
+    return !isEnded || !["sent", "delivered", "dropped"].includes(row["draft"] ?? "");
+  });
+  expect(unexplained.map(({ event }) => events.find(({ external_id }) => external_id === event.id))).toEqual([]);
+  const open = await db.read((q) =>
+    q.all(
+      `SELECT 'turn', id, state FROM turns WHERE open = 1 UNION ALL SELECT 'draft', id, state FROM drafts WHERE open = 1
+       UNION ALL SELECT 'reply', id, state FROM replies WHERE state = 'ready'
+       UNION ALL SELECT 'attempt', subject, kind FROM attempts WHERE outcome IS NULL
+       UNION ALL SELECT 'lane', id, direction FROM lanes WHERE due_at IS NOT NULL`,
+    ),
+  );
+  expect(open).toEqual([]);
+  const kept = await db.read((q) =>
+    q.all<{ text: string }>(
+      `SELECT body || COALESCE(subject, '') || COALESCE(reason, '') AS text FROM events UNION ALL SELECT question FROM turns
+       UNION ALL SELECT text FROM replies UNION ALL SELECT body FROM drafts UNION ALL SELECT COALESCE(detail, '') FROM attempts`,
+    ),
+  );
+  expect([...erased].filter((word) => kept.some(({ text }) => text.includes(word)))).toEqual([]);
+});
