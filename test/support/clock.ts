@@ -27,8 +27,10 @@ export function movableClock(): MovableClock {
 
 export interface Sleepers {
   readonly sleep: Clock["sleep"];
-  /** Wakes those whose time has come; call after every move of the clock. */
-  rouse(): void;
+  /** Wakes those whose time has come, and returns their number; call after every move of the clock. */
+  rouse(): number;
+  /** The time at which the next one wakes; infinite without sleepers. */
+  next(): number;
   count(): number;
 }
 
@@ -51,8 +53,11 @@ export function sleepersOn(time: () => number, still = false): Sleepers {
         signal?.addEventListener("abort", wake, { once: true });
       }),
     rouse() {
-      for (const sleeper of sleepers) if (sleeper.due <= time()) sleeper.wake();
+      const due = [...sleepers].filter((one) => one.due <= time());
+      for (const { wake } of due) wake();
+      return due.length;
     },
+    next: () => Math.min(...[...sleepers].map((one) => one.due)),
     count: () => sleepers.size,
   };
 }
@@ -64,43 +69,24 @@ export interface StillClock extends Clock {
   passes(ms: number): Promise<void>;
 }
 
-interface Sleeper {
-  readonly due: number;
-  wake(): void;
-}
-
 const stepMs = 100;
 
 export function stillClock(): StillClock {
   let time = 0;
-  const sleepers = new Set<Sleeper>();
+  const sleepers = sleepersOn(() => time, true);
   return {
     now: () => time,
     monotonic: () => time,
-    sleep: (ms, signal) =>
-      new Promise((resolve) => {
-        if (signal?.aborted) return resolve();
-        const wake = () => {
-          sleepers.delete(sleeper);
-          signal?.removeEventListener("abort", wake);
-          resolve();
-        };
-        const sleeper = { due: time + Math.max(0, ms), wake };
-        sleepers.add(sleeper);
-        signal?.addEventListener("abort", wake);
-        if (ms <= 0) wake();
-      }),
+    sleep: sleepers.sleep,
     async passes(ms) {
       const end = time + ms;
       for (;;) {
-        const due = [...sleepers].filter((one) => one.due <= time);
-        for (const one of due) one.wake();
+        const woken = sleepers.rouse();
         // Frames cross a real socket; a few turns of the loop let them.
-        await pass(due.length > 0 ? 8 : 1);
-        if (due.length > 0) continue;
+        await pass(woken > 0 ? 8 : 1);
+        if (woken > 0) continue;
         if (time >= end) return;
-        const next = Math.min(...[...sleepers].map((one) => one.due), time + stepMs, end);
-        time = Math.max(time, next);
+        time = Math.max(time, Math.min(sleepers.next(), time + stepMs, end));
       }
     },
   };

@@ -14,6 +14,7 @@ import {
   type Reply,
   type SendOutcome,
   sendKey,
+  threadToken,
 } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
@@ -336,7 +337,13 @@ export const bodyOf = (type: string, more: object = {}): string =>
 export const opened = bodyOf("escalation.opened");
 
 const noticeTo = (url: string, text: string, key = "k0000000000000000001"): Reply =>
-  replyOf({ kind: "notice", key: sendKey(key), to: [{ address: url, name: "Dora" }], text });
+  replyOf({
+    kind: "notice",
+    key: sendKey(key),
+    to: [{ address: url, name: "Dora" }],
+    text,
+    token: threadToken("t0000000000000000001"),
+  });
 
 export const personAt = (url: string, over: Partial<NonNullable<Person["webhook"]>> = {}): Person => ({
   id: "dora",
