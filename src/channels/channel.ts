@@ -101,7 +101,8 @@ export function createChannel(options: ChannelParts): Channel {
       write: (name, value) => db.tx((q) => writeSecret(q, `${options.adapter}/${name}`, value)),
     },
     warn(code, given: unknown, { escalates = false } = {}) {
-      const sentence = given === null || given === undefined ? null : String(given);
+      const wrong = given !== null && given !== undefined && typeof given !== "string";
+      const sentence = wrong ? `its adapter gave ${typeof given}, expected a sentence` : (given ?? null);
       if (escalates) state.escalating.set(code, sentence);
       if ((state.warnings.get(code) ?? null) === sentence) return;
       if (sentence === null) state.warnings.delete(code);

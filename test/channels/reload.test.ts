@@ -212,7 +212,7 @@ it("takes nothing of an adapter that it could not show or read again", async () 
   expect(state()?.status).toEqual(wrong("its adapter reported reason as object, expected a string"));
   channel.warn("quota", { left: 0 });
   channel.warn("gone", undefined);
-  expect([...(state()?.warnings ?? [])]).toEqual([["quota", "[object Object]"]]);
+  expect([...(state()?.warnings ?? [])]).toEqual([["quota", "its adapter gave object, expected a sentence"]]);
   await expect(channel.accept({ kind: "message" })).rejects.toThrow(
     "its adapter gave object, expected an array of events",
   );

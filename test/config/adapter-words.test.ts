@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type AdapterDefinition, defineAdapter, type Remark } from "bridgehead/contract";
+import { defineAdapter, type Remark } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import * as z from "zod";
 import { loadConfig } from "../../src/config/index.ts";
@@ -41,7 +41,7 @@ ${keys}`,
     traits: { attachments: false, conversations: "person", platform: "chat" },
     ...(review && { review }),
     create: () => ({}),
-  }) as unknown as AdapterDefinition;
+  });
   const loaded = await loadConfig(path, { env: { KEY: "k" }, adapters: async () => chat });
   return [...(loaded.ok ? [] : loaded.problems), ...loaded.warnings].map(line).filter((text) => !text.includes("null"));
 }

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { HttpConnections, retryAfterOf } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 
@@ -84,12 +85,10 @@ it("connects to the given addresses instead of resolving the name", async () => 
 
 it("sends a form with files, byte for byte", async () => {
   const taken = Promise.withResolvers<FormData>();
-  const server = createHttpServer(async (incoming, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
+  const server = createHttpServer((incoming, response) => {
     const headers = { "content-type": incoming.headers["content-type"] ?? "" };
-    taken.resolve(await new Response(Buffer.concat(chunks), { headers }).formData());
-    response.end("{}");
+    taken.resolve(buffer(incoming).then((body) => new Response(new Uint8Array(body), { headers }).formData()));
+    incoming.once("end", () => response.end("{}"));
   }).listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
   await once(server, "listening");

@@ -350,7 +350,7 @@ export function checkedOutcome(given: SendOutcome, crossed: boolean): SendOutcom
     const flaw = `send of the adapter returned ${wrongFieldText(wrong)}`;
     if (!dispensable.has(wrong.field)) return { kind: crossed ? "unknown" : "deferred", reason: `no outcome: ${flaw}` };
     const note = outcome.kind === "sent" ? { detail: flaw } : { reason: `${outcome.reason} (${flaw})` };
-    outcome = { ...outcome, [wrong.field]: undefined, ...note } as SendOutcome;
+    outcome = { ...outcome, [wrong.field]: undefined, ...note };
   }
   return outcome;
 }
