@@ -12,6 +12,7 @@ import {
   type AdapterDefinition,
   type Channel,
   type Clock,
+  second,
   wrongPart,
   wrongTraits,
 } from "bridgehead/contract";
@@ -19,11 +20,11 @@ import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
 import { nearest } from "../config/nearest.ts";
 import { endsWithin, systemClock } from "../ops/clock.ts";
+import { standardTiming } from "../ops/timing.ts";
 
 /** Names of the built-in adapters, as used in the configuration file. */
 export const builtIn: readonly string[] = ["email", "sms", "voice"];
 const contractNumber = 1;
-const longestLoadMs = 20_000;
 
 /** Rejection of `loadAdapter`: a message and a fix for the operator. */
 export interface LoadError extends Error {
@@ -38,8 +39,9 @@ export async function loadAdapter(name: string, fromFolder: string): Promise<Ada
   try {
     const loading = import(entry) as Promise<{ default?: unknown }>;
     // The timer also keeps a process alive that waits for nothing else: it would end without a word.
-    if (!(await endsWithin(loading, longestLoadMs, systemClock))) {
-      const message = `the adapter ${name} has not loaded within ${longestLoadMs / 1000} s`;
+    const { load } = standardTiming.channels;
+    if (!(await endsWithin(loading, load, systemClock))) {
+      const message = `the adapter ${name} has not loaded within ${load / second} s`;
       throw refusal(message, "its author: await nothing at the top of its files");
     }
     module = await loading;

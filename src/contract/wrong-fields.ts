@@ -13,13 +13,13 @@ export interface WrongField {
   readonly expected: string;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type CheckedFields = Readonly<Record<string, unknown>>;
 /** Whether a value is right, and what is expected otherwise. */
 type FieldForm = readonly [isRight: (value: unknown) => boolean, expected: string];
 
 // Arrow functions: this runs for every message.
 const isText = (value: unknown): value is string => typeof value === "string";
-const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+const isObject = (value: unknown): value is CheckedFields => typeof value === "object" && value !== null;
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
 const optional = ([isRight, expected]: FieldForm): FieldForm => [
   (value) => value === undefined || isRight(value),
@@ -59,7 +59,7 @@ const keyword = oneOf(["stop", "start", "help"] satisfies Consent["word"][]);
 /** Returns the first wrong field of an event; null when it has the form that `InboundEvent` declares. The conformance suite
  *  reports it. */
 export const wrongField = (event: unknown): WrongField | null =>
-  unstorableField(event) ?? unreadableField(event as Fields);
+  unstorableField(event) ?? unreadableField(event as CheckedFields);
 
 /** Returns the first wrong field without which an event cannot be stored; null when it can. The core rejects such an event.
  *  One with another wrong field is stored, and fails alone. */
@@ -71,13 +71,13 @@ export const unstorableField = (event: unknown): WrongField | null => {
   if (sender !== null || event["kind"] === "session") return sender;
   return (
     first(event, ofMessages) ??
-    threadField(event["thread"] as Fields) ??
+    threadField(event["thread"] as CheckedFields) ??
     part(event["forHumans"], "forHumans", { subject: text }) ??
     each(event["attachments"], "attachments", attachment)
   );
 };
 
-const unreadableField = (event: Fields): WrongField | null => {
+const unreadableField = (event: CheckedFields): WrongField | null => {
   if (event["kind"] === "delivery") return first(event, { about: object, state: received });
   if (event["kind"] === "session") return first(event, { session: id, state: changed });
   const { to, cc, replyTo } = event;
@@ -92,7 +92,7 @@ const unreadableField = (event: Fields): WrongField | null => {
   );
 };
 
-const threadField = (thread: Fields): WrongField | null =>
+const threadField = (thread: CheckedFields): WrongField | null =>
   "session" in thread
     ? first(thread, { session: id }, "thread.")
     : (first(thread, { answers: list }, "thread.") ?? each(thread["answers"], "thread.answers", string));
@@ -131,7 +131,7 @@ const each = (
   return null;
 };
 
-const first = (values: Fields, forms: Readonly<Record<string, FieldForm>>, before = ""): WrongField | null => {
+const first = (values: CheckedFields, forms: Readonly<Record<string, FieldForm>>, before = ""): WrongField | null => {
   for (const [field, form] of Object.entries(forms))
     if (!form[0](values[field])) return wrong(`${before}${field}`, values[field], form);
   return null;

@@ -136,6 +136,8 @@ const table = {
     stableRun: 2 * minute,
     /** Replies wait at most this long for the channel's first backfill. */
     catchUp: 30 * second,
+    /** Longest time the code of an adapter may take to load. */
+    load: 20 * second,
     /** Longest time an adapter may take to close. */
     close: 5 * second,
     /** Longest wait for an adapter after that time. */

@@ -30,7 +30,6 @@ import {
   pauseSteps,
   retriedLater,
 } from "../../../src/pipeline/send/decide.ts";
-import { checkedOutcome, freeCapacity } from "../../../src/pipeline/send/stage.ts";
 import type { DraftRow } from "../../../src/store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../../src/store/tables/pauses.ts";
 import { lineOf, receipt } from "../../support/rows.ts";
@@ -40,66 +39,6 @@ const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rule
 const retries = { shortestRetry: 1000, lifetime: 5000 };
 const sent = { kind: "sent", id: externalId("x") } as const;
 const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
-
-describe("what an adapter returns", () => {
-  it.each<SendOutcome>([
-    sent,
-    unknown,
-    { kind: "refused", code: "no", reason: "" },
-    { kind: "deferred", reason: "later", retryAfterMs: 1 },
-  ])("is taken as it is when it is an outcome: %j", (outcome) => {
-    expect(checkedOutcome(outcome, true)).toBe(outcome);
-  });
-
-  it.each([[undefined], [null], ["sent"], [{ kind: "sent" }], [{ kind: "ok", id: "x" }], [{ kind: "deferred" }]])(
-    "counts as no outcome when it is %j, and names what it had",
-    (given) => {
-      const outcome = given as unknown as SendOutcome;
-      expect(checkedOutcome(outcome, true)).toMatchObject({
-        kind: "unknown",
-        reason: expect.stringMatching(/no outcome/),
-      });
-      expect(checkedOutcome(outcome, false).kind).toBe("deferred");
-    },
-  );
-
-  it.each<[object, object]>([
-    [
-      { kind: "deferred", reason: "busy", scope: "channel", cause: "quota", retryAfterMs: Number.NaN },
-      {
-        kind: "deferred",
-        reason:
-          "busy (send of the adapter returned retryAfterMs as NaN, expected a number of milliseconds that is finite and not negative)" +
-          " (send of the adapter returned cause as string, expected one of unreachable, login, rate, set-up)",
-        scope: "channel",
-      },
-    ],
-    [
-      { kind: "refused", code: "no", reason: "never", scope: "everyone" },
-      {
-        kind: "refused",
-        code: "no",
-        reason: expect.stringMatching(/^never \(.* scope as string, expected one of draft,/),
-      },
-    ],
-    [
-      { kind: "sent", id: "x", also: "<a@b>" },
-      { kind: "sent", id: "x", detail: expect.stringMatching(/also as string, expected an array of strings$/) },
-    ],
-  ])("keeps its kind without a wrong field that can be spared: %j", (given, expected) => {
-    expect(checkedOutcome(given as SendOutcome, true)).toEqual(expected);
-  });
-
-  it("is a capacity, or the reason why there is none", () => {
-    const free = (capacity?: () => unknown) => freeCapacity({ ...(capacity && { capacity }) } as Outbound);
-    expect([free(), free(() => 3), free(() => Number.POSITIVE_INFINITY)]).toEqual([Infinity, 3, Infinity]);
-    expect([free(() => Number.NaN), free(() => "3")].map(String)).toEqual([
-      "Error: capacity returned NaN",
-      "Error: capacity returned 3",
-    ]);
-    expect(String(free(() => expect.fail("no pool")))).toContain("no pool");
-  });
-});
 
 describe("the head of a lane", () => {
   const head = {
