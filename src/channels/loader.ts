@@ -32,16 +32,19 @@ export interface LoadError extends Error {
 }
 
 /** Loads an adapter: `email` is built-in, `./path` and `@acme/fax` are resolved from the configuration's folder.
- *  Rejects with a `LoadError` when it does not exist, or does not implement this contract. */
-export async function loadAdapter(name: string, fromFolder: string): Promise<AdapterDefinition> {
+ *  Rejects with a `LoadError` when it does not exist, has not loaded after `loadMs`, or does not implement this contract. */
+export async function loadAdapter(
+  name: string,
+  fromFolder: string,
+  loadMs: number = standardTiming.channels.load,
+): Promise<AdapterDefinition> {
   const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
   let module: { default?: unknown };
   try {
     const loading = import(entry) as Promise<{ default?: unknown }>;
     // The timer also keeps a process alive that waits for nothing else: it would end without a word.
-    const { load } = standardTiming.channels;
-    if (!(await endsWithin(loading, load, systemClock))) {
-      const message = `the adapter ${name} has not loaded within ${load / second} s`;
+    if (!(await endsWithin(loading, loadMs, systemClock))) {
+      const message = `the adapter ${name} has not loaded within ${loadMs / second} s`;
       throw refusal(message, "its author: await nothing at the top of its files");
     }
     module = await loading;

@@ -112,6 +112,14 @@ describe("loadAdapter refuses", () => {
   });
 });
 
+it("refuses code that never finishes loading", async () => {
+  put("endless.mjs", "await new Promise(() => {}); export default {};");
+  await expect(loadAdapter("./endless.mjs", folder, 50)).rejects.toMatchObject({
+    message: "the adapter ./endless.mjs has not loaded within 0.05 s",
+    fix: "its author: await nothing at the top of its files",
+  });
+});
+
 it("names every wrong trait and the form that it must have", async () => {
   put("traits.mjs", adapter("traits: { attachments: 'no', conversations: 'person', platform: 'Matrix' }"));
   expect((await refused("./traits.mjs")).fix).toBe(
