@@ -1,5 +1,5 @@
-// A real PgBouncer between the store and PostgreSQL. The option of the server that it refuses by default, among the
-// parameters of a connection's start, are those that drivers like to send.
+// A real PgBouncer between the store and PostgreSQL. With its defaults it refuses most settings among the parameters of a
+// connection's start.
 
 import { spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { openPostgres } from "../../../src/store/postgres.ts";
 import { readSettings, writeSettings } from "../../../src/store/tables/agents.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { freePort } from "../../support/machine/network.ts";
-import { needPostgres, sharedPostgres } from "../../support/store/postgres.ts";
+import { asServer, needPostgres, sharedPostgres } from "../../support/store/postgres.ts";
 
 const program = "/usr/sbin/pgbouncer";
 const missing = (await needPostgres()) ?? (await need("pgbouncer", program));
@@ -35,10 +35,7 @@ async function startPooler(mode: "session" | "transaction"): Promise<string> {
     `pool_mode = ${mode}`,
   ];
   writeFileSync(join(home, "pgbouncer.ini"), settings.join("\n"));
-  const user = process.getuid?.() === 0 ? ["--reuid=postgres", "--regid=postgres", "--clear-groups"] : [];
-  const child = spawn("setpriv", [...user, "--pdeathsig=KILL", "--", program, join(home, "pgbouncer.ini")], {
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+  const child = spawn(...asServer(program, [join(home, "pgbouncer.ini")]), { stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
   child.stderr.on("data", (chunk: Buffer) => void (said += chunk.toString()));
   onTestFinished(async () => {

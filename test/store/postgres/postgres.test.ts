@@ -119,8 +119,9 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   });
 
   it("is not opened by a role that may not create its tables", async () => {
-    const { schema = "", open } = await place();
-    await (await open()).tx(async (q) => {
+    const store = await place();
+    const { schema = "" } = store;
+    await (await store.open()).tx(async (q) => {
       await q.run("CREATE ROLE reader LOGIN");
       await q.run(`GRANT USAGE ON SCHEMA ${schema} TO reader`);
     });

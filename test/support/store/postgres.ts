@@ -78,7 +78,7 @@ export async function storeKinds(missing: string | null): Promise<readonly Store
 
 /** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. It dies with this process, even
  *  when that is killed. */
-function asServer(program: string, args: readonly string[]): [string, string[]] {
+export function asServer(program: string, args: readonly string[]): [string, string[]] {
   const user = ["--reuid=postgres", "--regid=postgres", "--clear-groups"];
   const root = process.getuid?.() === 0;
   return ["setpriv", [...(root ? user : []), "--pdeathsig=KILL", "--", program, ...args]];
