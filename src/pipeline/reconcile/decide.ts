@@ -22,6 +22,7 @@ type ReconcileRules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_p
 export const notificationRules = (rules: ChannelRules, window: number): ChannelRules => ({
   ...rules,
   on_unknown: "resend",
+  on_permanent_failure: "continue",
   unknown_window: Math.min(rules.unknown_window, window),
 });
 

@@ -107,11 +107,12 @@ export function retriedLater(
  *  (`LiveSessions.afterAttempt`). */
 export function endingOf(
   outcome: SendOutcome,
-  draft: Pick<DraftRow, "forced" | "attempts" | "trying_for">,
+  draft: Pick<DraftRow, "forced" | "internal" | "attempts" | "trying_for">,
   rules: Pick<ChannelRules, "on_permanent_failure" | "unknown_window">,
   { pace, timing, jitter }: DraftBackoff,
 ): Ending {
-  const open = rules.on_permanent_failure === "block" ? 1 : 0;
+  // A refused notification must not keep the later ones from its responder.
+  const open = rules.on_permanent_failure === "block" && draft.internal === 0 ? 1 : 0;
   switch (outcome.kind) {
     case "sent":
       return { change: { state: "sent", open: 0, externalId: outcome.id }, ids: [outcome.id, ...(outcome.also ?? [])] };

@@ -130,7 +130,7 @@ describe("the head of a lane", () => {
 });
 
 describe("the outcome of an attempt", () => {
-  const draft = { session: null, forced: 0, attempts: 0, trying_for: null };
+  const draft = { session: null, forced: 0, internal: 0, attempts: 0, trying_for: null };
   const days = 24 * 3_600_000;
   const refused: SendOutcome = { kind: "refused", code: "550", reason: "no" };
   const later: SendOutcome = { kind: "deferred", reason: "later" };
@@ -140,6 +140,8 @@ describe("the outcome of an attempt", () => {
     [{ ...sent, also: [externalId("y")] }, {}, {}, { change: { state: "sent" }, ids: ["x", "y"] }],
     [refused, {}, {}, { change: { state: "failed", open: 0, reason: "550: no" } }],
     [refused, {}, { on_permanent_failure: "block" }, { change: { state: "failed", open: 1 } }],
+    // The later notifications of a responder do not wait for an operator.
+    [refused, { internal: 1 }, { on_permanent_failure: "block" }, { change: { state: "failed", open: 0 } }],
     [
       { ...refused, scope: "recipient" },
       {},
@@ -196,7 +198,7 @@ describe("the outcome that counts, and its ending", () => {
     },
   };
   const conclude = (outcome: SendOutcome, over: Partial<DraftRow>, platform: string, policy: Partial<ChannelRules>) => {
-    const draft = { session: null, forced: 0, attempts: 0, trying_for: null, ...over } as DraftRow;
+    const draft = { session: null, forced: 0, internal: 0, attempts: 0, trying_for: null, ...over } as DraftRow;
     const { traits } = lineOf();
     const line = { rules: rules(policy), traits: { ...traits, platform } };
     return concluded(outcome, draft, line, { sessions, timing: standardTiming }, (ms) => ms + 1);
@@ -328,9 +330,10 @@ describe("a finding about an unknown draft", () => {
   });
 
   it("about a notification is treated by rules that send it again, after the shorter window", () => {
-    const own = rules({ on_unknown: "drop", unknown_window: 60_000 });
-    expect(notificationRules(own, 5000)).toEqual({ ...own, on_unknown: "resend", unknown_window: 5000 });
-    expect(notificationRules(own, 90_000)).toEqual({ ...own, on_unknown: "resend", unknown_window: 60_000 });
+    const own = rules({ on_unknown: "drop", unknown_window: 60_000, on_permanent_failure: "block" });
+    const resent = { ...own, on_unknown: "resend", on_permanent_failure: "continue" };
+    expect(notificationRules(own, 5000)).toEqual({ ...resent, unknown_window: 5000 });
+    expect(notificationRules(own, 90_000)).toEqual({ ...resent, unknown_window: 60_000 });
   });
 
   it("is retried by policy with a growing backoff, until the lifetime is over", () => {
