@@ -66,8 +66,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/platform/files/message-files.ts#readAttached",
     "src/platform/conversations/start.ts",
     "src/platform/conversations/statistics.ts",
-    "src/platform/records.ts#transcript",
-    "src/platform/records.ts#recentMessages",
+    "src/platform/records.ts#shownMessages",
   ],
   "concatenates, compares, hashes or looks up a key": [
     "src/domain/turn.ts#firstTo",

@@ -51,6 +51,15 @@ function sample(url: (path: RoutePath) => URL, path: RoutePath) {
   return { path, accepts, good: request(account.authToken), forged: request("another") };
 }
 
+/** The URL of the fallback, as a number requests it that is configured with GET. */
+function fallbackSample(url: (path: RoutePath) => URL) {
+  const request = (token: string) => (text: string) => {
+    const address = `${url("/fallback").href}?CallSid=${sidOf(text)}`;
+    return new Request(address, { headers: { "x-twilio-signature": signature(token, address, {}) } });
+  };
+  return { path: "/fallback", accepts: false, good: request(account.authToken), forged: request("another") } as const;
+}
+
 /** The webhook that starts a call gives it its token. */
 async function tokenOf(adapter: Adapter, request: Request): Promise<string> {
   const route = adapter.routes?.find((one) => one.kind === "http" && one.path === "/call");
@@ -106,7 +115,7 @@ async function start(): Promise<Peer> {
     stop: () => api.close(),
     reply: { kind: "opening", to: [{ address: person }] },
     delivered: () => api.calls.map((call) => wordsIn(call.url)),
-    requests: (url) => Object.keys(forms).map((path) => sample(url, path as RoutePath)),
+    requests: (url) => [...Object.keys(forms).map((path) => sample(url, path as RoutePath)), fallbackSample(url)],
     upgrades: (url) => [
       {
         path: "/relay",

@@ -192,9 +192,10 @@ function webhook(
   url: Address,
   path: RoutePath,
   form: Record<string, string>,
-  { key = privateKey, now = Date.now() } = {},
+  { key = privateKey, now = Date.now(), method = "POST" } = {},
 ): Request {
-  const body = new URLSearchParams({ From: person, To: ours, Direction: "inbound", ...form }).toString();
+  const fields = new URLSearchParams({ From: person, To: ours, Direction: "inbound", ...form }).toString();
+  const body = method === "POST" ? fields : "";
   const time = String(Math.floor(now / 1000));
   const signature = sign(null, Buffer.from(`${time}|${body}`), key).toString("base64");
   const headers = {
@@ -202,8 +203,8 @@ function webhook(
     "telnyx-timestamp": time,
     "telnyx-signature-ed25519": signature,
   };
-  const address = url(path).href + (path === "/status" ? "?key=k1" : "");
-  return new Request(address, { method: "POST", headers, body });
+  const address = url(path).href + (path === "/status" ? "?key=k1" : body === "" ? `?${fields}` : "");
+  return new Request(address, { method, headers, ...(body !== "" && { body }) });
 }
 const forms: Readonly<Record<string, (text: string) => Record<string, string>>> = {
   "/call": (text) => ({ CallSid: text }),
@@ -226,13 +227,20 @@ const telnyx: Dialect = {
     },
   },
   path: "/relay/*",
-  requests: (url) =>
-    Object.entries(forms).map(([path, form]) => ({
+  requests: (url) => [
+    ...Object.entries(forms).map(([path, form]) => ({
       path: path as RoutePath,
       accepts: path === "/voicemail" || path === "/status",
-      good: (text) => webhook(url, path as RoutePath, form(text)),
-      forged: (text) => webhook(url, path as RoutePath, form(text), { key: stranger }),
+      good: (text: string) => webhook(url, path as RoutePath, form(text)),
+      forged: (text: string) => webhook(url, path as RoutePath, form(text), { key: stranger }),
     })),
+    {
+      path: "/fallback",
+      accepts: false,
+      good: (text) => webhook(url, "/fallback", { CallSid: text }, { method: "GET" }),
+      forged: (text) => webhook(url, "/fallback", { CallSid: text }, { method: "GET", key: stranger }),
+    },
+  ],
   begin: async (adapter, url, call, now = Date.now()) => {
     const route = adapter.routes?.find((one) => one.kind === "http" && one.path === "/call");
     const answer =
