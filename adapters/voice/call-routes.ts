@@ -174,7 +174,7 @@ class CallHandlers {
     return new Response(null, { status: 204 });
   }
 
-  /** Returns whether the caller hung up after the transfer had begun and before anybody took it or a voicemail was left:
+  /** Returns whether the caller hung up after the transfer had begun and before a human took it or a voicemail was left:
    *  while they are asked for one, the provider then requests nothing more. Requests about a call may arrive after the
    *  status of its end. */
   async #endedInTransfer(params: Params): Promise<boolean> {

@@ -39,21 +39,16 @@ export async function loadAdapter(
   loadMs: number = standardTiming.channels.load,
 ): Promise<AdapterDefinition> {
   const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
-  let module: { default?: unknown };
-  try {
-    const loading = import(entry) as Promise<{ default?: unknown }>;
-    // The timer also keeps a process alive that waits for nothing else: it would end without a word.
-    if (!(await endsWithin(loading, loadMs, systemClock))) {
-      const message = `the adapter ${name} has not loaded within ${loadMs / second} s`;
-      throw refusal(message, "its author: await nothing at the top of its files");
-    }
-    module = await loading;
-  } catch (error) {
-    if (Object.hasOwn(Object(error), "fix")) throw error;
-    const message = `cannot load the adapter ${name}: ${(error as Error).message}`;
+  const loading = (import(entry) as Promise<{ default?: unknown }>).catch((error: Error) => {
+    const message = `cannot load the adapter ${name}: ${error.message}`;
     throw refusal(message, "repair the package, or install what it needs", error);
+  });
+  // The timer also keeps a process alive that waits for nothing else: it would end without a word.
+  if (!(await endsWithin(loading, loadMs, systemClock))) {
+    const message = `the adapter ${name} has not loaded within ${loadMs / second} s`;
+    throw refusal(message, "its author: await nothing at the top of its files");
   }
-  return checked(name, unwrapped(module.default));
+  return checked(name, unwrapped((await loading).default));
 }
 
 // The relative path from this file to the adapters is the same in a checkout (.ts) and after a build (.js).

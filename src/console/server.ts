@@ -1,6 +1,7 @@
 // The routes of the web console: checks every request (host, session, origin, CSRF token) before a page sees it, and serves
 // login, assets and live updates. Pages are in pages/.
 
+import { mostFormFields } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
@@ -42,8 +43,6 @@ const standardPages: readonly ConsolePage[] = [
 
 /** Largest form in bytes: 20,000 characters of any script, encoded. Forms are read before the session is known. */
 const mostBytes = 2 ** 18;
-/** Most fields of a form. The parser of Node.js takes quadratic time for fields without `=`. */
-const mostFields = 1000;
 
 /** Creates the routes. */
 export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
@@ -114,7 +113,8 @@ async function securityHeaders(c: Context, next: () => Promise<void>): Promise<v
     if (!c.res.headers.has(name)) c.res.headers.set(name, value);
 }
 
-/** Number of fields of a form, at most one too high. */
+/** Number of fields of a form, at most one too high. They are counted before hono parses the form: the parser of Node.js takes
+ *  quadratic time for fields without `=`. */
 const fieldsIn = (body: Uint8Array): number =>
   body.reduce((count, byte) => (byte === ampersand ? count + 1 : count), 1);
 const ampersand = 0x26;
@@ -124,7 +124,7 @@ const ampersand = 0x26;
 async function limitForm(c: Context, next: () => Promise<void>): Promise<Response | undefined> {
   const { raw, method, url } = c.req;
   const body = await readBody(raw, mostBytes);
-  if (body === null || fieldsIn(body) > mostFields) return refuse(c, 413, "This form is too large.");
+  if (body === null || fieldsIn(body) > mostFormFields) return refuse(c, 413, "This form is too large.");
   if (body.length > 0) c.req.raw = new Request(url, { method, headers: raw.headers, body });
   await next();
   return undefined;

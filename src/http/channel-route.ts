@@ -236,7 +236,7 @@ export async function readBody(request: Request, limit: number): Promise<Uint8Ar
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-/** True for the error of a request whose client has disconnected within its body: nobody reads the response. */
+/** True for the error of a request whose client has disconnected within its body, so that no response can reach it. */
 export const isClientGone = (error: Error): boolean =>
   error.message === "aborted" && (error as NodeJS.ErrnoException).code === "ECONNRESET";
 

@@ -267,7 +267,7 @@ async function askAdapter(knock: Knock, options: UpgradeOptions, ms: number): Pr
     const refusal: unknown = await Promise.race([knock.route.authorize(knock.request), late]);
     if (refusal === null) return null;
     if (typeof (Object(refusal) as Partial<Response>).status === "number") return refusal as Response;
-    // A forgotten return lets nobody in.
+    // A forgotten return admits no connection.
     throw new Error(`authorize of the adapter returned ${typeof refusal}, expected null or a Response`);
   } catch (error) {
     log.error({ channel: knock.channel, path: knock.path, err: error }, "websocket authorization failed");

@@ -1,8 +1,19 @@
 // The fixture of one check: a new peer, channel and adapter, all stopped at the end of the check.
 
+import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { setTimeout as pass } from "node:timers/promises";
-import type { Adapter, AdapterDefinition, Clock, HttpRoute, Inbound, Outbound, Route } from "../index.ts";
+import {
+  type Adapter,
+  type AdapterDefinition,
+  type Clock,
+  type HttpRoute,
+  type Inbound,
+  type Outbound,
+  type Route,
+  type WrongField,
+  wrongFieldText,
+} from "../index.ts";
 import { type RecordingChannel, recordingChannel } from "./channel.ts";
 import type { Ability, Harness, Peer, RequestSample } from "./harness.ts";
 import { attempt, within } from "./patience.ts";
@@ -163,6 +174,12 @@ export function ready(fixture: Fixture): Promise<void> {
 
 export function outboundOf(fixture: Fixture): Outbound {
   return present(fixture.adapter.outbound, "the adapter has no outbound", "outbound");
+}
+
+/** Throws when an adapter has given a wrong field. `what` names the call: `probe returned`. `given` is the whole value. */
+export function assertRight(wrong: WrongField | null, what: string, given?: string): void {
+  const value = given === undefined ? "" : `: ${given}`;
+  assert.equal(wrong, null, `${what} ${wrong && wrongFieldText(wrong)}${value}`);
 }
 
 /** Returns the http route of a sample; null when the adapter has none. Routes of several methods may share a path. */

@@ -82,7 +82,7 @@ export async function detailsOf(
 ): Promise<ReadonlyMap<string, Details>> {
   const headlines = await headlinesOf(q, rows);
   const ids = rows.map(({ id }) => id);
-  const triggers = await (transcript === "whole" ? triggersOf(q, ids, 2 ** 30) : triggersOf(q, ids));
+  const triggers = await triggersOf(q, ids, transcript === "whole" ? 2 ** 30 : undefined);
   const known = await customerHistories(q, ids);
   const [each, total] = transcript === "whole" ? [2 ** 30, 2 ** 40] : [mostPerMessage, mostCharacters];
   const conversations = rows.flatMap(({ conversation }) => conversation ?? []);

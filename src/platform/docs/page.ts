@@ -31,12 +31,12 @@ export function docsRoutes(): Hono<RouteEnv> {
       return c.html(page(nonce));
     });
   // Read once: everyone may request these files, and each response that is not read would keep a copy.
-  const read = new Map<string, Promise<Buffer<ArrayBuffer>>>();
+  const read = new Map<string, Buffer<ArrayBuffer>>();
   for (const [name, type] of Object.entries(viewer))
     app.get(`/${name}`, async (c) => {
-      const reading = read.get(name) ?? readFile(viewerFile(name));
-      read.set(name, reading);
-      return c.body(await reading, 200, { "content-type": type, "cache-control": "max-age=3600" });
+      const bytes = read.get(name) ?? (await readFile(viewerFile(name)));
+      read.set(name, bytes);
+      return c.body(bytes, 200, { "content-type": type, "cache-control": "max-age=3600" });
     });
   return app;
 }

@@ -1,11 +1,12 @@
 // Rules of `inbound`: no message is lost or stored twice, and the adapter acknowledges only committed messages.
 
 import assert from "node:assert/strict";
-import { type Clock, type MessageEvent, wrongFieldText, wrongStatus } from "../../index.ts";
+import { type Clock, type MessageEvent, wrongStatus } from "../../index.ts";
 import type { RecordingChannel } from "../channel.ts";
 import { wallClock } from "../clock.ts";
 import {
   type AdapterUnderTest,
+  assertRight,
   type Check,
   check,
   type Fixture,
@@ -45,8 +46,7 @@ const arrives = (fixture: Fixture, text: string, when: string) =>
   fixture.channel.until(`"${text}", ${when}`, () => stored(fixture, text).length > 0, fixture.patienceMs);
 
 function assertStatuses({ channel }: Fixture): void {
-  const wrong = channel.statuses.map((status) => wrongStatus(status)).find((one) => one !== null);
-  assert.equal(wrong, undefined, `report was given ${wrong && wrongFieldText(wrong)}`);
+  for (const status of channel.statuses) assertRight(wrongStatus(status), "report was given");
 }
 
 async function statesInOrder(fixture: Fixture, running: RunningInbound): Promise<void> {

@@ -1,16 +1,9 @@
 // Rules of the functions without side effects: `reconcile` and `probe`.
 
 import assert from "node:assert/strict";
-import {
-  type ChannelStatus,
-  type Finding,
-  type PastAttempt,
-  wrongFieldText,
-  wrongFinding,
-  wrongStatus,
-} from "../../index.ts";
+import { type ChannelStatus, type Finding, type PastAttempt, wrongFinding, wrongStatus } from "../../index.ts";
 import { noFiles } from "../files.ts";
-import { type Check, check, type Fixture, outboundOf, present } from "../fixture.ts";
+import { assertRight, type Check, check, type Fixture, outboundOf, present } from "../fixture.ts";
 import { attempt, deadline, eventually } from "../patience.ts";
 import { type ComposedDraft, compose, taken } from "./send.ts";
 
@@ -23,8 +16,7 @@ async function lookUp(fixture: Fixture, composed: ComposedDraft): Promise<Findin
   const finding = await attempt(() => look(composed.draft, past, deadline(fixture.patienceMs))).catch(
     (): Finding => ({ kind: "unsure" }),
   );
-  const wrong = wrongFinding(finding);
-  assert.equal(wrong, null, `reconcile returned ${wrong && wrongFieldText(wrong)}`);
+  assertRight(wrongFinding(finding), "reconcile returned");
   return finding;
 }
 
@@ -73,8 +65,7 @@ async function probed(fixture: Fixture): Promise<ProbeResult> {
   const look = present(fixture.adapter.probe?.bind(fixture.adapter), "the adapter has no probe", "probe");
   const status = await attempt(() => look(deadline(fixture.patienceMs))).catch(() => null);
   if (status === null) return "a throw";
-  const wrong = wrongStatus(status);
-  assert.equal(wrong, null, `probe returned ${wrong && wrongFieldText(wrong)}`);
+  assertRight(wrongStatus(status), "probe returned");
   return status.state;
 }
 

@@ -1,9 +1,9 @@
 // Rules of `send`: its outcome matches what the peer received, wherever the connection can break.
 
 import assert from "node:assert/strict";
-import { type Attempt, type Json, type SendKey, type SendOutcome, wrongFieldText, wrongOutcome } from "../../index.ts";
+import { type Attempt, type Json, type SendKey, type SendOutcome, wrongOutcome } from "../../index.ts";
 import { noFiles } from "../files.ts";
-import { type Check, check, type Fixture, graceMs, mark, outboundOf, present } from "../fixture.ts";
+import { assertRight, type Check, check, type Fixture, graceMs, mark, outboundOf, present } from "../fixture.ts";
 import type { Fault } from "../harness.ts";
 import { attempt as calling, deadline, eventually, throughout, within } from "../patience.ts";
 import { replyWith } from "./compose.ts";
@@ -82,8 +82,7 @@ async function sendUnder(fixture: Fixture, composed: ComposedDraft, conditions: 
 /** Throws on an invalid outcome; returns a valid one as text. */
 function inspect(outcome: SendOutcome): string {
   const text = JSON.stringify(outcome);
-  const wrong = wrongOutcome(outcome);
-  assert.equal(wrong, null, `send returned ${wrong && wrongFieldText(wrong)}: ${text}`);
+  assertRight(wrongOutcome(outcome), "send returned", text);
   if (outcome.kind === "sent") assert.notEqual(outcome.id, "", `an outcome "sent" without id: ${text}`);
   if (outcome.kind !== "sent")
     assert.notEqual(outcome.reason, "", `an outcome "${outcome.kind}" without reason: ${text}`);
