@@ -13,7 +13,7 @@ import type { OperationId } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
 import { type BodyContent, type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";
-import { type CallResult, type Exchange, failureOf, stopped, unreadable } from "./result.ts";
+import { type CallResult, type Exchange, failureOf, type ResponseHeaders, stopped, unreadable } from "./result.ts";
 
 /** Maximum size of a JSON response in bytes. No response of the interface comes near it. */
 const maxJsonBytes = 10 * 1024 * 1024;
@@ -156,8 +156,9 @@ type RequestHeaders = { readonly [name: string]: string };
 /** Returns the headers of a request for the credential that it needs (External API 5) and the type of
  *  its body. Undefined when that credential is not configured. */
 function headersUnder(options: ClientOptions) {
+  // Without the second header a server may compress (RFC 9110, 12.5.3).
   const headers = (name: string, key: string | undefined) =>
-    key ? { [name]: key, accept: "application/json" } : undefined;
+    key ? { [name]: key, accept: "application/json", "accept-encoding": "identity" } : undefined;
   const plain = {
     agent: headers("agent-secret-key", options.agentKey),
     organization: headers("organization-secret-key", options.organizationKey),
@@ -213,8 +214,6 @@ interface Outgoing {
    *  the promise; without one the promise is not awaited. An error or rejection stops the request unsent. */
   crossing?(): void | Promise<void>;
 }
-
-type ResponseHeaders = { readonly [name: string]: string | string[] | undefined };
 
 /** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a redirect. */
 async function exchange(connections: OriginConnections, outgoing: Outgoing): Promise<Exchange> {
@@ -273,7 +272,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   #finished = false;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
-  #retryAfter: string | undefined;
+  #headers: ResponseHeaders = {};
   #chunks: Buffer[] = [];
   #bytes = 0;
   #tooLarge = false;
@@ -342,8 +341,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     if (status < 200) return;
     this.#status = status;
-    const retryAfter = headers["retry-after"];
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#headers = headers;
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -390,7 +388,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     this.#complete({
       kind: "answered",
       status: this.#status,
-      retryAfter: this.#retryAfter,
+      headers: this.#headers,
       body,
       ...(broken === undefined ? {} : { broken }),
       ...(this.#tooLarge ? { tooLarge: true } : {}),

@@ -49,12 +49,15 @@ export class CallFailure extends Error {
   }
 }
 
+/** Names are in lower case. */
+export type ResponseHeaders = { readonly [name: string]: string | string[] | undefined };
+
 /** `broken`: the reason why the body is incomplete. `failed` without `crossed`: no byte was sent. */
 export type Exchange =
   | {
       readonly kind: "answered";
       readonly status: number;
-      readonly retryAfter: string | undefined;
+      readonly headers: ResponseHeaders;
       readonly body: Buffer;
       readonly broken?: string;
       /** The body is incomplete because it exceeds `maxResponseBytes`. */
@@ -97,8 +100,8 @@ const passing = new Set([405, 407, 408, 421, 425]);
 
 function failedAnswer(result: Answered, expected: Expectation): Failed {
   const { mayBeMissing, body } = expected;
-  const { status } = result;
-  const said = failureReason(discreetly(body));
+  const { status, headers } = result;
+  const said = redirectOf(result) ?? failureReason(body, discreet);
   const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
   if (status === 401 || status === 403) return { kind: "unauthorized", reason };
   if (status === 404) {
@@ -108,10 +111,10 @@ function failedAnswer(result: Answered, expected: Expectation): Failed {
   }
   // 410 is permanent: the object will not return (RFC 9110, 15.5.11).
   if (status === 410 && mayBeMissing) return { kind: "missing", reason };
-  if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected) };
+  if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(headers, expected) };
   if (status === 503 && isNamed(body, modelUnavailable)) {
     const lasting = failureDetails(body) === undefined ? {} : { lasting: true as const };
-    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected), ...lasting };
+    return { kind: "deferred", reason, ...retryAfter(headers, expected), ...lasting };
   }
   if (status >= 500) return { kind: "unknown", reason };
   if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
@@ -119,14 +122,10 @@ function failedAnswer(result: Answered, expected: Expectation): Failed {
   return { kind: "refused", status, reason, ...(details ? { details } : {}) };
 }
 
-/** Returns the fields of an error body with personal data removed from each. */
-function discreetly(failure: unknown): unknown {
-  if (typeof failure !== "object" || failure === null) return failure;
-  const fields = Object.entries(failure).map(([name, value]) => [
-    name,
-    typeof value === "string" ? discreet(value) : value,
-  ]);
-  return Object.fromEntries(fields);
+/** Says where a redirect leads, up to the path of the operation: often the right base address. Null for other responses. */
+function redirectOf({ status, headers }: Answered): string | null {
+  const to = status < 400 ? [headers["location"]].flat()[0] : undefined;
+  return to === undefined ? null : `a redirect to ${to.split(/[?#]|external\//, 1)[0]}`;
 }
 
 /** Recognizes the interface's own 404 (External API 7). */
@@ -136,10 +135,10 @@ function isNamed(failure: unknown, known: Failure): boolean {
 
 /** A time that is missing, invalid or over gives no property. */
 function retryAfter(
-  header: string | undefined,
+  headers: ResponseHeaders,
   { now, longestRetryAfterMs: longest }: Expectation,
 ): { retryAfterMs?: number } {
-  const ms = retryAfterOf({ headers: { "retry-after": header } }, { now, longest });
+  const ms = retryAfterOf({ headers }, { now, longest });
   return ms ? { retryAfterMs: ms } : {};
 }
 

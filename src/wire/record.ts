@@ -180,18 +180,50 @@ export function pageOf<T>(data: readonly T[], page: number, pageSize: number, to
   };
 }
 
-/** An error body as a client may receive it: every field is optional. */
-const failure = z.looseObject({
-  name: z.string().optional().catch(undefined),
-  message: z.string().optional().catch(undefined),
-});
+type JsonFields = { readonly [name: string]: unknown };
+const fieldsOf = (input: unknown): JsonFields => (typeof input === "object" ? ((input ?? {}) as JsonFields) : {});
 
-/** Returns a short message from an error body; empty when it contains no readable one. */
-export function failureReason(input: unknown): string {
-  const reading = failure.safeParse(input);
-  if (!reading.success) return "";
-  const { name, message } = reading.data;
-  return [name, message].filter(Boolean).join(": ").slice(0, 200);
+/** Where error bodies have their text, in order of preference: those of the interface, of web frameworks, and of RFC 9457. */
+const textFields = ["message", "msg", "error", "detail", "title", "errors"];
+/** Limits of the texts and fields of one error, and of the objects in objects that are searched for them. */
+const mostEntries = 5;
+const deepestText = 3;
+
+/** Returns a short message from an error body, with the names of the fields that it rejects; empty when it contains no
+ *  readable one. The interface leaves the form of validation errors open, so lists of texts and of objects with a text are
+ *  accepted. `cleaned` is applied to each part before the message is cut. */
+export function failureReason(input: unknown, cleaned = (text: string) => text): string {
+  const { name, details } = fieldsOf(input);
+  const rejected = Array.isArray(details) ? details.slice(0, mostEntries).map(fieldNameOf) : [];
+  const fields = [...new Set(rejected)].filter(Boolean).join(", ");
+  const parts = [typeof name === "string" ? name : "", failureText(fieldsOf(input), deepestText)];
+  const reason = parts.filter(Boolean).map(cleaned).join(": ").slice(0, 200);
+  return fields === "" ? reason : `${reason} (${cleaned(fields)})`.trim();
+}
+
+function failureText(value: unknown, depth: number): string {
+  if (typeof value === "string") return value;
+  if (depth === 0) return "";
+  if (Array.isArray(value)) {
+    const texts = value.slice(0, mostEntries).map((one) => {
+      const text = failureText(one, depth - 1);
+      return [text && fieldNameOf(one), text].filter(Boolean).join(": ");
+    });
+    return texts.filter(Boolean).join("; ");
+  }
+  const fields = fieldsOf(value);
+  for (const name of textFields) {
+    const text = failureText(fields[name], depth - 1);
+    if (text !== "") return text;
+  }
+  return "";
+}
+
+/** Returns the name of the field that an entry of an error body rejects; empty without one. */
+function fieldNameOf(entry: unknown): string {
+  const { path, field, property, loc } = fieldsOf(entry);
+  const name = [path, field, property, loc].find((one) => typeof one === "string" || Array.isArray(one));
+  return Array.isArray(name) ? name.slice(0, mostEntries).join(".") : String(name ?? "");
 }
 
 const detailed = z.looseObject({

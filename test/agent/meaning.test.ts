@@ -122,6 +122,41 @@ describe("a reason", () => {
     });
   });
 
+  test.each([
+    [
+      "a list of texts",
+      { message: ["title is empty", "jo@acme.test is taken"], error: "Bad Request" },
+      "title is empty; <address> is taken",
+    ],
+    [
+      "a list of objects",
+      { detail: [{ loc: ["body", "title"], msg: "field required" }] },
+      "body.title: field required",
+    ],
+    ["an object", { error: { code: "quota", message: "the quota is used up" } }, "the quota is used up"],
+    ["a problem of RFC 9457", { title: "Bad Request", detail: "the title is empty" }, "the title is empty"],
+    [
+      "fields by name",
+      { name: "BAD_REQUEST", message: "INVALID_REQUEST", details: [{ field: "title" }, { path: "state" }, {}] },
+      "BAD_REQUEST: INVALID_REQUEST (title, state)",
+    ],
+    ["nothing readable", { error: [[[["deep"]]]], message: 5 }, ""],
+  ])("is read from %s", async (_name, body, said) => {
+    const { client, server, effect } = await startAgentClient();
+    server.script(json(body, 422));
+    const { reason } = (await client.ask("c-1", { text: "hi" }, effect())) as { reason: string };
+    expect(reason).toBe(said === "" ? "HTTP 422" : `HTTP 422: ${said}`);
+  });
+
+  test.each([
+    ["https://eu.acme.test/v2/external/agents/by-api-key?a=jo%40acme.test", "https://eu.acme.test/v2/"],
+    ["/login#top", "/login"],
+  ])("names the address to which a redirect leads (%s)", async (location, shown) => {
+    const { client, server, signal } = await startAgentClient();
+    server.script(status(308, { location }));
+    expect(await client.describe(signal)).toEqual({ kind: "deferred", reason: `HTTP 308: a redirect to ${shown}` });
+  });
+
   test("is cut, and no cut leaves a part of an address", async () => {
     const { client, server, effect } = await startAgentClient();
     for (const length of [170, 175, 180, 185, 190, 300]) {

@@ -243,7 +243,7 @@ test("a refusal names the fields that were why, when the platform does", async (
   const refused = { kind: "refused", status: 400 };
   expect(await client.users.create({ ...person, fkId: "jo" })).toEqual({
     ...refused,
-    reason: "HTTP 400: BAD_REQUEST: INVALID_REQUEST",
+    reason: "HTTP 400: BAD_REQUEST: INVALID_REQUEST (email)",
     details,
   });
   expect(await client.users.create({ ...person, fkId: "jo" })).not.toHaveProperty("details");

@@ -256,7 +256,7 @@ export const cases: Cases = {
   },
   "src/wire/record.ts": {
     plainText: one,
-    failureReason: (f, text) => f({ name: text, message: text }),
+    failureReason: (f, text) => f({ name: text, message: [text], details: [{ path: text }] }),
     failureDetails: (f, text) => f({ details: [{ path: text, message: text }] }),
     read: (f, text) => {
       const sent = { id: text, message: text, senderRole: text, createdAt: text, files: text };

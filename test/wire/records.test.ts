@@ -142,7 +142,7 @@ describe("a page", () => {
 
 test("an error body is quoted when it can be read", () => {
   expect(failureReason(forbidden)).toBe("FORBIDDEN_ERROR: INVALID_CREDENTIALS");
-  expect(failureReason(badRequest([{ path: "a", message: "b" }]))).toBe("BAD_REQUEST: INVALID_REQUEST");
+  expect(failureReason(badRequest([{ path: "a", message: "b" }]))).toBe("BAD_REQUEST: INVALID_REQUEST (a)");
   expect(failureReason({ name: {}, message: "Internal Server Error" })).toBe("Internal Server Error");
   for (const unreadable of [undefined, null, "<html>", 5, []]) expect(failureReason(unreadable)).toBe("");
 });
