@@ -129,6 +129,8 @@ class PageReader {
   readonly #id: string;
   readonly #call: ReadCall;
   #asked = false;
+  /** The number of the first page. The interface does not say it. */
+  #firstPage = 1;
 
   constructor(pages: Pages, id: string, call: ReadCall) {
     this.#pages = pages;
@@ -139,21 +141,32 @@ class PageReader {
   /** Requests the block of `size` messages at `start`, a multiple of it. The platform may return another range. */
   async block(start: number, size: number): Promise<PageOfMessages> {
     const nothing = { messages: [], start, end: start, skipped: 0, size, hasNext: false, total: 0 };
-    if (this.#asked && !(await this.#call.more()))
+    const isFirst = !this.#asked;
+    if (!isFirst && !(await this.#call.more()))
       return { ...nothing, failure: { kind: "deferred", reason: "the platform's rate is used up" } };
     this.#asked = true;
-    const query = { page: start / size + 1, pageSize: size, orderDirection: "ASC" } as const;
-    const result = await this.#pages.messages(this.#id, query, { signal: this.#call.signal });
+    const order = { orderDirection: "ASC" } as const;
+    const query = { page: start / size + this.#firstPage, pageSize: size, ...order };
+    const options = { signal: this.#call.signal };
+    let result = await this.#pages.messages(this.#id, query, options);
+    // The parameters of a page are unknown to the platform, or its pages are smaller. It chooses the range.
+    if (result.kind === "refused" && isFirst && (await this.#call.more()))
+      result = await this.#pages.messages(this.#id, order, options);
     if (result.kind === "unknown" && result.tooLarge && size > 1) return this.#inParts(start, size);
     if (result.kind !== "ok") return { ...nothing, failure: result };
     const { data: messages, skipped, currentPage, totalItems: total, ...page } = result.value;
     const count = messages.length + skipped;
+    // The last page, with another one before it that has the other messages.
+    if (start === 0 && this.#firstPage === 1 && page.hasPreviousPage && !page.hasNextPage && count < total) {
+      this.#firstPage = 0;
+      return this.block(start, size);
+    }
     // Bounds the loop, in case a platform always announces another page.
     const hasNext = page.hasNextPage && count > 0;
     // A page that is followed by another one is full. Its length is the platform's page size, regardless of
     // the requested size.
     const used = hasNext ? count : Math.max(count, Math.min(size, page.pageSize));
-    const at = (currentPage - 1) * used;
+    const at = (currentPage - this.#firstPage) * used;
     return { messages, start: at, end: at + count, skipped, failure: null, size: used, hasNext, total };
   }
 

@@ -64,10 +64,16 @@ const readMessagePage = pageOf(message.read);
 /** A platform without paging sends no envelope: this page is then the only one. */
 export const messages: ListReader<MessagePage> = ({ envelope, items, skipped }, dropped) => {
   const size = (items?.length ?? 0) + skipped;
-  const counts = { pageSize: size, totalItems: size, ...envelope, data: items ?? undefined };
+  const counts = { pageSize: size, totalItems: size, ...envelope, data: items?.map(withText) };
   const reading = readMessagePage(counts, dropped);
   return reading.ok ? { ok: true, value: { ...reading.value, skipped } } : reading;
 };
+
+/** A message of files alone may have no text. It must not keep the others from being read. */
+const withText = (item: unknown): unknown =>
+  item !== null && typeof item === "object" && ((item as Partial<Message>).message ?? null) === null
+    ? { ...item, message: "" }
+    : item;
 
 /** The content of a successful response: JSON, a JSON list parsed item by item as it arrives, the bytes
  *  of a document, or nothing that is read. */

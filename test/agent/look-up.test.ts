@@ -99,6 +99,14 @@ describe("the list", () => {
     expect(await lookUp({ messages: timeless }, "A")).toMatchObject({ state: "answered" });
   });
 
+  test("may have messages without a text", async () => {
+    const textless = [
+      { ...asked("f-1", ""), message: null },
+      { ...asked("f-2", ""), message: undefined },
+    ];
+    expect(await lookUp({ messages: [...textless, ...messages] }, "A")).toMatchObject({ state: "answered" });
+  });
+
   test("that cannot be read is not an empty one", async () => {
     expect(await lookUp({ items: messages }, "A")).toMatchObject({ kind: "unknown" });
     expect(await lookUp({ messages: [{ id: 1 }] }, "A")).toMatchObject({

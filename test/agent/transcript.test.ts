@@ -85,6 +85,45 @@ describe("a conversation of several pages", () => {
     expect(await lookUp("never asked")).toEqual({ kind: "ok", value: { state: "absent" } });
   });
 
+  test.each([
+    ["knows no pages", 0, 0],
+    ["has smaller pages and refuses larger ones", 50, 20],
+  ])("is read from a platform that %s", async (_, most, standard) => {
+    const messages = talk(90);
+    const { read, lookUp } = await reading((request, response, socket) => {
+      const query = new URL(request.path, "http://platform").searchParams;
+      if (Number(query.get("pageSize")) > most) return status(400)(request, response, socket);
+      if (most === 0) return serialized({ messages })(request, response, socket);
+      query.set("pageSize", query.get("pageSize") ?? String(standard));
+      query.set("page", query.get("page") ?? "1");
+      return paging(messages, most)({ ...request, path: `/?${query.toString()}` }, response, socket);
+    });
+    for (const from of [0, 70]) expect(ids((await read(from)).messages)).toEqual(all(90));
+    expect(await lookUp("88 xxxxxxxxxx")).toMatchObject({ value: { state: "answered" } });
+    expect(await lookUp("never asked")).toEqual({ kind: "ok", value: { state: "absent" } });
+  });
+
+  test("is not reported as read when a later page is refused", async () => {
+    const good = paging(talk(300));
+    const { lookUp } = await reading((request, ...rest) =>
+      (request.path.includes("page=1&") ? good : status(400))(request, ...rest),
+    );
+    expect(await lookUp("never asked")).toMatchObject({ kind: "refused" });
+  });
+
+  test.each([1, 40, 100])("is read from a platform that counts pages from 0 (%i messages)", async (count) => {
+    const messages = talk(count);
+    const { read, lookUp } = await reading((request, response, socket) => {
+      const currentPage = Number(new URL(request.path, "http://platform").searchParams.get("page"));
+      const data = messages.slice(currentPage * 64, currentPage * 64 + 64);
+      const page = { currentPage, pageSize: 64, totalItems: count, totalPages: Math.ceil(count / 64) };
+      const more = { hasNextPage: currentPage + 1 < page.totalPages, hasPreviousPage: currentPage > 0 };
+      json({ data, ...page, ...more })(request, response, socket);
+    });
+    expect(await read()).toMatchObject({ start: 0, end: count, failure: null, messages: { length: count } });
+    expect(await lookUp(messages[0]?.message ?? "")).not.toMatchObject({ value: { state: "absent" } });
+  });
+
   test("is read in small pages where its messages are huge", async () => {
     const messages = talk(40, 3_000_000);
     const { read } = await reading(paging(messages));
