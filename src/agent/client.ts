@@ -11,7 +11,7 @@ import { limited } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import { contextLimit, modeOf } from "../wire/conversation.ts";
 import { type Dropped, once, plainText, read, textOrObject } from "../wire/record.ts";
-import { emailSkill, escalationSkill, retentionSkill, smsSkill } from "../wire/skill.ts";
+import { emailSkill, retentionSkill, smsSkill } from "../wire/skill.ts";
 import type {
   AgentClient,
   AgentSettings,
@@ -293,19 +293,36 @@ function voiceSettings(skill: Skill): Partial<ChannelSettings> {
   return { introduction: reading.success ? plainText(reading.data) : null };
 }
 
+const escalation = z.object({ topic: z.string(), response: z.string(), recipients: z.unknown() });
+const recipient = z.object({
+  channel: z.enum(["sms", "email", "webhook"]),
+  value: z.string(),
+  headers: z.record(z.string(), z.unknown()).nullish(),
+});
+
+/** Returns every complete entry, with its recipients on known channels. */
 function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonly EscalationSettings[] {
   if (skill?.status !== "active") return [];
-  const reading = read(escalationSkill.read, skill, dropped);
-  if (!reading.ok) return [];
-  return (reading.value.escalations ?? []).map(({ topic, response, recipients }) => ({
+  const { escalations } = skill as { readonly escalations?: unknown };
+  const left = (field: string) => () => dropped("ESCALATION skill", field);
+  return entriesOf(escalations, escalation, left("escalations")).map(({ topic, response, recipients }) => ({
     topic,
     response,
-    recipients: recipients.map(({ channel: way, value, headers }) => ({
+    recipients: entriesOf(recipients, recipient, left("recipients")).map(({ channel: way, value, headers }) => ({
       channel: way,
       value,
-      ...(headers === undefined ? {} : { headers: textsIn(headers) }),
+      ...(headers && { headers: textsIn(headers) }),
     })),
   }));
+}
+
+/** Returns the entries of a list that fit the schema. An incomplete entry does not invalidate the others. */
+function entriesOf<S extends z.ZodType>(list: unknown, schema: S, left?: () => void): readonly z.output<S>[] {
+  return [list ?? []].flat().flatMap((one) => {
+    const reading = schema.safeParse(one);
+    if (!reading.success) left?.();
+    return reading.success ? [reading.data] : [];
+  });
 }
 
 /** Returns null also for an incomplete skill: erased data cannot be restored. */
@@ -321,13 +338,9 @@ function retentionSettings(skill: Skill | undefined, dropped: Dropped): Retentio
 
 const listed = z.object({ url: z.string(), triggerCondition: z.string() });
 
-/** Returns every complete entry; an incomplete entry does not invalidate the others. */
 function webhookSettings(skill: Skill | undefined): AgentSettings["webhooks"] & {} {
-  const all: unknown = (skill as { readonly webhooks?: unknown } | undefined)?.webhooks;
-  return (Array.isArray(all) ? all : []).flatMap((one) => {
-    const reading = listed.safeParse(one);
-    return reading.success ? [{ url: reading.data.url, trigger: reading.data.triggerCondition }] : [];
-  });
+  const { webhooks } = (skill ?? {}) as { readonly webhooks?: unknown };
+  return entriesOf(webhooks, listed).map(({ url, triggerCondition: trigger }) => ({ url, trigger }));
 }
 
 const textsIn = (headers: { readonly [name: string]: unknown }): { readonly [name: string]: string } =>

@@ -105,6 +105,34 @@ describe("describe", () => {
     });
   });
 
+  test("reads every complete escalation, without recipients on unknown channels", async () => {
+    const { client, server, signal, warnings } = await startAgentClient();
+    const mail = { channel: "email", value: "boss@acme.test" };
+    const escalations = [
+      {
+        topic: "refund",
+        response: "A colleague answers.",
+        recipients: [
+          { channel: "chat", value: "#help" },
+          { ...mail, headers: null },
+        ],
+      },
+      { topic: "alone", response: "We call you.", recipients: null },
+      { topic: "incomplete", recipients: [mail] },
+      null,
+    ];
+    server.script(json(agentRecord([{ systemName: "ESCALATION", status: "active", escalations }])));
+    expect(await client.describe(signal)).toMatchObject({
+      value: {
+        escalations: [
+          { topic: "refund", response: "A colleague answers.", recipients: [mail] },
+          { topic: "alone", response: "We call you.", recipients: [] },
+        ],
+      },
+    });
+    expect(warnings.map(({ field }) => field).toSorted()).toEqual(["escalations", "recipients"]);
+  });
+
   test("accepts an SMS signature as a string, an object with a text, or texts by language", async () => {
     const { client, server, signal } = await startAgentClient();
     const sms = (smsSignature: unknown) => ({
