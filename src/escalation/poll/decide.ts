@@ -46,8 +46,8 @@ export function externalMessages(
   turns: readonly KnownTurn[],
 ): ExternalMessages {
   // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for an
-  // introduction. A human's messages count as new after our first question, because the platform may have continued an
-  // old conversation. A partial read that does not start with the conversation comes after our first question.
+  // introduction. Those that name our question are answers to it: the first poll delivers them. A human's messages count as
+  // new after our first question, because the platform may have continued an old conversation. A partial read that does not start with the conversation comes after our first question.
   const begun = messages.findIndex(({ id }) => known.has(id));
   const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
   if (poll.position === allKnown) {
@@ -55,8 +55,9 @@ export function externalMessages(
     return { deliver: [], record };
   }
   const marked = poll.mark === null ? -1 : messages.findIndex(({ id }) => id === poll.mark);
-  const isNew = ({ role }: PlatformMessage, at: number) =>
-    (role === "human" && isOurs(at)) || (role === "agent" && marked >= 0 && at > marked);
+  const isAnswer = ({ answers }: PlatformMessage) => poll.mark === null && answers !== null && known.has(answers);
+  const isNew = (message: PlatformMessage, at: number) =>
+    message.role === "human" ? isOurs(at) : message.role === "agent" && (marked < 0 ? isAnswer(message) : at > marked);
   // Texts that were posted again, or given up, because the platform did not list them. The first copy may
   // appear later, and the customer already has the text.
   const posted = textsOf(turns, ({ kind }) => kind === "relayed");

@@ -220,6 +220,17 @@ describe("a poll", () => {
     expect(ids(found({ mark: null }, []).deliver)).toEqual([]);
   });
 
+  it("delivers answers of the agent to our question at the first poll, except the one that is known", () => {
+    const answers = [message("q", "person"), message("a", "agent", { answers: "q" })];
+    const late = [message("b", "agent", { answers: "q" }), message("c", "agent", { answers: "c" })];
+    const read = (mark: string | null, known: string[]) =>
+      ids(
+        externalMessages({ mark, position: 0 }, { messages: [...answers, ...late], start: 0 }, new Set(known), [])
+          .deliver,
+      );
+    expect([read(null, ["q", "a"]), read(null, ["q"]), read("gone", ["q", "a"])]).toEqual([["b"], ["a", "b"], []]);
+  });
+
   it("delivers nothing after a restore, and records what exists", () => {
     const { deliver, record } = found({ position: -1 });
     expect([ids(deliver), ids(record)]).toEqual([[], ["h", "b"]]);
