@@ -147,7 +147,7 @@ export class WebhookRegistrations {
     const described = await agent.client.describe(this.#limited(signal));
     const listed = await agent.client.registered(this.#limited(signal));
     for (const result of [described, listed]) {
-      // A platform without the list endpoint responds 404 or 405, which is a valid result.
+      // A platform without the list endpoint responds 404 or 405, or its gateway 403, which is a valid result.
       if (result.kind === "ok" || (result === listed && isFinal(listed))) continue;
       await this.#failed(agent, "platform webhook look-up failed", result);
       return "not now";
@@ -223,9 +223,10 @@ function pauseAfter(
 const isWanted = (one: Pick<ListedWebhook, "url" | "trigger">, url: string): boolean =>
   one.url === url && one.trigger === trigger;
 
-/** True when the platform has answered and a retry changes nothing. */
+/** True when the platform has answered and a retry changes nothing. It has accepted the key in the call before. */
 const isFinal = (result: CallResult<unknown>): boolean =>
   result.kind === "refused" ||
+  result.kind === "unauthorized" ||
   result.kind === "missing" ||
   (result.kind === "deferred" && /^HTTP 40[45]\b/.test(result.reason));
 

@@ -31,6 +31,8 @@ async function startPlatform() {
     /** Whether what it does instead comes after the webhook was registered. */
     late: false,
     lists: true,
+    /** The response to the list when there is none. */
+    unlisted: 404,
     deletes: true,
     agentId: "a-1",
   };
@@ -57,6 +59,7 @@ async function startPlatform() {
       const page = { currentPage: 1, pageSize: 9, totalItems: hooks.length, totalPages: 1 };
       return answer(json({ ...page, hasNextPage: false, hasPreviousPage: false, data: hooks }));
     }
+    if (method === "GET") return answer(status(state.unlisted));
     if (method !== "DELETE" || !state.deletes) return answer(status(404));
     const at = hooks.findIndex(({ id }) => path.endsWith(`/${id}`));
     if (at < 0) return answer(entityNotFound);
@@ -242,6 +245,14 @@ it("does not request a webhook that exists, even if created manually", async () 
   await one.round();
   expect(await one.registrations()).toEqual([{ url: ours, platform_id: "by-hand" }]);
   expect(platform.asked("POST")).toBe(0);
+});
+
+it.each([400, 403, 404, 405])("asks at a platform that answers %i to the list", async (unlisted) => {
+  const platform = await startPlatform();
+  Object.assign(platform.state, { lists: false, unlisted });
+  const one = await bridge(platform);
+  await one.round();
+  expect(await one.registrations()).toEqual([{ url: ours, platform_id: "w-1" }]);
 });
 
 it("says that it failed, and asks again", async () => {
