@@ -9,6 +9,7 @@
 
 import * as z from "zod";
 
+type JsonFields = { readonly [name: string]: unknown };
 /** No fields. */
 export type NoFields = { readonly [name in never]: z.ZodType };
 type Fields = { readonly [name: string]: z.ZodType };
@@ -94,13 +95,17 @@ function describe(issues: readonly z.core.$ZodIssue[]): string {
 /** A string, an object with the text under a common field name, or an object of texts by language. */
 export const textOrObject = z.union([z.string(), z.record(z.string(), z.unknown())]);
 
-const usualNames = ["text", "value", "message", "content", "default", "en", "en-US", "en_US"];
+const usualNames = ["text", "value", "message", "content", "body", "default", "en", "en-US", "en_US"];
+/** `id` is an identifier more often than Indonesian. */
+const languageName = /^(?!id$)[a-z]{2}(?:[-_][a-z]{2,4})?$/i;
+const switches = ["enabled", "isEnabled", "active", "isActive"];
 
 /** A text under a common field name may itself be an object by language. Deeper nesting is ignored. */
 const deepest = 2;
 
 /** Returns the trimmed text, or null without one. Of several languages it returns English, else
- *  the first that is not empty. */
+ *  the first that is not empty. The shape of such an object is not documented, and customers read the text: a string
+ *  under any other name may be an identifier or markup, and a text that is switched off must not be sent. */
 export function plainText(value: z.output<typeof textOrObject> | null | undefined): string | null {
   return textIn(value, deepest);
 }
@@ -108,10 +113,10 @@ export function plainText(value: z.output<typeof textOrObject> | null | undefine
 function textIn(value: unknown, depth: number): string | null {
   if (typeof value === "string") return value.trim() || null;
   if (value === null || typeof value !== "object" || Array.isArray(value) || depth === 0) return null;
-  const rank = (name: string) => (usualNames.includes(name) ? usualNames.indexOf(name) : usualNames.length);
-  const inOrder = Object.entries(value).toSorted(([a], [b]) => rank(a) - rank(b));
-  for (const [, inner] of inOrder) {
-    const text = textIn(inner, depth - 1);
+  const fields = value as JsonFields;
+  if (switches.some((name) => fields[name] === false)) return null;
+  for (const name of [...usualNames, ...Object.keys(fields).filter((one) => languageName.test(one))]) {
+    const text = textIn(fields[name], depth - 1);
     if (text !== null) return text;
   }
   return null;
@@ -180,7 +185,6 @@ export function pageOf<T>(data: readonly T[], page: number, pageSize: number, to
   };
 }
 
-type JsonFields = { readonly [name: string]: unknown };
 const fieldsOf = (input: unknown): JsonFields => (typeof input === "object" ? ((input ?? {}) as JsonFields) : {});
 
 /** Where error bodies have their text, in order of preference: those of the interface, of web frameworks, and of RFC 9457. */

@@ -19,6 +19,11 @@ it.each([
   [{ text: { de: "Hallo", en: "Hello" } }, "Hello"],
   [{ text: { value: { en: "too deep" } } }, null],
   [{ enabled: true, size: 7, list: ["a"] }, null],
+  [{ enabled: true, text: "Hello" }, "Hello"],
+  [{ enabled: false, text: "Hello" }, null],
+  [{ id: "sig_1", name: "Standard", updatedAt: "2026-01-01" }, null],
+  [{ type: "doc", content: [{ type: "text", text: "Hello" }] }, null],
+  [{ html: "<p>Hello</p>", "pt-BR": "Oi" }, "Oi"],
 ])("%j is %j", (value, expected) => {
   expect(plainText(value)).toBe(expected);
 });
