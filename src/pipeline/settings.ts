@@ -21,7 +21,8 @@ interface AgentParts extends Omit<Core, "node"> {
 export interface AgentState {
   /** Null until the first read or `load`. */
   readonly settings: AgentSettings | null;
-  /** Why nothing is asked: the platform refused the key when the settings were read, or refused a call since. */
+  /** Why nothing is asked: the platform refused the key when the settings were read, or refused a call since; or the
+   *  settings could never be read. */
   readonly problem: string | null;
   /** Why an operator is needed: the platform refused the key, or its model refused the platform's, when the settings were
    *  read or a question was asked. Null since a question was answered, or the settings were read after such a refusal of
@@ -91,8 +92,10 @@ export class RunningAgent {
       this.#state.isRejected = true;
       this.#state.problem = rejectedKey(result.reason);
       this.#refused(this.#state.problem);
-    } else if (!signal.aborted)
+    } else if (!signal.aborted) {
+      if (this.#state.settings === null) this.#state.problem = `the agent's settings were never read: ${result.reason}`;
       log.warn({ agent: this.name, reason: result.reason }, "reading the agent's settings failed");
+    }
     if (result.kind === "deferred" && result.limited) {
       await db.tx((q) => rate.penalise(q, result.retryAfterMs ?? timing.rate.window));
     }

@@ -83,12 +83,14 @@ it("a platform that was never reached: not ready after two minutes, with the rea
   expect([isReady(texts(app)), texts(app)[0]?.settings_unread]).toEqual([true, undefined]);
   await passes(app, clock, minute);
   expect(texts(app)).toMatchObject([
-    { state: "ready", settings_unread: true, not_asking: expect.stringContaining("were never read") },
+    { state: "ready", settings_unread: true, not_asking: expect.stringContaining("were never read: HTTP 500: no") },
   ]);
   expect([isReady(texts(app)), statusText(texts(app), 0)]).toEqual([false, "0/1 channels ready, 0 waiting"]);
   expect(await states(app)).toEqual([]);
   await passes(app, clock, 3 * minute);
-  expect(await states(app)).toEqual([["open", expect.stringMatching(/^agent support cannot be asked: .*never read/)]]);
+  expect(await states(app)).toEqual([
+    ["open", expect.stringMatching(/^agent support cannot be asked: .*never read: HTTP 500: no$/)],
+  ]);
   platform.status = 200;
   const isUnread = () => {
     clock.forward(minute); // the next read of the settings, whenever the last one ends

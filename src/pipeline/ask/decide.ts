@@ -31,9 +31,9 @@ const unread = "the agent's settings were never read: the platform has not answe
 
 /** Returns why the agent answers nothing although no operator has deactivated it: the platform or its model rejects a key,
  *  or the settings were never read. Null when it can be asked, when it is inactive, and for a channel that asks no agent. */
-export function agentProblem(line: Pick<ChannelRuntime, "traits" | "refusal" | "settings">): string | null {
+export function agentProblem(line: Pick<ChannelRuntime, "traits" | "refusal" | "problem" | "settings">): string | null {
   if (line.traits.platform === null) return null;
-  return line.refusal() ?? (line.settings() ? null : unread);
+  return line.refusal() ?? (line.settings() ? null : (line.problem() ?? unread));
 }
 
 /** Why a turn is not asked. Its messages are listed with the code (`planRefusal`). `readAt`: when the turn was read, in
