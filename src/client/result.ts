@@ -90,8 +90,10 @@ export function failureOf(result: Exchange, expected: Expectation): Failed {
 
 /** The platform has performed the operation. When the response cannot be parsed, only a later read can determine its
  *  effect. */
-export function unreadable({ status, tooLarge }: Answered, why: string): Failed {
-  return { kind: "unknown", reason: brief(`HTTP ${status}, answer ${why}`), ...(tooLarge && { tooLarge }) };
+export function unreadable({ status, headers, tooLarge }: Answered, why: string): Failed {
+  const coding = headers["content-encoding"];
+  const reason = `HTTP ${status}, answer ${why}${coding === undefined ? "" : ` (content-encoding: ${String(coding)})`}`;
+  return { kind: "unknown", reason: brief(reason), ...(tooLarge && { tooLarge }) };
 }
 
 /** Status codes of a proxy, or of a platform during a deployment. They are temporary, and do not concern

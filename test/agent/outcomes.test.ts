@@ -49,6 +49,11 @@ const faults: readonly (readonly [string, Fault, object])[] = [
   ["truncated JSON", truncated(JSON.stringify(answer).slice(0, 40), 201), { kind: "unknown" }],
   ["half a JSON text", text('{"id":"a-1","mess', "application/json", 201), { kind: "unknown" }],
   ["HTML with 200", text("<html>login</html>"), { kind: "unknown", reason: "HTTP 200, answer is not JSON" }],
+  [
+    "a compressed 200",
+    (_request, response) => void response.writeHead(200, { "content-encoding": "gzip" }).end("\u001f"),
+    { kind: "unknown", reason: "HTTP 200, answer is not JSON (content-encoding: gzip)" },
+  ],
   ["an empty 200", text("", "application/json"), { kind: "unknown" }],
   ["null", json(null, 201), { kind: "unknown" }],
   ["wrong types", json(wrongTypes, 201), { kind: "unknown", reason: expect.stringContaining("message: ") }],

@@ -75,6 +75,7 @@ test.each(Object.entries<Operation>(operations))("%s is asked as the table says"
   const other = key === "agent" ? "organization-secret-key" : "agent-secret-key";
   expect(headers?.[own]).toBe(`${key}-key`);
   expect(headers).not.toHaveProperty(other);
+  expect(headers).toMatchObject({ accept: "application/json", "accept-encoding": "identity" });
   if (operation.body)
     expect(operation.body.safeParse(JSON.parse(body ?? "")).error?.issues ?? []).toEqual(expectedIssues(id));
   // The interface's own 404 is `missing` where the table lists it.
