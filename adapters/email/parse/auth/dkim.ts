@@ -3,6 +3,7 @@
 // configured servers, or fixed responses.
 
 import { Resolver } from "node:dns/promises";
+import { Readable } from "node:stream";
 import { type AuthenticateResult, authenticate, type DNSResolver } from "mailauth";
 import { asciiDomain } from "../headers.ts";
 import type { DnsLimits, DnsSettings, Mail, SenderAuth } from "../mail.ts";
@@ -22,7 +23,8 @@ export async function judgeSignatures(
     timeout.addEventListener("abort", () => resolve("late"), { once: true }),
   );
   try {
-    const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength);
+    // A stream of one chunk: mailauth reads a buffer in chunks, and a line without an end again with each of them.
+    const bytes = Readable.from(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength));
     const checked = authenticate(bytes, {
       resolver: resolver.resolve,
       disableArc: true,

@@ -1,10 +1,12 @@
 import { generateKeyPairSync } from "node:crypto";
 import { dkimSign } from "mailauth";
 import { afterAll, describe, expect, it } from "vitest";
-import type { SenderAuth, SenderAuthSettings } from "../../../../adapters/email/parse/mail.ts";
+import { judgeSignatures } from "../../../../adapters/email/parse/auth/dkim.ts";
+import type { Mail, SenderAuth, SenderAuthSettings } from "../../../../adapters/email/parse/mail.ts";
 import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
+import { workedMs } from "../../../support/clock.ts";
 import { type Fields, mail } from "../../../support/email/mails.ts";
 
 const parser = new Parser({ clock: systemClock, timing });
@@ -376,4 +378,20 @@ describe("iCloud, which writes one header for each check", () => {
   it.each(cases)("%s", async (_, raw, result) => {
     expect(await judge(raw, { mode: "header", authservId: "icloud" })).toMatchObject({ result });
   });
+});
+
+it("reads a signed body of one line without an end in linear time", async () => {
+  const fields = "v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.org; s=s1; h=from; bh=AAAA; b=AAAA";
+  const head = Buffer.from(`DKIM-Signature: ${fields}\r\nFrom: Ann <ann@example.org>\r\n\r\n`);
+  const work = async (bytes: number) => {
+    const raw = Buffer.concat([head, Buffer.alloc(bytes, "a")]);
+    const before = workedMs();
+    const { result } = await judgeSignatures({ headers: [] } as unknown as Mail, raw, own, "example.org");
+    expect(result).toBe("fail");
+    return workedMs() - before;
+  };
+  await work(1_000_000);
+  const once = await work(2_000_000);
+  // Eight times as much; 64 times where each chunk is read again with those before it.
+  expect(await work(16_000_000)).toBeLessThan(24 * once);
 });
