@@ -22,6 +22,11 @@ export interface LargeBodies {
   taken: number;
 }
 
+/** The beginning of a path, for the log: anyone can send a long one. Without what follows the second segment behind a channel,
+ *  and without the token of an escalation link: both may grant access. */
+export const shownPath = (path: string): string =>
+  path.slice(0, 200).replace(/^(\/escalations\/|\/channels\/[^/]*\/[^/]*\/).+/s, "$1...");
+
 /** The target of a request under /channels/; null for every other one. */
 export function channelTarget({ url = "" }: IncomingMessage): URL | null {
   if (!url.startsWith("/channels/") && !/^https?:/i.test(url)) return null;

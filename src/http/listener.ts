@@ -15,6 +15,7 @@ import {
   type LargeBodies,
   plain as plainText,
   serveRoute,
+  shownPath,
   writeResponse,
 } from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
@@ -190,7 +191,7 @@ export class Listener {
     const target = channelTarget(incoming);
     if (target === null) return false;
     this.#serveChannel(incoming, outgoing, target).catch((error: unknown) => {
-      this.#options.log.error({ err: error, path: target.pathname }, "a request failed");
+      this.#options.log.error({ err: error, path: shownPath(target.pathname) }, "a request failed");
       outgoing.destroy();
     });
     return true;
@@ -279,10 +280,6 @@ export function limitedServer(
 }
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
-
-/** The beginning of a path, for the log: anyone can send a long one. Without the token of an escalation link, because it grants
- *  access. */
-const shownPath = (path: string): string => path.slice(0, 200).replace(/^(\/escalations\/).*/s, "$1...");
 
 const tryLater = (): Response =>
   plainText(503, "not serving now, try again", { "retry-after": "10", connection: "close" });

@@ -7,7 +7,7 @@ import { type ChannelId, type Clock, channelId, type Log, type Route, type Socke
 import type { ServerOptions, WebSocket } from "ws";
 import { endsWithin } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
-import { plain } from "./channel-route.ts";
+import { plain, shownPath } from "./channel-route.ts";
 import { LiveSocket, type SocketBounds } from "./socket.ts";
 
 export interface SocketLimits extends SocketBounds {
@@ -209,7 +209,7 @@ function findRoute(
   const [, place = "", id = "", ...rest] = target?.pathname.split("/") ?? [];
   if (place === "channels" && options.serving?.() === false) return { refusal: unavailable(), path: `/${place}/${id}` };
   const route = place === "channels" ? match(options.routes(channelId(id)) ?? [], rest) : undefined;
-  const path = route ? `/channels/${id}${route.path}` : `/${place}/${id}`;
+  const path = route ? `/channels/${id}${route.path}` : shownPath(target?.pathname ?? "");
   const refuse = (status: number, text: string, headers: Record<string, string> = {}) => ({
     refusal: plain(status, text, headers),
     path,

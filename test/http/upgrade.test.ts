@@ -114,6 +114,19 @@ it("finds a wildcard's one further segment, which stays out of the log", async (
   expect(door.lines).toContainEqual(expect.objectContaining({ path: "/channels/voice/llm/*", status: 101 }));
 });
 
+it("logs no token that a path carries, of upgrades and of plain requests", async () => {
+  const door = await open([relay(echo, { path: "/llm/*" })]);
+  const paths = ["/escalations/s3cret", "/channels/voice/llm/s3cret/call", "/channels/voice/other/s3cret"];
+  expect(await Promise.all(paths.map((path) => door.refusal(path)))).toEqual([404, 404, 404]);
+  for (const path of [...paths, "/channels/voice/llm/s3cret"]) {
+    const url = door.relay.replace(/^ws/, "http").replace(/\/channels\/.*/, path);
+    expect((await fetch(url)).status).toBe(404);
+  }
+  await expect.poll(() => door.lines).toHaveLength(7);
+  expect(JSON.stringify(door.lines)).not.toContain("s3cret");
+  expect(door.lines).toContainEqual(expect.objectContaining({ path: "/channels/voice/llm/...", status: 404 }));
+});
+
 it("answers 503 with Retry-After while no channel runs yet", async () => {
   let serving = false;
   const door = await open([relay(echo)], { serving: () => serving });
