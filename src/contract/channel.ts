@@ -76,7 +76,8 @@ export type DurationTable = Readonly<Record<string, number>>;
 export interface SecretStore {
   /** Returns null when no value is stored under that name. Rejects when the store cannot be read. */
   read(name: string): Promise<string | null>;
-  /** Resolves after the commit. Encrypt values that must not be readable in a backup of the store. */
+  /** Resolves after the commit. Rejects a value that is no string. Encrypt values that must not be readable in a backup of
+   *  the store. */
   write(name: string, value: string): Promise<void>;
 }
 

@@ -113,6 +113,16 @@ it("changes nothing when one of the new channels cannot be built", async () => {
   await expect.poll(() => probe.events).toContain("a@3 begins");
 });
 
+it("stores no secret that is no text, and names the adapter", async () => {
+  const { probe } = await setUp({ channels: { a: {} } });
+  const secrets = probe.channels[0]?.secrets;
+  const five = 5 as unknown as string;
+  await expect(secrets?.write("token", five)).rejects.toThrow(
+    "storing secret probe/token: its value must be a text, not a number",
+  );
+  expect(await secrets?.read("token")).toBeNull();
+});
+
 it("exchanges channels side by side, each reader after the one it replaces, in the file's order", async () => {
   const { probe, reload, shown, stop } = await setUp({ channels: { a: {}, b: {}, gone: {} } });
   await expect.poll(() => probe.events).toHaveLength(3);

@@ -110,6 +110,7 @@ export class RecordingChannel implements Channel {
       read: (name) => Promise.resolve(secrets.get(name) ?? null),
       write: async (name, value) => {
         await turn();
+        if (typeof value !== "string") throw new TypeError(`storing secret ${name}: its value is ${typeof value}`);
         secrets.set(name, value);
         this.#changed();
       },
