@@ -105,7 +105,26 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   if (wrong.length > 0)
     throw refusal(`the adapter ${name} has wrong traits`, `its author: in traits, write ${wrong.join("; ")}`);
   checkSchema(name, config);
-  return exported as AdapterDefinition;
+  // The adapters of one name share stored secrets.
+  if (builtIn.includes(own) && !builtIn.includes(name))
+    throw refusal(`the adapter ${name} has the name of a built-in one: ${own}`, "its author: give it another name");
+  return withSafeAddress(exported as AdapterDefinition);
+}
+
+/** Returns the adapter with an \`address\` that never throws: it is called for persons of all channels, so one adapter would
+ *  break commands and notifications that do not concern it. An exception, and what is no text, counts as null. */
+function withSafeAddress(definition: AdapterDefinition): AdapterDefinition {
+  if (definition.address === undefined) return definition;
+  const address = (text: string): string | null => {
+    try {
+      const form: unknown = definition.address?.(text);
+      return typeof form === "string" ? form : null;
+    } catch {
+      return null;
+    }
+  };
+  // A definition may be an object of a class, whose methods are not its own.
+  return Object.create(definition, { address: { value: address, enumerable: true } }) as AdapterDefinition;
 }
 
 /** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */

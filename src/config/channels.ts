@@ -25,6 +25,7 @@ export async function findAdapters(
   const adapters = new Map<string, AdapterDefinition>();
   const findings: SchemaFinding[] = [];
   for (const [id, value] of Object.entries(block(root["channels"]))) {
+  const owners = new Map<string, string>();
     const name = block(value)["adapter"];
     if (typeof name !== "string" || name === "") continue; // reported by the schema
     const refuse = (message: string, fix: string) =>
@@ -32,11 +33,16 @@ export async function findAdapters(
     try {
       const adapter = await load(name);
       const wrong = wrongDefaults(adapter);
+      const owner = owners.get(adapter.name) ?? name;
+      owners.set(adapter.name, owner);
       const reserved = Object.keys(shapeOf(adapter.config).properties ?? {}).filter((key) => coreKeys.includes(key));
       if (reserved.length > 0) {
         const fix = "its author: name them otherwise, or set their defaults in traits.defaults";
         refuse(`the config of the adapter ${name} has keys that belong to the core: ${reserved.join(", ")}`, fix);
       } else if (wrong === null) adapters.set(id, adapter);
+      } else if (owner !== name) {
+        const message = `the adapters ${owner} and ${name} have the same name, ${adapter.name}, and would share stored secrets`;
+        refuse(message, "its author: give it another name; of one adapter: write it the same way in each channel");
       else refuse(`the adapter ${name} has wrong defaults: ${wrong}`, "its author: see Traits.defaults");
     } catch (error) {
       const fix = (error as { fix?: string }).fix;

@@ -12,7 +12,8 @@ export type { Accepted, Channel };
 
 /** The default export of an adapter package. */
 export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft extends Json = Json> {
-  /** The adapter's name in logs and metrics. */
+  /** The adapter's name in logs and metrics. All channels of the adapter share stored secrets by it, so two adapters of one
+   *  configuration may not have the same, nor that of a built-in one. */
   readonly name: string;
   /** The version of this contract. The loader rejects any other number. */
   readonly contract: 1;
@@ -22,7 +23,7 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
   readonly traits: Traits;
   /** Converts an address as a person writes it to its canonical form (a lower-cased mailbox, an E.164
    *  number). Returns null when no channel of this adapter can reach it, and for an empty text; its own form unchanged.
-   *  Absent: every address is accepted unchanged. Pure; also called where no channel exists. */
+   *  Absent: every address is accepted unchanged. Pure; also called where no channel exists. An exception counts as null. */
   address?(text: string): string | null;
   /** Names the channel's own addresses in a block, as written: other values, such as undefined, are ignored. `doctor` reports
    *  notifications to them, and `erase` refuses them. The block may be incomplete or invalid, and its references are not

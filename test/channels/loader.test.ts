@@ -90,6 +90,7 @@ describe("loadAdapter refuses", () => {
     ["no contract number", adapter("contract: undefined"), "was written for contract undefined"],
     ["no create function", adapter("create: 5"), "has no create function"],
     ["no name", adapter("name: ''"), "has no name"],
+    ["the name of a built-in one", adapter("name: 'email'"), "has the name of a built-in one: email"],
     ["no traits", adapter("traits: null"), "has no traits"],
     ["traits of another language", adapter(`traits: { ...${traits}, conversations: "chat" }`), "has wrong traits"],
     ["a platform in capitals", adapter(`traits: { ...${traits}, platform: "LIVE-CHAT" }`), "has wrong traits"],
@@ -139,6 +140,43 @@ it("a config with a key of the core is refused, with the channel's key and the r
       fix: expect.stringContaining("traits.defaults"),
     },
   ]);
+});
+
+it("an adapter with the name of another one is refused: they would share stored secrets", async () => {
+  put("fax.mjs", adapter());
+  put("other-fax.mjs", adapter());
+  const channels = {
+    desk: { adapter: "./fax.mjs" },
+    hall: { adapter: "./fax.mjs" },
+    roof: { adapter: "./other-fax.mjs" },
+  };
+  const { adapters, findings } = await findAdapters({ channels }, (name) => loadAdapter(name, folder));
+  expect([...adapters.keys()]).toEqual(["desk", "hall"]);
+  expect(findings).toMatchObject([
+    {
+      path: ["channels", "roof", "adapter"],
+      message: "the adapters ./fax.mjs and ./other-fax.mjs have the same name, fax, and would share stored secrets",
+    },
+  ]);
+});
+
+it.each([
+  ["throws", "address() { throw new Error('no paper'); }"],
+  ["is asynchronous", "async address() { return 'x'; }"],
+  ["returns a number", "address: () => 5"],
+])("an address that %s is none", async (label, changes) => {
+  const file = `address-${label.replace(/ /g, "-")}.mjs`;
+  put(file, adapter(changes));
+  expect((await loadAdapter(`./${file}`, folder)).address?.("+1 555 0100")).toBeNull();
+});
+
+it("an adapter that is an object of a class keeps its methods", async () => {
+  const members = `traits = ${traits}; address(text) { return this.name + text; } create() { return {}; }`;
+  const fields = 'name = "fax"; contract = 1; config = z.strictObject({});';
+  put("class.mjs", `import * as z from "zod"; export default new (class { ${fields} ${members} })();`);
+  const definition = await loadAdapter("./class.mjs", folder);
+  expect([definition.name, definition.address?.("1")]).toEqual(["fax", "fax1"]);
+  expect(createAdapter({ id: "desk", adapter: definition, settings: {} }, recordingChannel())).toEqual({});
 });
 
 describe("createAdapter", () => {
