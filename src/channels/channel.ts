@@ -51,6 +51,8 @@ interface ChannelParts extends Core {
   readonly scheduler: Scheduler;
   readonly publicUrl: string;
   readonly state: ChannelState;
+  /** Masks the secrets of the channel's block in a text. */
+  readonly mask: (text: string) => string;
   /** The platform's current facts about the agent on this channel. */
   agent(): AgentFacts | null;
   /** The lease under which this process currently reads the channel. */
@@ -60,7 +62,7 @@ interface ChannelParts extends Core {
 }
 
 export function createChannel(options: ChannelParts): Channel {
-  const { id, scheduler, db, clock, node, state } = options;
+  const { id, scheduler, db, clock, node, state, mask } = options;
   const log = inChannel(options.log, id);
   const startedAt = clock.now();
   const { knownSender } = options.timing.accept;
@@ -102,7 +104,7 @@ export function createChannel(options: ChannelParts): Channel {
     },
     warn(code, given: unknown, { escalates = false } = {}) {
       const wrong = given !== null && given !== undefined && typeof given !== "string";
-      const sentence = wrong ? `its adapter gave ${typeof given}, expected a sentence` : (given ?? null);
+      const sentence = wrong ? `its adapter gave ${typeof given}, expected a sentence` : given ? mask(given) : null;
       if (escalates) state.escalating.set(code, sentence);
       if ((state.warnings.get(code) ?? null) === sentence) return;
       if (sentence === null) state.warnings.delete(code);
@@ -111,7 +113,7 @@ export function createChannel(options: ChannelParts): Channel {
       else log.warn({ code, reason: sentence }, "channel warning");
     },
     report(given) {
-      const status = reportable(given);
+      const status = reportable(given, mask);
       const recovered = status.state === "ready" && state.status.state !== "ready";
       if (status.state !== state.status.state) {
         reportChange(log, state, status, clock.monotonic() - state.changedAt);
@@ -134,15 +136,16 @@ export function createChannel(options: ChannelParts): Channel {
   };
 }
 
-/** Returns the status. Of an adapter without types it may be none, which the operator has to know. */
-function reportable(given: ChannelStatus): ChannelStatus {
+/** Returns the status as it is shown. Of an adapter without types it may be none, which the operator has to know. */
+function reportable(given: ChannelStatus, mask: ChannelParts["mask"]): ChannelStatus {
   const wrong = wrongStatus(given);
-  if (wrong === null) return given;
+  if (wrong === null) return isUp(given) ? given : { ...given, reason: mask(given.reason) };
   return { state: "degraded", code: "wrong-report", reason: `its adapter reported ${wrongFieldText(wrong)}` };
 }
 
 /** True until a failure is reported. */
-export const isUp = ({ state }: ChannelStatus): boolean => state === "ready" || state === "connecting";
+export const isUp = (status: ChannelStatus): status is ChannelStatus & { readonly state: "ready" | "connecting" } =>
+  status.state === "ready" || status.state === "connecting";
 
 /** Writes one line when the connection is lost or cannot be made, and one when it works again. Failed attempts in between
  *  change no state and have no line at this level. `lastedMs`: how long the state before lasted. */

@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import type { Adapter, AgentFacts, Channel, ChannelStatus, Inbound, Route } from "bridgehead/contract";
-import type { ChannelConfig } from "../config/index.ts";
+import { type ChannelConfig, channelSecrets, masking } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import { endsWithin } from "../ops/clock.ts";
 import type { Statistics } from "../ops/statistics.ts";
@@ -44,6 +44,7 @@ class RunningChannel {
   readonly #options: HostOptions;
   readonly #agent: RunningAgent;
   readonly #digest: string;
+  readonly #mask: (text: string) => string;
   readonly #channel: Channel;
   readonly #abort = new AbortController();
   /** Clock milliseconds (monotonic). */
@@ -70,6 +71,7 @@ class RunningChannel {
     this.config = config;
     this.#agent = agent;
     this.#digest = digest(config);
+    this.#mask = masking(channelSecrets(config));
     this.#core = core;
     this.#options = options;
     this.state = {
@@ -89,6 +91,7 @@ class RunningChannel {
       scheduler: options.scheduler(),
       publicUrl: options.publicUrl(),
       state: this.state,
+      mask: this.#mask,
       reader: () => this.#reader,
       lost: () => statistics.count("connections_lost_total", { channel: config.id }),
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
@@ -180,6 +183,7 @@ class RunningChannel {
       traits: config.adapter.traits,
       rules: config.core,
       outbound: adapter.outbound ?? null,
+      mask: this.#mask,
       open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
       address: (text) => config.adapter.address?.(text) ?? (config.adapter.address ? null : text),
@@ -222,7 +226,9 @@ class RunningChannel {
         log.debug(fields, "channel connection attempt ended, retrying");
         // The adapter's own report of a failure is more precise than the error that left `run`.
         const { status } = this.state;
-        if (isUp(status) || status === this.#fall) this.#channel.report((this.#fall = afterFall(error)));
+        if (!isUp(status) && status !== this.#fall) return;
+        this.#channel.report(afterFall(error));
+        this.#fall = this.state.status;
       },
     };
   }

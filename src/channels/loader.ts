@@ -18,6 +18,7 @@ import {
 } from "bridgehead/contract";
 import type { ZodType } from "zod";
 import { shapeOf } from "../config/json-schema.ts";
+import { channelSecrets, masking } from "../config/mask.ts";
 import { nearest } from "../config/nearest.ts";
 import { endsWithin, systemClock } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
@@ -104,10 +105,10 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   const wrong = wrongTraits(traits).map(({ trait, form }) => `${trait}: ${form}`);
   if (wrong.length > 0)
     throw refusal(`the adapter ${name} has wrong traits`, `its author: in traits, write ${wrong.join("; ")}`);
-  checkSchema(name, config);
   // The adapters of one name share stored secrets.
   if (builtIn.includes(own) && !builtIn.includes(name))
     throw refusal(`the adapter ${name} has the name of a built-in one: ${own}`, "its author: give it another name");
+  checkSchema(name, config);
   return withSafeAddress(exported as AdapterDefinition);
 }
 
@@ -138,7 +139,8 @@ export function createAdapter(
     made = adapter.create(channel, settings);
   } catch (error) {
     const fix = `correct channels.${id}, or repair the adapter`;
-    throw new Error(`${what} threw: ${(error as Error).message}: ${fix}`, { cause: error });
+    const message = masking(channelSecrets({ adapter, settings }))((error as Error).message);
+    throw new Error(`${what} threw: ${message}: ${fix}`, { cause: error });
   }
   if (made === null || typeof made !== "object" || "then" in made) {
     const fix = "its author must return { inbound, outbound, routes, probe }, and no promise";

@@ -12,7 +12,7 @@ import {
   stuckChannels,
   waitingIn,
 } from "../channels/readiness.ts";
-import { type Config, type loadConfig, type Problem, secretValues } from "../config/index.ts";
+import { type Config, type loadConfig, masking, type Problem, secretValues } from "../config/index.ts";
 import { stricter } from "../domain/retention.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
 import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
@@ -229,10 +229,10 @@ export class Daemon {
       }
       logWarnings(log, next.warnings);
       const secrets = secretValues(next.config);
-      log.setSecrets([...secretValues(this.#config), ...secrets]);
+      log.setMask(masking([...secretValues(this.#config), ...secrets]));
       const restart = await this.#apply(next.config);
       this.#config = next.config;
-      log.setSecrets(secrets);
+      log.setMask(masking(secrets));
       this.#logLevels.reset();
       log.info({ channels: next.config.channels.length }, "configuration reloaded");
       if (restart.length === 0) return { result: "applied", lines: [] };

@@ -7,7 +7,7 @@ import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
 import { defineGauges } from "../channels/gauges.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { freeBytesOf, reportChannels } from "../channels/readiness.ts";
-import { type Config, loadConfig, secretValues } from "../config/index.ts";
+import { type Config, loadConfig, masking, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/page.ts";
 import { startConsole, type WebConsole } from "../console/start.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
@@ -67,7 +67,7 @@ export async function runDaemon(options: { readonly config: string }, io: Io): P
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
-  log.setSecrets(secretValues(config));
+  log.setMask(masking(secretValues(config)));
   logging.resolve(log);
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
   logWarnings(log, warnings);

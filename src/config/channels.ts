@@ -6,6 +6,7 @@ import type { Path } from "./document.ts";
 import { explain, type SchemaFinding } from "./explain.ts";
 import type { ChannelConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
+import { channelSecrets, masking } from "./mask.ts";
 import { type Block, block, literalSecrets, plainConnections } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 
@@ -24,25 +25,25 @@ export async function findAdapters(
 ): Promise<{ adapters: Adapters; findings: readonly SchemaFinding[] }> {
   const adapters = new Map<string, AdapterDefinition>();
   const findings: SchemaFinding[] = [];
-  for (const [id, value] of Object.entries(block(root["channels"]))) {
   const owners = new Map<string, string>();
+  for (const [id, value] of Object.entries(block(root["channels"]))) {
     const name = block(value)["adapter"];
     if (typeof name !== "string" || name === "") continue; // reported by the schema
     const refuse = (message: string, fix: string) =>
       findings.push({ path: ["channels", id, "adapter"], of: "value", message, fix });
     try {
       const adapter = await load(name);
-      const wrong = wrongDefaults(adapter);
       const owner = owners.get(adapter.name) ?? name;
       owners.set(adapter.name, owner);
+      const wrong = wrongDefaults(adapter);
       const reserved = Object.keys(shapeOf(adapter.config).properties ?? {}).filter((key) => coreKeys.includes(key));
       if (reserved.length > 0) {
         const fix = "its author: name them otherwise, or set their defaults in traits.defaults";
         refuse(`the config of the adapter ${name} has keys that belong to the core: ${reserved.join(", ")}`, fix);
-      } else if (wrong === null) adapters.set(id, adapter);
       } else if (owner !== name) {
         const message = `the adapters ${owner} and ${name} have the same name, ${adapter.name}, and would share stored secrets`;
         refuse(message, "its author: give it another name; of one adapter: write it the same way in each channel");
+      } else if (wrong === null) adapters.set(id, adapter);
       else refuse(`the adapter ${name} has wrong defaults: ${wrong}`, "its author: see Traits.defaults");
     } catch (error) {
       const fix = (error as { fix?: string }).fix;
@@ -114,12 +115,14 @@ export function remarksOn(
 
 /** A review that throws, or that returns no remarks, is reported, and does not stop the daemon's start. */
 function remarksOf({ adapter, settings }: ReadChannel, around: Surroundings): readonly Remark[] {
+  const mask = masking(channelSecrets({ adapter, settings }));
   let flaw = "returned no array of { severity, path, message, fix }";
   try {
     const remarks: unknown = adapter.review?.(settings, around) ?? [];
-    if (Array.isArray(remarks) && remarks.every(isRemark)) return remarks;
+    if (Array.isArray(remarks) && remarks.every(isRemark))
+      return remarks.map((one) => ({ ...one, message: mask(one.message), fix: mask(one.fix) }));
   } catch (error) {
-    flaw = `threw: ${(error as Error).message}`;
+    flaw = `threw: ${mask((error as Error).message)}`;
   }
   const message = `was not reviewed: review of the adapter ${adapter.name} ${flaw}`;
   return [{ severity: "warning", path: [], message, fix: "report it to the author of the adapter" }];

@@ -10,7 +10,7 @@ import type { File } from "./schema/file.ts";
 export { type LoadOptions, parseStore } from "./document.ts";
 export { jsonSchema } from "./json-schema.ts";
 export { type Loaded, loadConfig, type Rejected } from "./load.ts";
-export { maskSecrets, secretValues } from "./mask.ts";
+export { channelSecrets, masking, maskSecrets, secretValues } from "./mask.ts";
 export {
   type ChannelSummary,
   loadAdminListener,

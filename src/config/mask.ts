@@ -1,9 +1,9 @@
-// Masks the secrets of a configuration for display.
+// Masks the secrets of a configuration: for display, and in texts that may quote them.
 
 import type { Policy } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
-import type { Config } from "./index.ts";
-import { secretPaths, shapeOf } from "./json-schema.ts";
+import type { ChannelConfig, Config } from "./index.ts";
+import { type Shape, secretPaths, shapeOf } from "./json-schema.ts";
 import { file } from "./schema/file.ts";
 import { postgresUrl } from "./schema/values.ts";
 
@@ -32,13 +32,10 @@ function maskText(text: string): string {
 
 /** Returns every secret string of a configuration, so that the log can mask them. */
 export function secretValues(config: Config): readonly string[] {
-  const pick = (value: unknown, paths: readonly Path[]): string[] => paths.map((path) => String(at(value, path)));
   const { platform, model, agents } = config;
   const root = { platform, model, agents };
-  const own = pick(root, secretPaths(shapeOf(file), root));
-  const theirs = config.channels.flatMap(({ adapter, settings }) =>
-    pick(settings, secretPaths(shapeOf(adapter.config), settings)),
-  );
+  const own = secretsIn(root, shapeOf(file));
+  const theirs = config.channels.flatMap(channelSecrets);
   const written = config.store.kind === "postgres" ? (postgresUrl(config.store.url)?.password ?? "") : "";
   const password = decodeURIComponent(written);
   const responders = config.escalation ? policySecrets(config.escalation) : [];
@@ -47,8 +44,33 @@ export function secretValues(config: Config): readonly string[] {
   return [...new Set([...own, ...theirs, ...responders, ...monitors, ...passwords])].filter((text) => text !== "");
 }
 
+/** Returns every secret string of a channel's own keys. */
+export const channelSecrets = ({ adapter, settings }: Pick<ChannelConfig, "adapter" | "settings">): readonly string[] =>
+  secretsIn(settings, shapeOf(adapter.config));
+
+const secretsIn = (value: unknown, shape: Shape): string[] =>
+  secretPaths(shape, value).map((path) => String(at(value, path)));
+
 const at = (value: unknown, path: Path): unknown =>
   path.reduce<unknown>((inner, step) => (inner as Record<string | number, unknown>)[step], value);
+
+/** Shorter texts are not masked in sentences: that would hide unrelated parts. */
+const shortestSecret = 4;
+
+/** Returns a function that masks these secrets in a text, in each of their spellings. */
+export function masking(secrets: readonly string[]): (text: string) => string {
+  const known = [...new Set(secrets.flatMap(spellings))]
+    .filter((secret) => secret.length >= shortestSecret)
+    .sort((a, b) => b.length - a.length); // longest first: a contained secret must not leave parts unmasked
+  return (text) => known.reduce((masked, secret) => masked.replaceAll(secret, mask), text);
+}
+
+/** Spellings of a secret: plain, JSON-escaped and URL-encoded. */
+const spellings = (secret: string): string[] => [
+  secret,
+  JSON.stringify(secret).slice(1, -1),
+  encodeURIComponent(secret.toWellFormed()),
+];
 
 function maskStore({ store }: Config): unknown {
   if (store.kind === "sqlite") return store;

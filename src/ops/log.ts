@@ -29,14 +29,14 @@ export interface LogOptions {
 export interface RunningLog extends Log {
   /** Changes the level at run time. */
   setLevel(level: Level): void;
-  /** Masks these texts in all later output. Replaces the previous list. */
-  setSecrets(secrets: readonly string[]): void;
+  /** Sets the function that masks secrets in all later lines. */
+  setMask(mask: (line: string) => string): void;
 }
 
 const priorities: Readonly<Record<string, string>> = { debug: "<7>", info: "<6>", warn: "<4>", error: "<3>" };
 
 export function createLog(options: LogOptions): RunningLog {
-  let secrets: readonly string[] = [];
+  let mask = (line: string): string => line;
   const text = options.format === "text" || (options.format === "auto" && options.out.isTTY === true);
   const write = (json: string): void => {
     const lines = options.out.dropped?.() ?? 0;
@@ -44,7 +44,7 @@ export function createLog(options: LogOptions): RunningLog {
     const level = /^\{"level":"(\w+)"/.exec(json)?.[1] ?? "info";
     const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
     const shown = level !== "debug" && mayNameAddress.test(line) ? maskAddresses(line) : line;
-    const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), shown);
+    const safe = mask(shown);
     options.out.write(options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`);
     if (level === "error" || level === "warn") options.out.flush?.();
   };
@@ -67,10 +67,8 @@ export function createLog(options: LogOptions): RunningLog {
     setLevel(level) {
       root.level = level;
     },
-    setSecrets(texts) {
-      secrets = [...new Set(texts.flatMap(spellings))]
-        .filter((secret) => secret.length >= shortestSecret)
-        .sort((a, b) => b.length - a.length); // longest first: a contained secret must not leave parts unmasked
+    setMask(next) {
+      mask = next;
     },
   };
 }
@@ -219,16 +217,6 @@ function withoutUnsaid(value: unknown): unknown {
     said.map(([key, inner]) => [key, key === "cause" || key === "aggregateErrors" ? withoutUnsaid(inner) : inner]),
   );
 }
-
-// Masking shorter texts would hide unrelated parts of the log.
-const shortestSecret = 4;
-
-/** Spellings of a secret: plain, JSON-escaped and URL-encoded. */
-const spellings = (secret: string): string[] => [
-  secret,
-  JSON.stringify(secret).slice(1, -1),
-  encodeURIComponent(secret),
-];
 
 export interface Entry {
   /** ISO 8601. */

@@ -43,6 +43,8 @@ export interface ChannelRuntime {
   readonly traits: Traits;
   readonly rules: ChannelRules;
   readonly outbound: Outbound | null;
+  /** Masks the secrets of the channel's block in a text of its adapter that is stored or shown. */
+  readonly mask: (text: string) => string;
   /** Fetches an attachment's bytes; null when the adapter announces no attachments. */
   readonly open: Adapter["open"] | null;
   readonly client: AgentClient;

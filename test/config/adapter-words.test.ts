@@ -42,7 +42,7 @@ ${keys}`,
     ...(review && { review }),
     create: () => ({}),
   });
-  const loaded = await loadConfig(path, { env: { KEY: "k" }, adapters: async () => chat });
+  const loaded = await loadConfig(path, { env: { KEY: "a-long-key" }, adapters: async () => chat });
   return [...(loaded.ok ? [] : loaded.problems), ...loaded.warnings].map(line).filter((text) => !text.includes("null"));
 }
 
@@ -76,6 +76,14 @@ it("a review that throws is a warning that names the adapter, and the configurat
   };
   expect(await own("", failing)).toEqual([
     "5:3 channels.chat: was not reviewed: review of the adapter chat threw: no such room (report it to the author of the adapter)",
+  ]);
+});
+
+it("a secret that a review quotes is masked", async () => {
+  const remark: Remark = { severity: "error", path: ["token"], message: "is old: a-long-key", fix: "not a-long-key" };
+  const schema = z.strictObject({ token: z.string().meta({ secret: true }) });
+  expect(await own('    token: "${env:KEY}"\n', () => [remark], schema)).toEqual([
+    "8:12 channels.chat.token: is old: ******** (not ********)",
   ]);
 });
 

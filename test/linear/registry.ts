@@ -10,6 +10,7 @@ import { VoiceChannel } from "../../adapters/voice/engine/record.ts";
 import voice from "../../adapters/voice/index.ts";
 import { phrases } from "../../adapters/voice/speech/phrases.ts";
 import type { ListSplitter } from "../../src/client/reading.ts";
+import { masking } from "../../src/config/index.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { message } from "../../src/wire/conversation.ts";
 import {
@@ -242,9 +243,9 @@ export const cases: Cases = {
           journal: true,
         }) as {
           info(fields: object, message: string): void;
-          setSecrets(secrets: readonly string[]): void;
+          setMask(mask: (line: string) => string): void;
         };
-        log.setSecrets(["secret", "a", "aa"]);
+        log.setMask(masking(["secret", "long secret", "a a a"]));
         log.info({ text, err: new Error(text.slice(0, 1000)) }, "tested");
       }
     },
@@ -432,6 +433,7 @@ export const cases: Cases = {
       return sending.compose(replyWith(text));
     },
   },
+  "adapters/voice/engine/speaking.ts": { spokenLength: one },
   "adapters/voice/engine/record.ts": {
     missedCall: (f, text) => f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, text),
     voicemail: (f, text) =>

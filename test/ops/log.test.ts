@@ -4,6 +4,7 @@ import { closeSync, constants, openSync, readFileSync, readSync, rmSync } from "
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
+import { masking } from "../../src/config/index.ts";
 import { createLog, type LogOptions, LogOutput, type RunningLog } from "../../src/ops/log.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { workedMs } from "../support/clock.ts";
@@ -217,7 +218,7 @@ describe("the log", () => {
   it("masks secrets in every spelling, from the moment they are known", () => {
     const { log, written } = record();
     const secret = 'pa"ss wörd';
-    log.setSecrets([secret, "abc", "long-secret-with-abc", "long-secret"]);
+    log.setMask(masking([secret, "abc", "long-secret-with-abc", "long-secret"]));
     log.error(
       {
         err: new Error(`login ${secret}`),

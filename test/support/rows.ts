@@ -66,6 +66,7 @@ export function lineOf(
     },
     rules: { ...rules, ...over.rules },
     outbound: over.outbound ?? null,
+    mask: (text) => text,
     open: null,
     client: {} as AgentClient, // no test with this channel asks
     address: (text) => text,

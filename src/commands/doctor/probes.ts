@@ -15,7 +15,7 @@ import {
 import type { AgentSettings } from "../../agent/calls.ts";
 import { createAgentClient } from "../../agent/index.ts";
 import { closeAdapter, createAdapter } from "../../channels/loader.ts";
-import type { ChannelConfig, Config } from "../../config/index.ts";
+import { type ChannelConfig, type Config, channelSecrets, masking } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
@@ -53,7 +53,9 @@ export function onlineChecks(config: Config, io: Requesting): readonly (() => Pr
     ),
     ...Object.keys(config.agents).map((name) => () => agentProblems(config, name, io)),
     ...(model === null ? [] : [() => modelProblems(model, io)]),
-    ...config.channels.filter(({ core }) => core.enabled).map((channel) => () => channelProblems(config, channel, io)),
+    ...config.channels
+      .filter(({ core }) => core.enabled)
+      .map((channel) => async () => (await channelProblems(config, channel, io)).map(masked(channel))),
     ...responderUrls(config).map(
       ([id, url]) =>
         () =>
@@ -166,6 +168,12 @@ function settingsProblems(place: string, name: string, agent: AgentSettings, ski
       return [diagnosis("agent-skill-missing", place, cause, remedy)];
     }),
   ];
+}
+
+/** Masks the secrets of the channel, which its adapter may quote. */
+function masked(channel: ChannelConfig): (found: Diagnosis) => Diagnosis {
+  const mask = masking(channelSecrets(channel));
+  return ({ cause, remedy, ...rest }) => ({ ...rest, cause: mask(cause), remedy: mask(remedy) });
 }
 
 async function channelProblems(

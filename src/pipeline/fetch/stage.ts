@@ -27,6 +27,7 @@ interface FetchDeps extends Core {
 interface Fetching {
   readonly channel: string;
   readonly open: NonNullable<ChannelRuntime["open"]>;
+  readonly mask: ChannelRuntime["mask"];
   readonly row: Fetch;
   readonly leaseDeadline: LeaseDeadline;
 }
@@ -37,8 +38,9 @@ export function fetchStage(deps: FetchDeps): Stage {
     takes: "attachments",
     atOnce,
     async claim(q, channel, room) {
-      const { open } = deps.lines().get(channel) ?? {};
-      if (!open) return { claimed: [], room };
+      const line = deps.lines().get(channel);
+      if (!line?.open) return { claimed: [], room };
+      const { open, mask } = line;
       const claimed: Claimed[] = [];
       const { attempt, leaseMargin } = deps.timing.fetch;
       const leaseMs = attempt + leaseMargin;
@@ -46,7 +48,7 @@ export function fetchStage(deps: FetchDeps): Stage {
       for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
         const reason = beforeFetch(row);
         if (reason !== null) await endFetch(q, row, reason);
-        else claimed.push(piece({ channel, open, row, leaseDeadline: deadline }, deps));
+        else claimed.push(piece({ channel, open, mask, row, leaseDeadline: deadline }, deps));
       }
       return { claimed, room };
     },
@@ -80,7 +82,8 @@ async function fetch(fetching: Fetching, ending: AbortSignal, deps: FetchDeps): 
       jitter,
       timing: deps.timing.fetch,
     });
-    const { kind, reason } = failure;
+    const { kind } = failure;
+    const reason = fetching.mask(failure.reason);
     const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
     if (kind === "end") deps.log.warn(fields, "attachment download failed for good");
     if (kind === "retry") deps.log.warn(fields, "attachment download failed, retrying");

@@ -258,6 +258,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   if (isUnrecorded && outcome.kind === "deferred")
     outcome = { kind: "deferred", reason: outcome.reason, retryAfterMs: deps.timing.send.shortestRetry };
   if (outcome.kind !== "sent") {
+    outcome = { ...outcome, reason: line.mask(outcome.reason) };
     const { trace } = draft;
     const { kind, reason } = outcome;
     deps.log.warn(

@@ -113,6 +113,30 @@ export default { name: "chat", contract: 1, config: z.strictObject({}), create: 
   expect((await examine(await platform("active", ""), channel, { escalation })).ids).toEqual([]);
 });
 
+it("masks a secret that an adapter quotes", async () => {
+  const chat = join(newFolder(), "chat.mjs");
+  mkdirSync(join(dirname(chat), "node_modules"));
+  symlinkSync(
+    fileURLToPath(import.meta.resolve("zod/package.json")).replace("/package.json", ""),
+    join(dirname(chat), "node_modules/zod"),
+  );
+  writeFileSync(
+    chat,
+    `import * as z from "zod";
+export default { name: "chat", contract: 1, config: z.strictObject({ token: z.string().meta({ secret: true }) }),
+  create: (_channel, { token }) => ({ routes: [],
+    probe: async () => ({ state: "ready", parts: [
+      { part: "api", status: { state: "unauthorized", code: "login", reason: "bot" + token + " is unknown" }, fix: "not " + token },
+    ] }) }),
+  traits: { attachments: false, conversations: "person", platform: "live_chat" } };`,
+  );
+  const channel = `  chat: { adapter: "${chat}", agent: support, token: "\${env:SECRET}" }\n`;
+  const { findings } = await examine(await platform("active", ""), channel, { escalation: await reachable() });
+  expect(findings).toMatchObject([
+    { id: "channel-login-rejected", cause: "bot******** is unknown", remedy: expect.stringMatching(/^not \*{8} /) },
+  ]);
+});
+
 it("reports a clock that differs from the platform's", async () => {
   const late =
     (ms: number): RequestListener =>
