@@ -22,7 +22,7 @@ import {
 } from "./engine/record.ts";
 import type { Params } from "./proof.ts";
 import { phrasesFor } from "./speech/phrases.ts";
-import { dialTargets, element, escapeXml, hangUp, languageInData, say, transferVerb, twiml } from "./twiml.ts";
+import { element, escapeXml, hangUp, languageInData, say, transferVerb, twiml } from "./twiml.ts";
 
 /** The provider-specific parts of these routes. */
 export interface CallFlow {
@@ -46,7 +46,7 @@ const ourFault = new Set(["64101", "64106"]);
 const unreachable = "64102";
 
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
-  const { channel, config } = voice;
+  const { channel } = voice;
   const handlers = new CallHandlers(voice, flow);
   const route = (method: "GET" | "POST", path: RoutePath, answer: RouteHandler): HttpRoute => ({
     kind: "http",
@@ -61,21 +61,14 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
       return answer(params);
     },
   });
-  const apology = () => {
-    const words = phrasesFor(config, config.language);
-    const targets = config.transfer ? dialTargets(config.transfer) : [];
-    const dial = targets.length > 0 ? [element("Dial", { callerId: config.transfer?.caller_id }, targets)] : [];
-    return twiml(say(words.apology, config.language), ...dial, hangUp);
-  };
   return [
     route("POST", "/call", (params) => handlers.started(params)),
     route("POST", "/ended", (params) => handlers.ended(params)),
     route("POST", "/dialed", (params) => handlers.dialed(params)),
     route("POST", "/voicemail", (params) => handlers.voicemail(params)),
     route("POST", "/status", (params) => handlers.status(params)),
-    // The fallback response needs no database, no platform request and no agent.
-    route("GET", "/fallback", apology),
-    route("POST", "/fallback", apology),
+    route("GET", "/fallback", (params) => handlers.fallback(params)),
+    route("POST", "/fallback", (params) => handlers.fallback(params)),
   ];
 }
 
@@ -109,10 +102,12 @@ class CallHandlers {
     if (gone) return this.#over(params, "hung-up");
     if (params.SessionStatus === "failed") return this.#resume(params);
     const facts = await this.#factsOf(params);
-    if (facts === null || facts.state === "closed" || facts.transferring === null)
-      return this.#over(params, "ended", hangUp);
-    const language = languageInData(params.HandoffData) ?? this.#config.language;
-    return this.#toHuman(params, facts.transferring, language);
+    const reason = facts?.transferring ?? null;
+    if (facts?.state !== "closed" && reason !== null)
+      return this.#toHuman(params, reason, languageInData(params.HandoffData) ?? this.#config.language);
+    // Without a status the stored state tells: before we send `end`, the transfer or the end of the call is stored.
+    if (facts?.state !== "closed" && params.SessionStatus === undefined) return this.#resume(params);
+    return this.#over(params, "ended", hangUp);
   }
 
   async dialed(params: Params): Promise<Response> {
@@ -125,7 +120,9 @@ class CallHandlers {
     // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
     const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
     const gone = params.CallStatus === "completed";
-    if (gone || next !== "voicemail") await this.#missed(params, transferUnanswered);
+    // When the caller hangs up in the voicemail, `/status` reports it, but only for a transfer that is stored (see `fallback`).
+    const isStored = ((await this.#factsOf(params))?.transferring ?? null) !== null;
+    if (gone || next !== "voicemail" || !isStored) await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
@@ -174,6 +171,23 @@ class CallHandlers {
     return new Response(null, { status: 204 });
   }
 
+  /** Responds when another request has failed. The response needs no database, no platform request and no agent: one of
+   *  them may be the cause. */
+  fallback(params: Params): Response {
+    const { language, transfer } = this.#config;
+    const apology = say(phrasesFor(this.#config, language).apology, language);
+    this.#channel.log.warn({ call: callOf(params), code: params.ErrorCode ?? "" }, "call fallback requested");
+    // When the request about the result of Dial has failed, the targets are not rung again.
+    if (transfer !== undefined && !/\/(?:dialed|voicemail)(?:\?|$)/.test(params.ErrorUrl ?? "")) {
+      const dialed = this.#address("/dialed", "?r=lost");
+      return twiml(apology, transferVerb(transfer, { call: callOf(params), reason: "lost", dialed, language }));
+    }
+    this.#closeMissed(params).catch((error: unknown) =>
+      this.#channel.log.error({ call: callOf(params), err: error }, "recording a missed call failed"),
+    );
+    return twiml(apology, hangUp);
+  }
+
   /** Returns whether the caller hung up after the transfer had begun and before a human took it or a voicemail was left:
    *  while they are asked for one, the provider then requests nothing more. Requests about a call may arrive after the
    *  status of its end. */
@@ -203,7 +217,9 @@ class CallHandlers {
     if (ourFault.has(code) || tries >= resume.times) return this.#lastResort(params);
     const words = phrasesFor(this.#config, language);
     const greeting = facts === null ? this.#greeting : words.lostYou;
-    if (code !== unreachable) return this.#connect(params, greeting, tries + 1);
+    // Telnyx gives no code. Its last connection was never opened when there were fewer openings than connections.
+    const isUnreachable = code === unreachable || (code === "" && Number(params.n ?? 0) >= (facts?.openings ?? 0));
+    if (!isUnreachable) return this.#connect(params, greeting, tries + 1);
     // The process may be restarting. Immediate retries would all fail, so each retry is preceded by a pause.
     const moment = say(words.fillers[tries % words.fillers.length] ?? "", language);
     const pause = element("Pause", { length: Math.round((this.#voice.timing.reconnect * (tries + 1)) / 1000) });
@@ -216,8 +232,8 @@ class CallHandlers {
     const { apology } = phrasesFor(this.#config, language);
     const facts = await this.#factsOf(params);
     if (transfer === undefined) {
-      await this.#missed(params, "the agent could not be reached");
-      return this.#over(params, "failed", say(apology, language), hangUp);
+      await this.#closeMissed(params);
+      return twiml(say(apology, language), hangUp);
     }
     if (facts !== null && facts.transferring === null) {
       const id = externalId(`${callOf(params)}/transferring`);
@@ -245,6 +261,11 @@ class CallHandlers {
   async #over(params: Params, reason: string, ...verbs: readonly string[]): Promise<Response> {
     await this.#voice.closed(callOf(params), reason);
     return twiml(...verbs);
+  }
+
+  async #closeMissed(params: Params): Promise<void> {
+    await this.#missed(params, "the agent could not be reached");
+    await this.#voice.closed(callOf(params), "failed");
   }
 
   #missed(params: Params, why: string) {

@@ -101,7 +101,7 @@ export function transferVerb(over: TransferConfig, { call, reason, dialed, langu
 }
 
 /** Returns the Number and Sip elements that Dial rings. */
-export function dialTargets(over: TransferConfig): readonly string[] {
+function dialTargets(over: TransferConfig): readonly string[] {
   return (over.dial ?? []).map((to) =>
     to.startsWith("sip:") ? element("Sip", {}, [escapeXml(to)]) : element("Number", {}, [escapeXml(to)]),
   );

@@ -119,11 +119,12 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { readonly url: st
   return element("Connect", { action: call.action, method: "POST" }, [element("ConversationRelay", relay, languages)]);
 }
 
-/** Returns the end of a session as a value of Twilio's `SessionStatus`. */
-function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params): string {
+/** Returns the end of a session as a value of Twilio's `SessionStatus`; undefined when Telnyx gives no reason for it. */
+function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params): string | undefined {
   if (SessionStatus !== undefined) return SessionStatus;
   if (CallStatus === "completed") return "completed";
-  return /disconnect|error|fail|timeout/.test(reason ?? "") ? "failed" : "ended";
+  if (reason === undefined) return undefined;
+  return /disconnect|error|fail|timeout/.test(reason) ? "failed" : "ended";
 }
 
 /** Returns the parameters of a signed request under Twilio's names; null when the request is rejected. */

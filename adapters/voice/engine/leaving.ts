@@ -41,6 +41,9 @@ export interface Farewell {
   readonly words: readonly string[];
 }
 
+/** Reason of a missed call. */
+const unanswered = "the agent did not answer";
+
 /** Returns whether the caller cancels the goodbye by speaking. */
 const isCancellable = ({ reason }: Farewell): boolean => reason === "silent" || reason === "goodbye";
 
@@ -122,11 +125,16 @@ export class Departure {
   /** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. If the connection
    *  fails in between, the callback that follows still finds the transfer. */
   async #run(leave: Leave): Promise<void> {
-    const { can, channel, hangUp, over, timing } = this.#parts;
+    const { can, channel, hangUp, over, record, timing } = this.#parts;
     const { speaker } = this.#state;
     const signal = AbortSignal.any([over, leave.cancelled.signal]);
-    await speaker.speak(leave.farewell.words);
-    await speaker.finished(signal);
+    try {
+      await speaker.speak(leave.farewell.words);
+      await speaker.finished(signal);
+    } finally {
+      // The caller has probably hung up in the apology, and was not served.
+      if (over.aborted && leave.farewell.reason === "no-answer") await record.missed(unanswered);
+    }
     if (signal.aborted) return;
     leave.played = true;
     await this.#finish(leave.farewell);
@@ -148,7 +156,7 @@ export class Departure {
       this.#closed = true;
       return;
     }
-    if (reason === "no-answer") await record.missed("the agent did not answer");
+    if (reason === "no-answer") await record.missed(unanswered);
     await record.closed(reason, durationMs());
     this.#closed = true;
     await write({ kind: "end" });

@@ -160,6 +160,7 @@ export function voicemail(
     `${caller} called ${call.ours ?? "us"}, the call was not answered, and this message was left.`,
     `Recording: ${recording.url}`,
     `Length: ${recording.seconds} seconds`,
+    `Call: ${call.call}`,
   ].join("\n");
   const subject = `Voicemail from ${caller}`;
   return { ...message(call, `voicemail/${recording.id}`, text), forHumans: { subject } };

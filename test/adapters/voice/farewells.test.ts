@@ -88,6 +88,34 @@ describe("a goodbye at the end of a reply", () => {
   });
 });
 
+describe("during the apology of an agent that does not answer", () => {
+  it.each([
+    ["without a transfer", {}],
+    ["before a transfer", { transfer: { dial: ["+15005550009"] } }],
+  ])("a caller who hangs up was not served, and responders are notified (%s)", async (_, config) => {
+    const fixture = await openVoiceFixture({ active: false, config });
+    const call = await fixture.dial();
+    await call.hears("I am sorry");
+    await call.hangUp();
+    await fixture.channel.until("the missed call", ({ messages }) => messages.length === 1);
+    expect(fixture.channel.messages).toMatchObject([
+      { forHumans: { subject: "Missed call from +15005550001" }, text: expect.stringContaining("did not answer") },
+    ]);
+    await fixture.channel.until("the end", () => fixture.sessions("closed").length === 1);
+    expect(sessionHistory(fixture.channel)).not.toContain("transferring no-answer");
+  });
+
+  it("a caller who was asked whether they are there, and hangs up in the goodbye, was served", async () => {
+    const fixture = await openVoiceFixture({ config: { silence: { asks: 0 } } });
+    const call = await fixture.dial();
+    for (let n = 0; n < 200 && !call.spoken.some(({ text }) => text.includes("Goodbye")); n++)
+      await fixture.clock.passes(100);
+    await call.hangUp();
+    await fixture.channel.until("the end", () => fixture.sessions("closed").length === 1);
+    expect(fixture.channel.messages).toEqual([]);
+  });
+});
+
 describe("during a farewell", () => {
   it("the words of the caller are read, and keep the call", async () => {
     const { fixture, call } = await replied();

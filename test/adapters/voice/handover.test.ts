@@ -188,15 +188,60 @@ test("an agent that cannot be reached leads to the human", async () => {
 test("the fallback needs nothing but the configuration", async () => {
   const fixture = await openVoiceFixture(withHuman({ caller_id: "+15005550006" }));
   fixture.channel.reject(1000);
-  const url = "https://bridge.example/channels/line/fallback";
-  const { body } = await postSigned({
-    url,
-    via: fixture.listener.url,
-    form: { CallSid: "CA1" },
-    token: authToken,
-  });
-  expect(body).toBe(
-    '<?xml version="1.0" encoding="UTF-8"?><Response><Say language="en-US">I am sorry, I cannot answer that right now.</Say>' +
-      '<Dial callerId="+15005550006"><Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial><Hangup/></Response>',
+  expect(await fallsBack(fixture)).toBe(
+    `${apology}<Dial action="${at("dialed")}?r=lost" method="POST" timeout="20" callerId="+15005550006" answerOnBridge="true">` +
+      "<Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial>",
   );
 });
+const at = (path: string) => `https://bridge.example/channels/line/${path}`;
+const apology = '<Say language="en-US">I am sorry, I cannot answer that right now.</Say>';
+async function fallsBack(fixture: VoiceFixture, more: Record<string, string> = {}): Promise<string> {
+  const form = { CallSid: "CA1", From: "+15005550001", To: "+15005550006", ...more };
+  const posted = { url: at("fallback"), via: fixture.listener.url, form, token: authToken };
+  return (await postSigned(posted)).body.replace(/^.*?<Response>(.*)<\/Response>$/, "$1");
+}
+
+  expect(fixture.channel.calls).toEqual([]);
+});
+
+test.each([
+  [{ enqueue: { workflow_sid: "WW1" } }, '<Enqueue workflowSid="WW1">'],
+  [{ redirect: "https://studio.example/flow" }, '<Redirect method="POST">https://studio.example/flow</Redirect>'],
+])("the fallback transfers a call as it is configured: %o", async (transfer, verb) => {
+  const fixture = await openVoiceFixture({ config: { transfer } });
+  expect(await fallsBack(fixture)).toContain(apology + verb);
+});
+
+test.each([
+  ["voicemail", ["Missed call from +15005550001", "Voicemail from +15005550001"]],
+  ["agent", ["Missed call from +15005550001", "Voicemail from +15005550001"]],
+  ["end", ["Missed call from +15005550001"]],
+] as const)(
+  "responders are notified of a call that fell back and was not answered (no_answer: %s)",
+  async (no_answer, subjects) => {
+    const fixture = await openVoiceFixture(withHuman({ no_answer }, { dialed: () => "no-answer" }));
+    const call = await fixture.dial({ url: at("nothing"), fallback: at("fallback") });
+    expect(await call.over).toBe("hangup");
+    expect(verbs(call)).toContain("Dial");
+    expect(fixture.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual(subjects);
+  },
+);
+
+test("responders are notified of a call that fell back and cannot be transferred", async () => {
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial({ url: at("nothing"), fallback: at("fallback") });
+  expect(await call.over).toBe("hangup");
+  await fixture.channel.until("the missed call", ({ messages }) => messages.length === 1);
+  expect(fixture.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
+});
+
+test("the fallback of a Dial's result does not ring again, and answers without the store", async () => {
+  const fixture = await openVoiceFixture(withHuman({}));
+  fixture.channel.hold();
+  const failed = { ErrorCode: "11200", ErrorUrl: `${at("dialed")}?r=lost` };
+  expect(await fallsBack(fixture, failed)).toBe(`${apology}<Hangup/>`);
+  fixture.channel.release();
+  await fixture.channel.until("the missed call", ({ messages }) => messages.length === 1);
+  fixture.channel.reject();
+  expect(await fallsBack(fixture, { ...failed, CallSid: "CA2" })).toBe(`${apology}<Hangup/>`);
+  await fixture.channel.until("the failure", ({ logged }) => logged.some(({ level }) => level === "error"));

@@ -212,8 +212,10 @@ const forms: Readonly<Record<string, (text: string) => Record<string, string>>> 
   "/dialed": (text) => ({ CallSid: text, DialCallStatus: "completed" }),
   "/voicemail": (text) => ({ CallSid: "v3:1", RecordingSid: text, RecordingUrl: "https://x.example/1" }),
   "/status": (text) => ({ CallSid: text, CallStatus: "busy" }),
-  "/fallback": (text) => ({ CallSid: text }),
+  "/fallback": (text) => ({ CallSid: sidOf(text) }),
 };
+/** The log names calls. */
+const sidOf = (text: string): string => Buffer.from(text).toString("hex");
 
 const relay = (url: Address, token: string) =>
   upgrade(new URL(url("/relay/*").href.replace("*", `${Buffer.from("v3:1").toString("base64url")}~${token}`)));
@@ -225,6 +227,7 @@ const telnyx: Dialect = {
       public_key: publicKey.export({ format: "der", type: "spki" }).toString("base64"),
       token_key: "a-key-for-tokens",
     },
+    transfer: { dial: ["+15005550009"] },
   },
   path: "/relay/*",
   requests: (url) => [
@@ -237,8 +240,8 @@ const telnyx: Dialect = {
     {
       path: "/fallback",
       accepts: false,
-      good: (text) => webhook(url, "/fallback", { CallSid: text }, { method: "GET" }),
-      forged: (text) => webhook(url, "/fallback", { CallSid: text }, { method: "GET", key: stranger }),
+      good: (text) => webhook(url, "/fallback", { CallSid: sidOf(text) }, { method: "GET" }),
+      forged: (text) => webhook(url, "/fallback", { CallSid: sidOf(text) }, { method: "GET", key: stranger }),
     },
   ],
   begin: async (adapter, url, call, now = Date.now()) => {

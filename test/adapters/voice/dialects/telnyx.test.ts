@@ -181,6 +181,16 @@ describe("a call through Telnyx", () => {
     expect(xml).toContain("<Number>+15005550009</Number></Dial>");
     expect(await (await post(board, "/dialed", form({ DialCallStatus: "completed" }))).text()).toContain("<Hangup/>");
     expect(sessionHistory(board.channel).at(-1)).toBe("closed transferred");
+    expect(await (await post(board, "/ended?n=0", form())).text()).toContain("<Response><Hangup/></Response>");
+  });
+
+  it("rings humans and reports the result when its webhook has failed", async () => {
+    const board = await switchboard({ ...block, transfer: { dial: ["+15005550009"], no_answer: "end" } });
+    const xml = await (await post(board, "/fallback", form())).text();
+    expect(xml).toContain(`<Dial action="${board.base}/dialed?r=lost"`);
+    const over = await post(board, "/dialed?r=lost", form({ DialCallStatus: "no-answer" }));
+    expect(await over.text()).toContain("<Hangup/>");
+    expect(board.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
   });
 
   it("reaches a human after an answer that escalates", async () => {
@@ -198,6 +208,7 @@ describe("a call through Telnyx", () => {
 
   it.each([
     ["a lost socket, as its reason has it", { Reason: "customer_disconnect" }],
+    ["a lost socket, without a reason", {}],
     ["a lost socket, as Twilio would say it", { SessionStatus: "failed", ErrorCode: "64105" }],
   ])("is taken up again after %s, over a new address", async (_, more) => {
     const { board, line, xml } = await live();
@@ -211,6 +222,21 @@ describe("a call through Telnyx", () => {
     resumed.say(setup);
     await board.channel.until("opened again", (channel) => sessionHistory(channel).length === 3);
     expect(sessionHistory(board.channel)).toEqual(["opened", "lost socket", "opened"]);
+  });
+
+  it("waits before the next connection when the last one was refused, as by a daemon that ends", async () => {
+    const { board, line } = await live();
+    line.cut();
+    await board.channel.until("lost", (channel) => sessionHistory(channel).length === 2);
+    const first = await (await post(board, "/ended?n=0", form())).text();
+    expect(first).not.toContain("<Pause");
+    const second = await (await post(board, "/ended?n=1", form())).text();
+    expect(second).toContain('<Pause length="6"/><Connect');
+    const resumed = await board.dial(attribute(second, "url"));
+    resumed.say(setup);
+    await board.channel.until("opened again", (channel) => sessionHistory(channel).length === 3);
+    const other = { CallSid: "v3:never-opened" };
+    expect(await (await post(board, "/ended?n=0", form(other))).text()).toContain('<Pause length="3"/><Connect');
   });
 
   it("is over when the caller hung up", async () => {
