@@ -220,7 +220,9 @@ const keys = {
     .min(5)
     .max(40)
     .prefault(15)
-    .describe("How many characters are spoken per second, where the provider does not report the end of speech?"),
+    .describe(
+      "How many characters are spoken per second, where the provider does not report the end of speech? A Chinese, Japanese or Korean one counts as three.",
+    ),
 };
 
 const authTokens = z
@@ -240,10 +242,12 @@ export function voiceConfig(dialects: readonly Dialect[], question: string) {
   const dialect = z.enum(names).prefault(names[0]).describe(question);
   return z.strictObject({ dialect, auth_tokens: authTokens, ...blocks, ...keys }).superRefine((channel, context) => {
     const wrong = (key: string, message: string) => context.addIssue({ code: "custom", path: [key], message });
-    const { name, block, needs = [], supports = [] } = dialectOf(dialects, channel);
+    const { name, block, needs = [], supports = [], can } = dialectOf(dialects, channel);
     const own = block === undefined ? [] : [name];
     for (const key of [...own, ...needs])
       if ((channel as Readonly<Record<string, unknown>>)[key] === undefined) wrong(key, `dialect ${name} needs ${key}`);
+    if (channel.transfer !== undefined && channel.transfer.dial === undefined && can.transfer !== "callback")
+      wrong("transfer", `dialect ${name} transfers calls to numbers and sip: addresses only: give dial`);
     for (const key of relayKeys)
       if (!supports.includes(key) && channel[key] !== undefined)
         wrong(key, `dialect ${name} has no such setting: only twilio has`);

@@ -200,20 +200,23 @@ export class Call {
     }
   }
 
-  /** Waits until current speech has finished, so that the process can exit. */
+  /** Waits until current speech, and a transfer or end that follows it, has finished, so that the process can exit. */
   async drain(): Promise<void> {
-    const { over, timing } = this.#parts;
-    await this.#speaker.finished(AbortSignal.any([over, AbortSignal.timeout(timing.drain)]));
+    const { channel, over, timing } = this.#parts;
+    const signal = AbortSignal.any([over, AbortSignal.timeout(timing.drain)]);
+    await this.#speaker.finished(signal);
+    await Promise.race([this.#departure.idle(), channel.clock.sleep(timing.drain, signal)]);
   }
 
-  /** Called at the end of the connection. Sends pending utterances. Null: another connection has the call. */
+  /** Called at the end of the connection. Sends pending utterances and digits. Null: another connection has the call. */
   async end(ending: ConnectionEnd | null): Promise<void> {
     const { record } = this.#parts;
     this.#finished = true;
     this.#waits.end();
     this.#quiet.end();
-    this.#keys.end();
+    const digits = this.#keys.end();
     await this.#utterances.end();
+    if (digits !== "") await this.#ask(digits, this.#talk.finishReply(), true);
     await this.#departure.idle(); // it may be storing the end
     if (this.#departure.closed || ending === null) return;
     await (ending.hungUp ? record.closed(ending.reason, this.#duration) : record.lost(ending.reason));

@@ -180,7 +180,7 @@ export class Dialogue {
   }
 }
 
-const isQuestion = (pieces: readonly string[]): boolean => /[?？]["”»)]*\s*$/u.test(pieces.at(-1) ?? "");
+const isQuestion = (pieces: readonly string[]): boolean => /[?？؟]["”»)]*\s*$/u.test(pieces.at(-1) ?? "");
 
 /** Returns the text in quotes on one line. Longer text is truncated at its start. */
 function quoted(pieces: readonly string[]): string {

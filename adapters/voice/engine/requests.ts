@@ -12,6 +12,7 @@ import type {
 } from "../dialects/dialect.ts";
 import { Call } from "./call.ts";
 import { CallRecord, personOf, type VoiceChannel } from "./record.ts";
+import { spokenLength } from "./speaking.ts";
 
 /** Message numbers start at a multiple of this for each opening of a call. The numbers of two openings never collide. */
 const perOpening = 1000;
@@ -285,9 +286,9 @@ class RequestCall {
     const { channel, config, timing } = this.#voice;
     const { pieces, at } = this.#speech;
     const spokenFor = channel.clock.now() - at - timing.recognition;
-    let letters = (spokenFor * config.speaking_rate) / 1000 - text.length;
-    if (letters >= pieces.join("").length) return null;
-    const heard = pieces.filter((piece) => (letters -= piece.length) >= 0);
+    let letters = (spokenFor * config.speaking_rate) / 1000 - spokenLength(text);
+    if (letters >= spokenLength(pieces.join(""))) return null;
+    const heard = pieces.filter((piece) => (letters -= spokenLength(piece)) >= 0);
     return heard.join(" ");
   }
 

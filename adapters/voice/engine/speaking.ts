@@ -4,11 +4,17 @@ import type { Clock } from "bridgehead/contract";
 import type { DialectCommand } from "../dialects/dialect.ts";
 import type { VoiceTiming } from "../timing.ts";
 
+/** Characters that stand for a syllable or a word. Each takes about as long as three letters. */
+const syllables = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}]/gu;
+
+/** Returns the length of a text in letters, for estimates of how long it is spoken. */
+export const spokenLength = (text: string): number => text.length + 2 * (text.match(syllables)?.length ?? 0);
+
 /** The engine estimates playback from the speaking rate. Playback events from the provider correct the estimate. */
 export interface SpeakerParts {
   readonly clock: Clock;
   readonly timing: Pick<VoiceTiming, "lead" | "estimate" | "doubt">;
-  /** Characters per second. Null: the next event arrives after playback, so nothing is estimated. */
+  /** Letters per second (`spokenLength`). Null: the next event arrives after playback, so nothing is estimated. */
   readonly rate: number | null;
   /** Returns the language of the text, when the message to the provider needs it; else null. */
   readonly language: () => string | null;
@@ -87,7 +93,7 @@ export class Speaker {
     const { clock, rate, timing } = this.#parts;
     if (rate === null) return;
     const now = clock.monotonic();
-    const lasts = (text.length / rate) * 1000;
+    const lasts = (spokenLength(text) / rate) * 1000;
     this.#endsAt = Math.max(now + timing.lead, this.#endsAt) + lasts;
     this.#ends = [...this.#ends.filter((end) => end > now), this.#endsAt];
     this.#believedUntil = Math.max(now, this.#believedUntil) + 2 * lasts + timing.doubt;

@@ -324,10 +324,12 @@ export class Keypad {
     this.#row = "";
   }
 
-  /** Call at the end of the call. */
-  end(): void {
+  /** Call at the end of the connection. Returns the digits of the message that was not complete; "" for none. */
+  end(): string {
+    const row = this.#row;
     this.rest();
     this.#timer.end();
+    return this.#parts.config.digits.as_message && !this.#isHuman(row) ? row : "";
   }
 
   #one(key: string): void {

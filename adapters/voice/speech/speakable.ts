@@ -154,7 +154,7 @@ function tidy(text: string): string {
 }
 
 const ended = (passage: string): string =>
-  /[.!?…:;。！？]["')”’»]?$/.test(passage) ? passage : `${passage.replace(/,$/, "")}.`;
+  /[.!?…:;。！？؟।۔]["')”’»]?$/.test(passage) ? passage : `${passage.replace(/,$/, "")}.`;
 
 // Splits text into sentences, so that the first one is spoken while the rest is still being sent.
 

@@ -53,6 +53,16 @@ describe("the block", () => {
       expect(problems({ ...given, ...setting }).join()).toContain(`${Object.keys(setting)[0]}: dialect ${dialect}`);
   });
 
+  it.each([
+    { dialect: "retell", retell: { secret: "s" } },
+    { dialect: "jambonz", jambonz: { user: "u", password: "p" } },
+  ])("refuses a transfer that the dialect cannot make: %j", (block) => {
+    const transfer = { redirect: "https://x.example" };
+    const fix = "transfers calls to numbers and sip: addresses only: give dial";
+    expect(problems({ ...block, transfer })).toEqual([`transfer: dialect ${block.dialect} ${fix}`]);
+    expect(problems({ ...block, transfer: { dial: ["+15005550009"] } })).toEqual([]);
+  });
+
   it.each<[object, string]>([
     [{ interrupt_sensitivity: "extreme" }, "interrupt_sensitivity"],
     [{ ignore_backchannel: "yes" }, "ignore_backchannel"],

@@ -176,6 +176,12 @@ describe("back-channels", () => {
     expect(asked(fixture)).toHaveLength(2);
   });
 
+  it.each(["هل أطلبه لك؟", "要我订购吗？"])("are answers to a question in another script: %s", async (question) => {
+    const { rig: fixture, call } = await answered(question, { passes: 4000 });
+    await fixture.says(call, "Mhm");
+    expect(asked(fixture)).toEqual(["Tell me about it.", "Mhm"]);
+  });
+
   it("answer a question that they cut short at its end", async () => {
     const { rig: fixture, call } = await answered("We have it. Shall I order it?");
     call.interrupt("We have it. Shall I order");

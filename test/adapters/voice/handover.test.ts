@@ -46,6 +46,26 @@ test("keys are one message, ended by # or a pause, and never logged", async () =
   expect(logs(fixture)).not.toMatch(/4321|0987/);
 });
 
+test("keys that were not complete when the connection was lost are a message, and so are the following ones", async () => {
+  const fixture = await openVoiceFixture({ config: { transfer: human } });
+  const call = await fixture.dial();
+  for (const key of "12") call.digit(key);
+  await fixture.clock.passes(100);
+  call.cut();
+  await call.until((one) => one.connections === 2);
+  for (const key of "34#") call.digit(key);
+  await fixture.channel.until("the keys", (channel) => channel.messages.length === 2);
+  expect(fixture.channel.messages).toMatchObject([
+    { text: "12", notes: { input: "keypad" } },
+    { text: "34", notes: { input: "keypad" } },
+  ]);
+  call.digit("0");
+  await fixture.clock.passes(100);
+  call.cut();
+  await call.until((one) => one.connections === 3);
+  expect([fixture.channel.messages.length, fixture.sessions("transferring")]).toEqual([2, []]);
+});
+
 test("keys can be kept from the agent", async () => {
   const fixture = await openVoiceFixture({ config: { digits: { as_message: false } } });
   const call = await fixture.dial();
@@ -185,14 +205,6 @@ test("an agent that cannot be reached leads to the human", async () => {
   expect(fixture.sessions("transferring")).toMatchObject([{ reason: "lost" }]);
 });
 
-test("the fallback needs nothing but the configuration", async () => {
-  const fixture = await openVoiceFixture(withHuman({ caller_id: "+15005550006" }));
-  fixture.channel.reject(1000);
-  expect(await fallsBack(fixture)).toBe(
-    `${apology}<Dial action="${at("dialed")}?r=lost" method="POST" timeout="20" callerId="+15005550006" answerOnBridge="true">` +
-      "<Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial>",
-  );
-});
 const at = (path: string) => `https://bridge.example/channels/line/${path}`;
 const apology = '<Say language="en-US">I am sorry, I cannot answer that right now.</Say>';
 async function fallsBack(fixture: VoiceFixture, more: Record<string, string> = {}): Promise<string> {
@@ -201,6 +213,13 @@ async function fallsBack(fixture: VoiceFixture, more: Record<string, string> = {
   return (await postSigned(posted)).body.replace(/^.*?<Response>(.*)<\/Response>$/, "$1");
 }
 
+test("the fallback needs nothing but the configuration", async () => {
+  const fixture = await openVoiceFixture(withHuman({ caller_id: "+15005550006" }));
+  fixture.channel.reject(1000);
+  expect(await fallsBack(fixture)).toBe(
+    `${apology}<Dial action="${at("dialed")}?r=lost" method="POST" timeout="20" callerId="+15005550006" answerOnBridge="true">` +
+      "<Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial>",
+  );
   expect(fixture.channel.calls).toEqual([]);
 });
 
@@ -245,3 +264,4 @@ test("the fallback of a Dial's result does not ring again, and answers without t
   fixture.channel.reject();
   expect(await fallsBack(fixture, { ...failed, CallSid: "CA2" })).toBe(`${apology}<Hangup/>`);
   await fixture.channel.until("the failure", ({ logged }) => logged.some(({ level }) => level === "error"));
+});

@@ -207,6 +207,22 @@ test("a draining daemon lets the sentence end, and the call finds the next one",
   expect(call.complaints[0]).toContain("64105");
 });
 
+test("a draining daemon completes a transfer that was announced", async () => {
+  const fixture = await openVoiceFixture({ config: { transfer: { dial: ["+15005550009"] } } });
+  const call = await fixture.dial();
+  await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
+  call.digit("0");
+  for (let n = 0; n < 100 && !call.spoken.some(({ text }) => text.includes("putting you through")); n++)
+    await fixture.clock.passes(100);
+  const drained = fixture.listener.retire(fixture.adapter.routes ?? [], 10_000);
+  await fixture.clock.passes(8000);
+  expect(await call.over).toBe("hangup");
+  await drained;
+  expect(call.frames.at(-1)?.frame).toMatchObject({ type: "end" });
+  expect(call.verbs.map(({ name }) => name)).toEqual(["Connect", "Dial", "Hangup"]);
+  expect(call.complaints).toEqual([]);
+});
+
 test("a store that rejects writes ends the connection, and the call is resumed", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();

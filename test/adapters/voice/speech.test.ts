@@ -82,6 +82,15 @@ describe("speakable", () => {
     expect(said("Give him my best regards, he will like it.")).toContain("best regards");
   });
 
+  it.each([
+    ["ar", "هل تريد المتابعة؟"],
+    ["hi", "आप कल आ सकते हैं।"],
+    ["ur", "ہم کل کھلے ہیں۔"],
+    ["zh", "我们九点开门。"],
+  ])("adds no full stop to a sentence that has its own (%s)", (lang, text) => {
+    expect(speakable(text, lang)).toBe(text);
+  });
+
   it("pronounces addresses in the language of the call", () => {
     expect(speakable("a@b.de", "de-AT")).toBe("a ät b Punkt de.");
     expect(speakable("a@b.fr", "fr")).toBe("a arobase b point fr.");

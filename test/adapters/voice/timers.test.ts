@@ -3,7 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import type { VoiceConfig } from "../../../adapters/voice/config.ts";
-import { Speaker } from "../../../adapters/voice/engine/speaking.ts";
+import { Speaker, spokenLength } from "../../../adapters/voice/engine/speaking.ts";
 import { ReplyWait, Silence } from "../../../adapters/voice/engine/timers.ts";
 import { standardTiming } from "../../../adapters/voice/timing.ts";
 
@@ -68,7 +68,7 @@ function timers() {
     quiet.end();
     expect(sleepers.size).toBe(0);
   });
-  return { waits, quiet, sleeps, said, passes };
+  return { speaker, waits, quiet, sleeps, said, passes };
 }
 
 it("sleep once for many turns in quick succession", async () => {
@@ -109,4 +109,23 @@ it("give up at once when the question is older than any wait", async () => {
   waits.begin(1e15); // by a clock that was set in the meantime
   await passes(100);
   expect(said).toEqual(["sorry"]);
+});
+
+it.each([
+  ["We are open.", 12],
+  ["你好。", 7],
+  ["ありがとう", 15],
+  ["한국어 2", 11],
+])("estimates the time of %s like that of %d letters", (text, letters) => {
+  expect(spokenLength(text)).toBe(letters);
+});
+
+it("asks a silent caller only after an answer in Chinese was played", async () => {
+  const { speaker, quiet, said, passes } = timers();
+  await speaker.speak(["我们的营业时间是每天上午九点到下午五点。".repeat(4)]);
+  quiet.watch();
+  await passes(25_000);
+  expect(said).toHaveLength(1);
+  await passes(2000);
+  expect(said.at(-1)).toBe("still there?");
 });
