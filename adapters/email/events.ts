@@ -144,7 +144,6 @@ function messageOf(
     ...(mail.subject ? { subject: mail.subject } : {}),
     // Ciphertext is not text. A message with winmail.dat still has readable text.
     text: refusal?.hold && mail.sealed !== null && refusal.code !== "winmail" ? "" : mail.text,
-    ...(mail.fullText === mail.text ? {} : { fullText: mail.fullText }),
     ...(mail.wordless ? { wordless: true } : {}),
     ...(attachments.length > 0 ? { attachments } : {}),
     ...(refusal ? { refusal } : {}),

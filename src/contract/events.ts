@@ -29,8 +29,6 @@ export interface MessageEvent {
   /** The text that the sender wrote. E-mail: without quotes of our mails and without the signature; the
    *  whole text when the adapter cannot separate them reliably. */
   readonly text: string;
-  /** The whole text when trimming removed something. Stored, not sent to the agent. */
-  readonly fullText?: string;
   /** True when there are attachments and no part of `text` was written for this message: it is all
    *  quotes or signature. */
   readonly wordless?: true;

@@ -106,7 +106,7 @@ onEachDatabase((newDatabase) => {
     it("has the beginning of each text, as long as the caller wants", async () => {
       const { db, asked } = await withConversation(newDatabase);
       const long = "a long text ".repeat(10_000);
-      const whole = { kind: "message", text: long, fullText: long, from: { address: "a@example.org", name: "Anna" } };
+      const whole = { kind: "message", text: long, subject: long, from: { address: "a@example.org", name: "Anna" } };
       await db.tx(async (q) => {
         await q.run("UPDATE events SET body = $1 WHERE id = $2", JSON.stringify(whole), asked);
         await q.run("UPDATE turns SET question = $1, context = $1", long);
