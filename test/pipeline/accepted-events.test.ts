@@ -1,9 +1,11 @@
 // What stage accept stores of an event, without a database.
 
-import { externalId, type InboundEvent, wrongField } from "bridgehead/contract";
+import { externalId, type InboundEvent, type MessageEvent, sessionId, wrongField } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { toRow } from "../../src/pipeline/accept/rows.ts";
 import { accept, tracedBy, withoutTrace } from "../../src/pipeline/accept/stage.ts";
+import { isCallQuestion, messageOf } from "../../src/pipeline/route/facts.ts";
+import type { EventRow } from "../../src/store/tables/events.ts";
 import { mail } from "../support/rows.ts";
 
 describe("an accepted event", () => {
@@ -12,6 +14,18 @@ describe("an accepted event", () => {
     const row = toRow("c", mail({ text: "hello", raw: Buffer.from("raw"), attachments }), "n");
     expect(row.body).not.toMatch(/raw|attachments/);
     expect([row.raw?.bytes, row.attachments[0]?.size]).toEqual([Buffer.from("raw"), 1]);
+  });
+
+  it("counts a member that is null as absent", () => {
+    const without = mail({ text: "hello" });
+    const members = ["consent", "forHumans", "sender", "replyTo", "cc", "subject", "attachments", "raw", "refusal"];
+    for (const name of members) {
+      const given = { ...without, [name]: null } as MessageEvent;
+      const { body: _, ...row } = toRow("c", given, "n");
+      expect([name, row]).toEqual([name, { ...toRow("c", without, "n"), body: undefined }]);
+      const message = messageOf({} as EventRow, { ...given, thread: { session: sessionId("s") } });
+      expect([name, isCallQuestion(message)]).toEqual([name, true]);
+    }
   });
 
   it("loses a trace that our own reply explains", () => {

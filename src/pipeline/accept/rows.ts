@@ -71,7 +71,7 @@ export function toRow(channel: string, event: InboundEvent, node: string): NewEv
     raw: bytes ? blob(bytes) : null,
     attachments: (message?.attachments ?? []).map(toAttachment),
     exempt: message !== null && isExempt(message),
-    ...(message?.sender === undefined ? {} : { verified: message.sender === "verified" }),
+    ...(message?.sender == null ? {} : { verified: message.sender === "verified" }),
     ...(message && "answers" in message.thread ? { answers: message.thread.answers } : {}),
   };
 }
@@ -84,7 +84,7 @@ const digestOf = (fingerprint: string | undefined): string | null =>
 /** Messages that are never asked, and messages of a call, are exempt from the channel's caps. They
  *  cannot cause a storm of automatic replies. */
 const isExempt = (message: MessageEvent): boolean =>
-  message.consent !== undefined || message.forHumans !== undefined || "session" in message.thread;
+  message.consent != null || message.forHumans != null || "session" in message.thread;
 
 function toAttachment(attachment: Attachment): NewAttachment {
   const { name, mediaType } = attachment;

@@ -100,7 +100,7 @@ export function decideGuards(
   const inCall = "session" in event.thread;
   // A released event (`inbox answer`) keeps its former code. The operator has decided, so the guards do not
   // apply. Messages of a call are as old as the call, and humans judge the age of a message themselves.
-  const ageless = inCall || event.forHumans !== undefined;
+  const ageless = inCall || event.forHumans != null;
   const own = ageless ? { ...rules, max_age: Number.POSITIVE_INFINITY } : rules;
   const refusal = isReleased(message) ? null : refuse(event, own, row.received_at);
   if (refusal?.hold) return { kind: "hold", refusal };

@@ -36,7 +36,7 @@ export const personOf = ({ event }: Incoming): string => event.from.address.toLo
 
 /** Returns whether the message is a question in a call: its conversation is that of the session, and no cap counts it. */
 export const isCallQuestion = ({ event }: Incoming): boolean =>
-  "session" in event.thread && event.forHumans === undefined && event.consent === undefined;
+  "session" in event.thread && event.forHumans == null && event.consent == null;
 
 /** Returns the address that an answer would be sent to, in lower case. */
 export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
