@@ -195,12 +195,7 @@ function reportOutcome(q: Query, { id, channel }: OutcomeRow, outcome: EventOutc
 /** Reports the outcome of all messages of a turn that gets no answer; called with `settleEventsOf`. */
 export function reportUnanswered(
   q: Query,
-  turn: {
-    readonly id: string;
-    readonly channel: string;
-    readonly conversation: string;
-    readonly trace: string;
-  },
+  turn: Readonly<Record<"id" | "channel" | "conversation" | "trace", string>>,
   { state, code }: { readonly state: "ignored" | "held" | "failed"; readonly code: string },
 ): void {
   const { id, channel, conversation, trace } = turn;
@@ -356,18 +351,20 @@ export async function fairEvents(
 }
 
 /** Returns the first messages that wait under the cap before `id`, from addresses that take part in that
- *  conversation. */
-export async function elderEvents(q: Query, channel: string, id: number, conversation: string): Promise<EventRow[]> {
-  return q.all<EventRow>(`${elders} ORDER BY id LIMIT 32`, channel, id, conversation);
-}
+ *  conversation: none after 16 MB. */
+export const elderEvents = (q: Query, channel: string, id: number, conversation: string): Promise<EventRow[]> =>
+  q.all<EventRow>(firstElders, channel, id, conversation);
 const elders = storedParts(
   (where) =>
-    `SELECT ${eventColumns} FROM events
+    `SELECT id, octet_length(body) AS size FROM events
      WHERE ${where} AND id < $2 AND ${underCap} AND ${dueOrCapped} AND sender IN (
        SELECT person FROM conversations WHERE id = $3
        UNION ALL SELECT address FROM participants WHERE conversation = $3)
      ORDER BY id LIMIT 32`,
 );
+const firstElders = `WITH sized AS (
+    SELECT id AS event, SUM(size) OVER (ORDER BY id) - size AS earlier FROM (${elders} ORDER BY id LIMIT 32) AS elder)
+  SELECT ${eventColumns} FROM sized CROSS JOIN events WHERE events.id = sized.event AND earlier < 16000000 ORDER BY events.id`;
 
 /** Counts the messages that wait for capacity under the cap of their channel. */
 export async function cappedEvents(

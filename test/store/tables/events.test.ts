@@ -8,6 +8,7 @@ import { hastenDue } from "../../../src/store/due.ts";
 import { takeLease } from "../../../src/store/leases.ts";
 import { bindPlatform, isBound, readConversation, unbindPlatform } from "../../../src/store/tables/conversations.ts";
 import {
+  elderEvents,
   ensureChannel,
   fairEvents,
   knownEvents,
@@ -227,6 +228,24 @@ onEachDatabase((newDatabase) => {
       if (db.kind === "postgres") return;
       await db.tx((q) => hastenDue(q, 60_000));
       expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c"]);
+    });
+
+    it("reads no more of the earlier messages of a conversation than memory should hold", async () => {
+      const db = await fresh(newDatabase);
+      const last = await db.tx(async (q) => {
+        await conversation(q, "k");
+        await addParticipant(q, "k", "b@example.org");
+        for (const id of ["e1", "e2", "e3", "e4", "other"]) await storeEvent(q, id);
+        await q.run("UPDATE events SET sender = 'b@example.org' WHERE external_id = 'e2'");
+        await q.run("UPDATE events SET sender = 'x@example.org' WHERE external_id = 'other'");
+        await postponeChannel(q, "c", 60_000, true);
+        return storeEvent(q, "last");
+      });
+      const elders = async () => (await db.read((q) => elderEvents(q, "c", last, "k"))).map(({ id }) => last - id);
+      expect(await elders()).toEqual([5, 4, 3, 2]);
+      const large = JSON.stringify("x".repeat(9_000_000));
+      await db.tx((q) => q.run("UPDATE events SET body = $1 WHERE external_id <> 'e4'", large));
+      expect(await elders()).toEqual([5, 4]);
     });
 
     it("locks a channel's pure stages for one transaction, without waiting", async () => {
