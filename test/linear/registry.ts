@@ -144,6 +144,7 @@ export const cases: Cases = {
     shortText: ofMatter,
     longText: ofMatter,
     acknowledgedText: (f, text) => f(matterWith(text).row, text),
+    clipped: (f, text) => f(text, 1),
     customerText: (f, text) => f(matterWith(text).row, text, text),
     customerQuote: one,
     quotesNotification: one,

@@ -100,10 +100,16 @@ function digestText(all: readonly Details[], count: number): string {
   ].join("\n");
 }
 
-/** Truncates to `most` characters and adds a note with the missing count and the command that shows all.
- *  `number`: of the escalation. */
-function clipped(text: string, most: number, number: number): string {
-  return text.length <= most ? text : `${text.slice(0, most).toWellFormed()}\n${cutNote(text.length - most, number)}`;
+/** Limit of a text that is passed on to a responder, and the part of it for the note about the rest, in characters. */
+const mostPassedOn = 20_000;
+const noteLength = 100;
+
+/** Truncates a text that is passed on to a responder, with a note that has the missing count and the command that shows all. A
+ *  truncated text is not truncated again: it is stored for each target, and rendered for each. `number`: of the escalation. */
+export function clipped(text: string, number: number): string {
+  if (text.length <= mostPassedOn) return text;
+  const kept = mostPassedOn - noteLength;
+  return `${text.slice(0, kept).toWellFormed()}\n${cutNote(text.length - kept, number)}`;
 }
 
 const cutNote = (count: number, number: number): string =>
@@ -193,7 +199,7 @@ const allAcknowledgedText = (numbers: readonly number[], by: string): string =>
 
 /** Renders a customer's message for the responder who has acknowledged the escalation. */
 export const customerText = (row: EscalationRow, who: string, text: string): string =>
-  `${row.number}, ${oneLine(who)}: ${text}`;
+  clipped(`${row.number}, ${oneLine(who)}: ${text}`, row.number);
 
 /** Every character that a mail program, a phone or a chat renders as a line end. */
 const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
@@ -223,9 +229,6 @@ export function quotesNotification(text: string): boolean {
   return false;
 }
 
-/** Limit of a customer's message that is passed on by mail, in characters. */
-const mostCustomerText = 20_000;
-
 /** Returns the text of a message about one or several escalations, and its subject on channels with
  *  subjects (`threads`). `details`: of the escalations in the same order, at most `mostHeadlines`. */
 export function notificationText(
@@ -245,7 +248,7 @@ export function notificationText(
     return { text: allAcknowledgedText(numbers, notification.subject), subject };
   }
   if (notification.text !== null) {
-    const said = clipped(notification.text, mostCustomerText, first.row.number);
+    const said = clipped(notification.text, first.row.number);
     const text = notification.kind === "customer" ? customerQuote(way === "sms" ? notification.text : said) : said;
     return { text: way === "sms" ? bounded(text) : text, subject };
   }
@@ -266,8 +269,7 @@ const types = {
   message: "escalation.notice",
 } as const;
 
-/** Limits in characters: a message, and a single fact. */
-const mostText = 20_000;
+/** Limit of a single fact, in characters. */
 const mostValue = 2000;
 
 const fact = <T extends string | null>(text: T): T | string =>
@@ -283,7 +285,7 @@ export function webhookText(
   link: string | null,
 ): string {
   const { row, person, subject, triggers, said } = details;
-  const text = notification.text === null ? null : clipped(notification.text, mostText, row.number);
+  const text = notification.text === null ? null : clipped(notification.text, row.number);
   const quoted = text !== null && notification.kind === "customer" ? customerQuote(text) : text;
   return JSON.stringify({
     type: types[notification.kind],

@@ -10,7 +10,7 @@ import type { DraftRow } from "../../store/tables/drafts.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
-import { customerText } from "../notify/text.ts";
+import { clipped, customerText } from "../notify/text.ts";
 
 export const aboutConversation = (id: string): string => `conversation:${id}`;
 /** `which`: a conversation of the agent outside this daemon. */
@@ -99,7 +99,7 @@ export const isOpenAfter = (trigger: EscalationTrigger, subject: Subject): boole
   !subject.triggered && knownEscalation(trigger, subject)?.state !== "closed";
 
 const updateText = ({ number }: EscalationRow, { reason, said }: EscalationTrigger): string =>
-  `${number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`;
+  clipped(`${number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`, number);
 
 /** Returns the trigger of the answer to a turn: it has no text, or is a configured escalation response. Else null. */
 export function answerTrigger(
