@@ -230,13 +230,14 @@ export function afterAbsence(
   return { kind: "retry", outcome: "refused", reason: why.final, delay: delayAfter(turn.attempts, retry), penalty: 0 };
 }
 
-/** The platform has the question and gives no answer yet. `isManual`: a human answers there. */
+/** The platform has the question and gives no answer yet. None is awaited from a human (`isManual`), or after an operator's release. */
 export function afterPending(
   { turn, timing }: TimedTurn,
   { questionId }: Extract<LookUp, { state: "pending" }>,
   isManual: boolean,
 ): AskDecision {
-  if (isManual) return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
+  if (isManual || turn.trying_for === null)
+    return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
   if ((turn.over_ago ?? 0) > timing.ask.answerLifetime)
     return failed("sent", "the platform has the question and gave no answer", questionId);
   return unknown("asked, not answered yet", delayAfter(turn.lookups + 1, timing.ask.lookup), { questionId });
@@ -387,9 +388,8 @@ function planFailed(asking: AskedTurn, outcome: AskOutcome, reason: string, ques
   const { line, turn } = asking;
   const { channel, agent, rules } = line;
   const { id, conversation, kind, question, session, opening, attempts } = turn;
-  // Never blocks the lane for a call or an opening. A call continues with its next question, and an
-  // operator cannot release a turn without a message.
-  const blocks = rules.on_permanent_failure === "block" && session === null && opening === null;
+  // A call continues with its next question, and an operator can release nothing but the question of a message.
+  const blocks = rules.on_permanent_failure === "block" && kind === "question" && session === null && opening === null;
   const said = kind === "question" && question !== "" ? { said: question } : {};
   const key = `turn:${id}:${attempts}`;
   return {

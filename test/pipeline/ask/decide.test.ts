@@ -258,18 +258,15 @@ describe("after a lookup", () => {
 
   it("treats a question that the platform has as silent in manual mode, and as failed after half an hour", () => {
     const found = { state: "pending", questionId: "q" } as const;
-    expect(afterPending(asked(), found, true)).toEqual({
-      kind: "answered",
-      answer: { questionId: "q", replyId: null, text: null },
-      rendered: null,
-    });
-    expect(afterPending(asked({ over_ago: 1000 }), found, false)).toMatchObject({
-      kind: "unknown",
-      questionId: "q",
-    });
-    expect(afterPending(asked({ over_ago: timing.ask.answerLifetime + 1 }), found, false)).toMatchObject({
+    const silent = { kind: "answered", answer: { questionId: "q", replyId: null, text: null }, rendered: null };
+    const tried = (over_ago: number | null) => asked({ trying_for: 2000, over_ago });
+    expect(afterPending(tried(null), found, true)).toEqual(silent);
+    expect(afterPending(tried(1000), found, false)).toMatchObject({ kind: "unknown", questionId: "q" });
+    expect(afterPending(tried(timing.ask.answerLifetime + 1), found, false)).toMatchObject({
       kind: "failed",
       questionId: "q",
     });
+    // An operator has released it since its last attempt.
+    expect(afterPending(asked({ over_ago: 1000 }), found, false)).toEqual(silent);
   });
 });

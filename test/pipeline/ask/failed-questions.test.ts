@@ -112,6 +112,28 @@ it("lists what a person at the platform is to answer, and sends that answer when
   expect(await pipeline.listed("ignored")).toEqual([]);
 });
 
+it("lists it again when the agent has the conversation again, and later questions do not wait for it", async () => {
+  const pipeline = await openPipeline();
+  const first = mail({ text: "first" });
+  pipeline.platform.faults.ask = (asked) => {
+    asked.perform();
+    const known = pipeline.platform.messages.get(asked.conversation) ?? [];
+    known.pop();
+    asked.answer(200, known.at(-1) ?? null);
+  };
+  await pipeline.arrives(first);
+  expect(await state(pipeline)).toBe("silent");
+  delete pipeline.platform.faults.ask;
+  pipeline.platform.faults.look = refusing(500);
+  await pipeline.releases();
+  expect(await state(pipeline)).toBe("unknown");
+  delete pipeline.platform.faults.look;
+  await pipeline.passes(60_000);
+  expect([await state(pipeline), await pipeline.listed("ignored")]).toEqual(["silent", ["silent"]]);
+  await pipeline.arrives({ text: "second", thread: { answers: [first.id] } });
+  expect(pipeline.sent).toEqual(["answer to second"]);
+});
+
 it("lists an answer that could not be composed, and composes it when released", async () => {
   let broken = true;
   const pipeline = await openPipeline({

@@ -273,6 +273,8 @@ describe("the plan of a failed question", () => {
     ["does not block by default", {}, 0],
     ["does not block in a call", { block: true, turn: { session: "s" } }, 0],
     ["does not block for an opening", { block: true, turn: { opening: "{}" } }, 0],
+    ["does not block for what a human wrote", { block: true, turn: { kind: "relayed" } }, 0],
+    ["does not block for a change of the mode", { block: true, turn: { kind: "mode" } }, 0],
   ])("%s its lane", (_, given, open) => expect(planned(failed, given)?.change.open).toBe(open));
 });
 
