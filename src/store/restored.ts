@@ -23,7 +23,7 @@ const holdEvents = moves("events", "held", {
 });
 const failTurns = `${moves("turns", "failed", {
   set: "open = 0, reason = $3, updated_at = now_ms()",
-  where: `open = 1 AND kind = 'question' AND session IS NULL AND ${ofChannel} AND made_at < $2`,
+  where: `open = 1 AND session IS NULL AND ${ofChannel} AND made_at < $2`,
   from: ["waiting", "asking", "unknown"],
 })} RETURNING id, conversation`;
 const failReplies = `${moves("replies", "failed", {
@@ -39,7 +39,8 @@ const holdDrafts = `${moves("drafts", "held", {
 })} RETURNING conversation`;
 
 /** Holds every unanswered message and every unsent reply. Messages already present in the platform's
- *  conversations count as delivered. Notifications of responders are still sent. `only` limits this to
+ *  conversations count as delivered. What humans wrote for the platform, and changes of its mode, are given up: done a second
+ *  time they would undo what has happened since. Notifications of responders are still sent. `only` limits this to
  *  one channel, and to work older than `before` (epoch milliseconds). */
 export async function holdOpenWork(
   q: Query,

@@ -97,6 +97,20 @@ onEachDatabase((newDatabase) => {
       expect(await decide("drop")).toBe(0);
     });
 
+    it("gives up what humans wrote for the platform, and changes of its mode", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "a");
+        for (const id of ["relayed", "mode", "spoken"]) await turn(q, id, "a");
+        await q.run("UPDATE turns SET kind = id WHERE id <> 'spoken'");
+        await q.run("UPDATE turns SET state = 'unknown' WHERE id = 'mode'");
+        await q.run("UPDATE turns SET session = 's', open = 0, state = 'answered' WHERE id = 'spoken'");
+      });
+      expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 0, replies: 0 });
+      expect((await all(db)).turns).toEqual(["failed", "failed", "answered"]);
+      expect(await db.read((q) => dueChannels(q, "turns"))).toEqual([]);
+    });
+
     it("keeps secrets under their names", async () => {
       const db = await fresh(newDatabase);
       expect(await db.read((q) => readSecret(q, "email/a"))).toBeNull();
