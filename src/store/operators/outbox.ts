@@ -121,7 +121,7 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
 }
 
 /** Sends a held, failed or dropped draft (again) with the same idempotency key, before the later drafts of its
- *  conversation. The parts of its reply that were held with it follow. Throws when the id is unknown, when the draft is
+ *  conversation. The parts of its reply that were held or dropped with it follow. Throws when the id is unknown, when the draft is
  *  in another state, and when retention has erased its text. */
 export async function resendDraft(q: Query, id: string, actor: string = someOperator): Promise<void> {
   const draft = await lockDraft(q, id, "resending", { action: "resend", actor });
@@ -134,8 +134,18 @@ export async function resendDraft(q: Query, id: string, actor: string = someOper
   });
   if ((await moveDrafts(q, released, update, id)) === 0) throw await refusal(q, id, "resending");
   await resumeRest(q, draft);
+  await moveDrafts(q, released, resumeDropped, draft.reply, draft.seq, draft.code ?? "", draft.reason ?? "");
   await refreshLane(q, draft.conversation, "out");
 }
+
+/** The later parts that were not sent because of the part, or that were dropped for the same reason: $3 is its code, $4 its
+ *  reason. */
+const resumeDropped = moves("drafts", "queued", {
+  set: "open = 1, released = 1, code = NULL, reason = NULL, due_at = now_ms(), updated_at = now_ms()",
+  where: `reply = $1 AND seq > $2 AND attempts = 0 AND body <> ''
+       AND (code = 'earlier-part' OR COALESCE(code, '') = $3 AND COALESCE(reason, '') = $4)`,
+  from: ["dropped"],
+});
 
 const released = { name: "replyReleased" } as const;
 
@@ -173,10 +183,9 @@ const isBlocking = (draft: string, conversation: string, seq: string): string =>
   `${draft}.conversation = ${conversation} AND ${draft}.open = 1 AND ${draft}.seq < ${seq}
      AND ${draft}.state IN ('failed', 'held', 'unknown')`;
 
-/** Drops a draft that has not certainly been sent, and the parts of its reply that were held with it. Of a reply whose
- *  sending has not begun, the later parts are dropped as well; behind a failed part they are sent. It keeps the code
- *  for which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the draft is in another
- *  state. */
+/** Drops a draft that has not certainly been sent, and the later parts of its reply; behind a failed part, which blocks its
+ *  conversation, they are sent. It keeps the code for which it was held. `why` is the operator's reason. Throws when the id is
+ *  unknown, or when the draft is in another state. */
 export async function dropDraft(q: Query, id: string, actor: string = someOperator, why?: string): Promise<void> {
   const { conversation, reply, seq } = await lockDraft(q, id, "dropping", {
     action: "drop",
@@ -186,8 +195,7 @@ export async function dropDraft(q: Query, id: string, actor: string = someOperat
   const [hop, reason] = [{ name: "dropped", code: operatorCode } as const, droppedBecause(why)];
   const before = await q.one<{ state: string }>("SELECT state FROM drafts WHERE id = $1", id);
   if ((await moveDrafts(q, hop, dropOne, id, reason)) === 0) throw await refusal(q, id, "dropping");
-  const isWhole = before?.state === "queued" ? 1 : 0;
-  await moveDrafts(q, hop, dropLaterParts, reply, seq, reason, isWhole);
+  if (before?.state !== "failed") await moveDrafts(q, hop, dropLaterParts, reply, seq, reason);
   await refreshLane(q, conversation, "out");
 }
 
@@ -201,8 +209,7 @@ const dropOne = moves("drafts", "dropped", {
 });
 const dropLaterParts = moves("drafts", "dropped", {
   set: "open = 0, reason = $3, updated_at = now_ms()",
-  where:
-    "reply = $1 AND seq > $2 AND attempts = 0 AND (($4 = 1 AND state = 'queued') OR code IN ('earlier-part', 'shadow'))",
+  where: "reply = $1 AND seq > $2 AND attempts = 0",
   from: ["held", "queued"],
 });
 
@@ -215,7 +222,7 @@ export const droppedBecause = (why: string | undefined): string =>
 /** SQL: true for items that no operator has dropped. */
 export const notDropped = `COALESCE(reason, '') NOT LIKE '${droppedPrefix}%'`;
 
-type LockedDraft = Pick<DraftRow, "channel" | "conversation" | "reply" | "seq">;
+type LockedDraft = Pick<DraftRow, "channel" | "conversation" | "reply" | "seq"> & Pick<DraftSummary, "code" | "reason">;
 
 /** Records the operator's action, and locks the lane of its draft. */
 async function lockDraft(
@@ -225,7 +232,10 @@ async function lockDraft(
   action: Parameters<typeof recordAction>[1],
 ): Promise<LockedDraft> {
   await recordAction(q, action, { draft: id });
-  const draft = await q.one<LockedDraft>("SELECT channel, conversation, reply, seq FROM drafts WHERE id = $1", id);
+  const draft = await q.one<LockedDraft>(
+    "SELECT channel, conversation, reply, seq, code, reason FROM drafts WHERE id = $1",
+    id,
+  );
   if (!draft) throw new Error(`${what} draft ${id}: there is none (see outbox list)`);
   await lockLane(q, draft.conversation, "out");
   return draft;

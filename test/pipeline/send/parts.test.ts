@@ -32,6 +32,26 @@ it("goes no further than the part that was refused, and on with the next reply",
   expect(pipeline.texts).toEqual([`${ann}: answer to one`, `${ann}: answer to next`]);
 });
 
+it("is sent completely when an operator sends the refused part again", async () => {
+  const pipeline = await openTexts({ provider: (count) => (count === 2 ? no : undefined) });
+  await says(pipeline);
+  await pipeline.db.tx(async (q) => resendDraft(q, (await ids(pipeline))[1] ?? ""));
+  await pipeline.settles();
+  expect(pipeline.texts).toEqual(all);
+});
+
+it("is sent completely when an operator has dropped it, and changes their mind", async () => {
+  const pipeline = await openTexts({ delay: 60 });
+  await says(pipeline);
+  const [first = "", , third = ""] = await ids(pipeline);
+  await pipeline.db.tx((q) => dropDraft(q, third, "op", "too long"));
+  await pipeline.db.tx((q) => dropDraft(q, first, "op", "later"));
+  expect(await pipeline.drafts()).toEqual(["dropped", "dropped", "dropped"]);
+  await pipeline.db.tx((q) => resendDraft(q, first));
+  await pipeline.settles();
+  expect(pipeline.texts, "what was dropped for another reason stays").toEqual(all.slice(0, 2));
+});
+
 it("continues when a deferred part is accepted", async () => {
   const pipeline = await openTexts({ provider: (count) => (count === 1 ? later : undefined) });
   await says(pipeline);
@@ -76,6 +96,23 @@ describe("a part of unknown outcome", () => {
     await pipeline.settles();
     expect(await pipeline.drafts()).toEqual(["failed", "dropped", "dropped", "sent"]);
   });
+});
+
+it.each([
+  ["that may have been sent", 120_000],
+  ["that is looked up", 10],
+])("drops the others with a first part %s, also one that blocks its conversation", async (_what, ms) => {
+  const pipeline = await openTexts({
+    rules: { on_permanent_failure: "block" },
+    provider: (count) => (count === 1 ? nobodyKnows : undefined),
+  });
+  await says(pipeline);
+  await pipeline.passes(ms, Math.min(ms, 10_000));
+  expect(await pipeline.drafts()).toEqual([ms === 10 ? "unknown" : "held", "queued", "queued"]);
+  await pipeline.db.tx(async (q) => dropDraft(q, (await ids(pipeline))[0] ?? ""));
+  await pipeline.settles();
+  expect(pipeline.texts).toEqual([]);
+  expect(await pipeline.drafts()).toEqual(["dropped", "dropped", "dropped"]);
 });
 
 it("leaves the parts behind one that blocks its conversation where they are", async () => {
