@@ -128,9 +128,16 @@ export async function releaseLanes(q: Query, nodes: readonly string[], which: "a
   return released.length;
 }
 
-/** Leases one inbound lane when it is free and no question waits or runs in it; else returns null. Call
- *  with the lane's row locked (`tryLane`). Turns behind a failed question that blocks the lane do not count
- *  as waiting. Used by stage poll. */
+/** SQL: true while a question of another conversation is asked in the same conversation of the platform: threads of one
+ *  customer may share it. */
+export const isAskedElsewhere = (conversation: string): string =>
+  `EXISTS (SELECT 1 FROM conversations own JOIN conversations other ON other.platform_id = own.platform_id AND other.id <> own.id
+     JOIN turns ON turns.conversation = other.id AND turns.open = 1
+     WHERE own.id = ${conversation} AND turns.state IN ('asking', 'unknown'))`;
+
+/** Leases one inbound lane when it is free, no question waits or runs in it, and none is asked elsewhere
+ *  (`isAskedElsewhere`); else returns null. Call with the lane's row locked (`tryLane`). Turns behind a failed question that
+ *  blocks the lane do not count as waiting. Used by stage poll. */
 export async function leaseIdleLane(
   q: Query,
   conversation: string,
@@ -139,7 +146,7 @@ export async function leaseIdleLane(
 ): Promise<Lease | null> {
   const lane = `${conversation}/in`;
   const isIdle = `COALESCE((SELECT state FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1
-       ORDER BY seq LIMIT 1), 'failed') = 'failed' AND (node IS NULL OR node = $2)`;
+       ORDER BY seq LIMIT 1), 'failed') = 'failed' AND (node IS NULL OR node = $2) AND NOT ${isAskedElsewhere("lanes.conversation")}`;
   if (q.leases !== null) {
     if (!q.leases.isFree(lane, holder)) return null;
     const row = await q.one<{ channel: string }>(`SELECT channel FROM lanes WHERE id = $1 AND ${isIdle}`, lane, holder);

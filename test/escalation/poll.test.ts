@@ -5,11 +5,14 @@ import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
-import { schedulePoll } from "../../src/store/tables/conversations.ts";
+import { bindPlatform, schedulePoll } from "../../src/store/tables/conversations.ts";
+import { insertReply } from "../../src/store/tables/drafts.ts";
+import { changeTurn } from "../../src/store/tables/turns.ts";
 import { messageRecord } from "../support/client/client.ts";
 import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
 import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { type Asked, listen, refusing } from "../support/pipeline/stage.ts";
+import { conversation, turn } from "../support/store/databases.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
 async function watched({ asksTwice = false } = {}) {
@@ -45,12 +48,13 @@ async function watched({ asksTwice = false } = {}) {
   const [{ conversation } = { conversation: "" }] = await db.read((q) =>
     q.all<{ conversation: string }>("SELECT id AS conversation FROM conversations"),
   );
-  const look = async () => {
+  const look = async (meanwhile?: () => Promise<unknown>) => {
     clock.forward(1000);
     await db.tx((q) => schedulePoll(q, { id: conversation, channel: "c" }, 0));
     const [claimed] = (await db.tx((q) => stage.claim(q, "c", 1))).claimed;
     if (!claimed) throw new Error("the look is not due");
     const transition = await claimed.work(new AbortController().signal);
+    await meanwhile?.();
     await db.tx(transition);
     return db.read((q) => q.one("SELECT * FROM polls WHERE conversation = $1", conversation));
   };
@@ -236,5 +240,32 @@ describe("a look after a question that was asked twice", () => {
     await look();
     const foreign = await db.read((q) => q.all("SELECT platform_id AS id FROM replies WHERE turn IS NULL"));
     expect(foreign).toEqual([{ id: "other-answer" }]);
+  });
+});
+
+describe("a look at a conversation of the platform that two threads share", () => {
+  it("does not deliver what the agent answers in the other thread, however late its answer is recorded", async () => {
+    const { look, messages, id, db } = await watched();
+    await look();
+    const external = () => db.read((q) => q.all("SELECT platform_id FROM replies WHERE turn IS NULL"));
+    await db.tx(async (q) => {
+      await conversation(q, "other");
+      await bindPlatform(q, "other", id);
+      await turn(q, "t", "other");
+    });
+    messages.push(messageRecord("q2", "conversation_user", "question t"));
+    messages.push(messageRecord("a2", "assistant", "An answer.", { conversationMessageId: "q2" }));
+    await look(() => db.tx((q) => q.run("UPDATE turns SET state = 'asking' WHERE id = 't'")));
+    expect(await external()).toEqual([]);
+    // The response was lost, and is looked up.
+    await db.tx((q) => q.run("UPDATE turns SET state = 'unknown' WHERE id = 't'"));
+    await expect(look()).rejects.toThrow("the look is not due");
+    await db.tx(async (q) => {
+      await changeTurn(q, "t", { state: "answered", open: 0, questionId: "q2" });
+      const answer = { conversation: "other", channel: "c", text: "An answer.", platformId: "a2" };
+      await insertReply(q, { ...answer, id: "r", turn: "t" });
+    });
+    expect(await look()).toMatchObject({ mark: "a2", failures: 0 });
+    expect(await external()).toEqual([]);
   });
 });

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { PlatformMessage, PlatformMessages } from "../../src/agent/calls.ts";
 import type { Cause, Policy } from "../../src/domain/policy.ts";
 import { judgeHealth, planOutages } from "../../src/escalation/health/decide.ts";
+import { clipped } from "../../src/escalation/notify/text.ts";
 import { type PollFacts, planPoll, retryAfter, retryIn, takeoverTrigger } from "../../src/escalation/poll/decide.ts";
 import type { PollRow } from "../../src/escalation/poll/rows.ts";
 import type { Customer } from "../../src/escalation/reply/rows.ts";
@@ -150,6 +151,17 @@ describe("a turn without an answer", () => {
     ["names another sender in the thread", passed, "Ann", "bob@x", of("7, bob@x (in the thread of Ann): Hello?")],
   ])("%s", (_what, row, name, from, expected) => {
     expect(passOn(row, { person: "ann@x", person_name: name }, turn(from))).toEqual(expected);
+  });
+
+  it("is passed on up to a limit, whoever it is passed on by", () => {
+    const question = "x".repeat(1_000_000);
+    const passedOn = passOn(passed, { person: "ann@x", person_name: "Ann" }, { ...turn("ann@x"), question })?.text;
+    const rest = "\n[980108 more characters: bridgehead escalation show 7]";
+    expect(passedOn).toBe(`7, Ann: ${"x".repeat(19_892)}${rest}`);
+    expect(clipped(passedOn ?? "", 7)).toBe(passedOn);
+    const [update] = planned(triggerOf({ said: question }), subject({ row: passed })).updates;
+    expect(update?.text).toMatch(/^7: .*\nThe customer wrote: x+\n\[\d+ more characters/);
+    expect(update?.text.length).toBeLessThanOrEqual(20_000);
   });
 });
 
@@ -329,6 +341,8 @@ describe("a poll", () => {
     quiet: 0,
     escalation: null,
     isKnownElsewhere: false,
+    isAskedElsewhere: false,
+    hasUnsent: true,
   };
   const line = { channel: "c", agent: "a", traits: { platform: "email" }, settings: () => null } as never;
   const read = (over: Partial<PlatformMessages> = {}): PlatformMessages => ({
@@ -379,6 +393,22 @@ describe("a poll", () => {
     expect([deliver.length, acknowledge]).toEqual([count, acknowledges]);
   });
 
+  it("knows what the agent has said since a human's answer, and does not ask in a call", () => {
+    const since = {
+      messages: [question, human, { ...question, id: "q2" }, { ...human, id: "a2", role: "agent" }],
+    } as const;
+    const later = (over: object, platform = "email", hasUnsent = true) =>
+      planPoll(
+        row,
+        { mode: "ai", read: read(over), until: 9 },
+        { ...facts, hasUnsent, takeover: null },
+        { traits: { platform }, settings: () => null } as never,
+        { policy: null, timing: standardTiming.escalation },
+      ).later;
+    expect([later({}), later(both), later(since)]).toEqual([null, new Set(), new Set(["q2", "a2"])]);
+    expect([later(both, "voice"), later(both, "email", false)]).toEqual([null, null]);
+  });
+
   it("records nothing of an erased customer after a restore", () => {
     const restored = (found: Partial<PollFacts>) => plan("ai", both, found, { mark: null, position: allKnown }).record;
     expect([restored({}).length, restored({ customer: null }).length]).toEqual([1, 0]);
@@ -395,6 +425,18 @@ describe("a poll", () => {
     expect(effect({ isKnownElsewhere: true })).toBeNull();
     expect(effect({ isKnownElsewhere: true, escalation: escalation() })).toBe("open");
     expect(effect({})).toBe("open");
+  });
+
+  it("a takeover keeps the agent's escalation response, however the platform has changed its white space and case", () => {
+    const escalations = [{ topic: "refund", response: "A colleague\n answers." }];
+    const [polled, result] = [row, { mode: "manual", read: read(), until: 9 } as const];
+    const takenOver = takeoverTrigger(polled, result, line);
+    const about = { ...facts, takeover: takenOver && { trigger: takenOver, subject: subject() } };
+    const configured = { traits: { platform: "email" }, settings: () => ({ escalations }) } as never;
+    const settings = { policy: null, timing: standardTiming.escalation };
+    const { takeover } = planPoll(polled, result, about, configured, settings);
+    const texts = ["a colleague answers. ", "Another answer"];
+    expect(texts.map((text) => takeover?.isResponse(text))).toEqual([true, false]);
   });
 
   it("a takeover is a change of the mode", () =>

@@ -1,8 +1,10 @@
-// Random sequences of what customers, operators, the platform, the provider and the machine do, on one pipeline. In the end
+// Random sequences of what customers, operators, responders, the platform, the provider and the machine do, on one pipeline. In the end
 // every message has one result that an operator can see, and nothing was asked, answered or kept more often than it may.
 
 import { externalId, type Finding, type MessageEvent, type SendOutcome, sendKey } from "bridgehead/contract";
 import { expect, it } from "vitest";
+import { firstTo } from "../../src/domain/turn.ts";
+import { newId } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { pause, resume } from "../../src/store/operators/channels.ts";
@@ -11,6 +13,8 @@ import { type Repair, repair } from "../../src/store/operators/repair.ts";
 import { erasePerson } from "../../src/store/person/erase.ts";
 import { findPerson } from "../../src/store/person/find.ts";
 import { forget } from "../../src/store/retention.ts";
+import { insertReply } from "../../src/store/tables/drafts.ts";
+import { clearLanes } from "../../src/store/tables/takeover.ts";
 import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { type Asked, cutting, receipt, refusing } from "../support/pipeline/stage.ts";
 import { generator } from "../support/process/mail/servers.ts";
@@ -45,12 +49,16 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
   const written: Written[] = [];
   /** Words that the store must not contain any more. */
   const erased = new Set<string>();
+  /** Drafts of the agent that were not sent when a human answered in their place. */
+  const replaced = new Set<string>();
   let isProviderWell = false;
+  let isProviderDown = false;
   let gate: Promise<void> | null = null;
 
   const outcomeOf = (key: string, deliver: () => void): SendOutcome => {
     const dice = isProviderWell ? 1 : random();
     const reason = "a fault of the test";
+    if (isProviderDown) return { kind: "deferred", reason, scope: "channel" };
     if (dice < 0.08) return { kind: "deferred", reason };
     if (dice < 0.12) return { kind: "deferred", reason, scope: "channel" };
     if (dice < 0.17) return { kind: "refused", code: "550", reason, scope: pick(["draft", "recipient"] as const) };
@@ -161,6 +169,36 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     const event = receipt({ id: externalId(`receipt-${random()}`), about: { key: sendKey(id) }, state });
     await pipeline.accepts("c", event);
   };
+  /** A human answers a customer while the provider is down: one whose answer waits if there is one. */
+  const humans = async (): Promise<void> => {
+    isProviderDown = true;
+    await pipeline.accepts("c", newMail(), newMail());
+    await settles();
+    isProviderDown = false;
+    const all = await db.read((q) =>
+      q.all<{ id: string; person: string; waiting: number }>(
+        `SELECT id, person, (SELECT COUNT(*) FROM drafts WHERE conversation = conversations.id AND state IN ('queued', 'held'))
+           AS waiting FROM conversations WHERE person <> '' ORDER BY id`,
+      ),
+    );
+    const waiting = all.filter((one) => one.waiting > 0);
+    if (all.length === 0) return;
+    const { id: conversation, person } = pick(waiting.length > 0 ? waiting : all);
+    const [id, address] = [newId(clock.now()), JSON.stringify(firstTo({ address: person }, null))];
+    await pipeline.scheduler.commit(async (q) => {
+      const unsent = await q.all<{ id: string }>(
+        `SELECT drafts.id FROM drafts JOIN replies ON replies.id = drafts.reply WHERE drafts.conversation = $1
+           AND drafts.state IN ('queued', 'held') AND drafts.released = 0 AND replies.kind = 'answer'
+           AND NOT EXISTS (SELECT 1 FROM drafts part JOIN attempts ON attempts.subject = part.id
+             WHERE part.reply = drafts.reply AND COALESCE(attempts.outcome, '') <> 'deferred')`,
+        conversation,
+      );
+      await clearLanes(q, conversation);
+      const text = { kind: "human", text: `a human answers ${id}`, platformId: null } as const;
+      await insertReply(q, { id, conversation, channel: "c", turn: null, address, ...text });
+      for (const draft of unsent) replaced.add(draft.id);
+    });
+  };
   const forgets = async (): Promise<void> => {
     await db.tx((q) => forget(q, { rawMs: minute, eventsMs: 30 * minute }, hour));
   };
@@ -222,6 +260,7 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     [0.4, () => erase(pick(people))],
     [1, forgets],
     [2, receives],
+    [2, humans],
     [3, interrupts],
     [2, weather],
     [3, clears],
@@ -271,6 +310,15 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     sent.filter(({ text, to }) => text.includes(word) && to !== event.from.address),
   );
   expect(astray).toEqual([]);
+  const late = await db.read((q) =>
+    q.all<{ id: string }>(
+      `SELECT id FROM drafts WHERE state IN ('sent', 'delivered')
+         AND NOT EXISTS (SELECT 1 FROM actions WHERE actions.draft = drafts.id AND action = 'resend')`,
+    ),
+  );
+  expect(late.filter(({ id }) => replaced.has(id))).toEqual([]);
+  const byHumans = sent.map(({ text }) => text).filter((text) => text.startsWith("a human"));
+  expect(byHumans).toEqual([...new Set(byHumans)]);
   const events = await db.read((q) =>
     q.all<Readonly<Record<string, string | null>>>(
       `SELECT events.external_id, events.state, events.code, turns.state AS turn, replies.state AS reply, drafts.state AS draft,

@@ -11,7 +11,7 @@ import { allKnown } from "../../store/tables/conversations.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { addressOf } from "../actions.ts";
 import type { Customer } from "../reply/rows.ts";
-import { effectOf, isOpenAfter, type Subject, type TriggerEffect } from "../trigger/decide.ts";
+import { effectOf, escalatingTopic, isOpenAfter, type Subject, type TriggerEffect } from "../trigger/decide.ts";
 import type { PollRow } from "./rows.ts";
 
 /** A turn that explains messages on the platform: a dropped question, or a turn with an uncertain attempt. */
@@ -107,6 +107,11 @@ export interface PollFacts {
   readonly escalation: EscalationRow | null;
   /** An unclosed escalation is about the same conversation of the platform in another thread of the customer. */
   readonly isKnownElsewhere: boolean;
+  /** A question of another thread is being asked in the same conversation of the platform: its messages have no known ids yet,
+   *  and would count as external. */
+  readonly isAskedElsewhere: boolean;
+  /** The conversation may have unsent answers, or work that blocks it. */
+  readonly hasUnsent: boolean;
 }
 
 export interface PollResult {
@@ -123,11 +128,14 @@ export interface PollPlan {
   readonly deliver: readonly PlatformMessage[];
   /** Address (JSON) of the delivered messages. */
   readonly address: string;
+  /** Set when a human has answered on the platform, not in a call, and the agent may have unsent answers: the platform's ids of
+   *  all messages after the answer. The other unsent answers are dropped. */
+  readonly later: ReadonlySet<string> | null;
   /** A human has answered on the platform. */
   readonly acknowledge: boolean;
-  /** Set when the platform has given the conversation to a human: what is known of it, and the configured escalation
-   *  responses, which are kept when the agent's waiting answers are dropped. */
-  readonly takeover: (Takeover & { readonly effect: TriggerEffect; readonly except: ReadonlySet<string> }) | null;
+  /** Set when the platform has given the conversation to a human: what is known of it, and which texts are configured
+   *  escalation responses, which are kept when the agent's waiting answers are dropped. */
+  readonly takeover: (Takeover & { readonly effect: TriggerEffect; isResponse(text: string): boolean }) | null;
   /** The platform has given the conversation back to the agent. */
   readonly close: boolean;
   readonly poll: {
@@ -195,9 +203,10 @@ export function planPoll(
   const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
   const isCall = line.traits.platform === "voice";
   const deliver = customer === null || (isCall && customer.session === null) ? [] : found.deliver;
-  const acknowledge = escalation?.state === "open" && deliver.some(({ role }) => role === "human");
+  const answer = deliver.findLast(({ role }) => role === "human");
+  const acknowledge = escalation?.state === "open" && answer !== undefined;
   const isEmpty = newest === null && read.failure === null;
-  const except = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
+  const isResponse = (text: string) => escalatingTopic(line.settings()?.escalations ?? [], text) !== null;
   const close = mode === "ai" && poll.mode === "manual" && isEnded(escalation, acknowledge);
   // One handover is one escalation, however many threads of the customer share the platform's conversation. A message
   // in this thread that no agent answers is another one.
@@ -210,8 +219,9 @@ export function planPoll(
     record: customer === null ? [] : found.record,
     deliver,
     address: customer === null ? "" : addressFor(customer, isCall),
+    later: answer === undefined || isCall || !facts.hasUnsent ? null : idsAfter(answer, read.messages),
     acknowledge,
-    takeover: takeover && { ...takeover, effect, except },
+    takeover: takeover && { ...takeover, effect, isResponse },
     close,
     poll: {
       mode,
@@ -222,6 +232,9 @@ export function planPoll(
     },
   };
 }
+
+const idsAfter = (message: PlatformMessage, all: readonly PlatformMessage[]): ReadonlySet<string> =>
+  new Set(all.slice(all.indexOf(message) + 1).map(({ id }) => id));
 
 const noMessages: ExternalMessages = { deliver: [], record: [] };
 

@@ -2,7 +2,9 @@
 // messages. It runs under the lease of the conversation's inbound lane, so polling never runs together with a question.
 
 import { type Query, touch } from "../../store/driver.ts";
+import { isAskedElsewhere } from "../../store/leases.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
+import { needsClearing } from "../../store/tables/takeover.ts";
 import { type Customer, customerColumns } from "../reply/rows.ts";
 import { aboutConversation } from "../trigger/decide.ts";
 import type { KnownTurn, PollFacts } from "./decide.ts";
@@ -96,8 +98,26 @@ const wasTried = (outcomes: string): string =>
   `EXISTS (SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN (${outcomes}))`;
 
 /** Returns the known ids, the turns that explain messages without a recorded id, and the state of the conversation.
- *  Call with the inbound lane leased and idle: every answer to our questions then has a known id. */
+ *  Call with the inbound lane leased and idle: unless a question is asked elsewhere, every answer to our questions then has a
+ *  known id. */
 export async function loadPollFacts(q: Query, conversation: string, platformId: string): Promise<PollFacts> {
+  const found = await q.one<
+    Customer & { quiet: number | null; escalation: string | null; elsewhere: number; asking: number; unsent: number }
+  >(
+    `SELECT ${customerColumns},
+       (SELECT now_ms() - made_at FROM turns WHERE turns.conversation = conversations.id ORDER BY seq DESC LIMIT 1) AS quiet,
+       (SELECT escalations.id FROM escalations WHERE about = $2 AND state <> 'closed') AS escalation,
+       CASE WHEN EXISTS (SELECT 1 FROM conversations AS other JOIN escalations ON about = $3 || other.id AND state <> 'closed'
+         WHERE other.platform_id = $4 AND other.id <> $1 AND cause IN ('topic', 'silent')) THEN 1 ELSE 0 END AS elsewhere,
+       CASE WHEN ${isAskedElsewhere("conversations.id")} THEN 1 ELSE 0 END AS asking,
+       CASE WHEN ${needsClearing("conversations.id")} THEN 1 ELSE 0 END AS unsent
+     FROM conversations WHERE id = $1`,
+    conversation,
+    aboutConversation(conversation),
+    aboutConversation(""),
+    platformId,
+  );
+  // After that: an answer that was recorded in the meantime has a known id.
   const rows = await q.all<{ id: string | null } & KnownTurn>(
     `SELECT question_id AS id, NULL AS kind, NULL AS state, NULL AS text, NULL AS "questionId" FROM turns
        WHERE question_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $2)
@@ -111,19 +131,7 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
     conversation,
     platformId,
   );
-  const found = await q.one<Customer & { quiet: number | null; escalation: string | null; elsewhere: number }>(
-    `SELECT ${customerColumns},
-       (SELECT now_ms() - made_at FROM turns WHERE turns.conversation = conversations.id ORDER BY seq DESC LIMIT 1) AS quiet,
-       (SELECT escalations.id FROM escalations WHERE about = $2 AND state <> 'closed') AS escalation,
-       CASE WHEN EXISTS (SELECT 1 FROM conversations AS other JOIN escalations ON about = $3 || other.id AND state <> 'closed'
-         WHERE other.platform_id = $4 AND other.id <> $1 AND cause IN ('topic', 'silent')) THEN 1 ELSE 0 END AS elsewhere
-     FROM conversations WHERE id = $1`,
-    conversation,
-    aboutConversation(conversation),
-    aboutConversation(""),
-    platformId,
-  );
-  const { quiet = null, escalation = null, elsewhere = 0, ...customer } = found ?? {};
+  const { quiet = null, escalation = null, elsewhere = 0, asking = 0, unsent = 0, ...customer } = found ?? {};
   const locked = escalation === null ? null : (await lockEscalations(q, [escalation])).get(escalation);
   return {
     known: new Set(rows.flatMap(({ id }) => id ?? [])),
@@ -133,6 +141,8 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
     // Another node may have closed it before it was locked.
     escalation: locked && locked.state !== "closed" ? locked : null,
     isKnownElsewhere: elsewhere === 1,
+    isAskedElsewhere: asking === 1,
+    hasUnsent: unsent === 1,
   };
 }
 

@@ -15,7 +15,7 @@ import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
-import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
+import { clearLanes, dropWaitingAnswers } from "../../store/tables/takeover.ts";
 import { acknowledge, close, type EscalationCore, type EscalationParts } from "../actions.ts";
 import { loadSubjects } from "../trigger/rows.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";
@@ -104,7 +104,7 @@ async function read(work: PollWork, signal: AbortSignal, deps: PollDeps): Promis
   return (q) => found(q, work, mode.value, said, deps);
 }
 
-/** Questions have used up the rate limit. */
+/** Questions have priority. */
 async function postponed(q: Query, work: PollWork, { timing }: PollDeps): Promise<void> {
   await guardLease(q, work.lease);
   await postponePoll(q, work.conversation.id, timing.escalation.pollBusy);
@@ -126,6 +126,7 @@ async function found(
   const trigger = takeoverTrigger(poll, result, line);
   await guardLease(q, work.lease);
   const facts = await loadPollFacts(q, conversation.id, work.platformId);
+  if (facts.isAskedElsewhere) return postponed(q, work, deps);
   const [subject] = trigger ? await loadSubjects(q, [trigger]) : [];
   const takeover = trigger && subject ? { trigger, subject } : null;
   const settings = { policy: deps.policy(), timing: deps.timing.escalation };
@@ -143,7 +144,7 @@ const platformUser = { name: "a responder on the platform", target: null };
 async function write(
   q: Query,
   { line, conversation }: PollWork,
-  { record, deliver, address, acknowledge: answered, takeover, close: ended }: PollPlan,
+  { record, deliver, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
   escalation: EscalationRow | null,
   deps: PollDeps,
 ): Promise<void> {
@@ -160,6 +161,7 @@ async function write(
     platformId: id,
   });
   for (const message of record) await insertReply(q, { ...replyFor(message), state: "composed" });
+  if (later !== null) await clearLanes(q, conversation.id, later);
   for (const message of deliver) await insertReply(q, { ...replyFor(message), address });
   if (escalation !== null && answered) await acknowledge(q, escalation, platformUser, deps);
   if (escalation !== null && ended) await close(q, escalation, "the platform (mode ai)", deps);
@@ -168,8 +170,8 @@ async function write(
     log.info(fields, "external platform messages enqueued");
   }
   if (takeover === null) return;
-  const { trigger, subject, effect, except } = takeover;
-  await dropWaitingAnswers(q, conversation.id, "a person has the conversation", except);
+  const { trigger, subject, effect, isResponse } = takeover;
+  await dropWaitingAnswers(q, conversation.id, "a person has the conversation", isResponse);
   if (effect === "log") logUnnotified(logOnDisk(q, log), trigger);
   if (effect === "open") await openEscalations(q, [trigger], deps, [subject]);
 }

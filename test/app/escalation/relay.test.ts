@@ -185,6 +185,7 @@ it.concurrent("carries an answer by text to a customer who mailed, and the next 
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   const mail = await daemon.write({ subject: "My lamp", text: "I want a refund" });
+  await daemon.mailTo(customer);
   await daemon.textTo(dora.sms);
   await daemon.text("It is on its way.", { from: dora.sms });
   const answer = await daemon.mailTo(customer, 1);
@@ -201,6 +202,7 @@ it.concurrent("quotes further lines of a customer in a text to who took it, as t
 }) => {
   const daemon = await startEscalationDaemon(onTestFinished);
   const mail = await daemon.write({ subject: "My lamp", text: "I want a refund" });
+  await daemon.mailTo(customer);
   await daemon.textTo(dora.sms);
   await daemon.text("It is on its way.", { from: dora.sms });
   const answers = await daemon.mailTo(customer, 1);

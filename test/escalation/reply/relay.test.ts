@@ -250,3 +250,33 @@ it.concurrent("an answer of the agent's is not lost because the conversation wen
   clock.forward(3_600_000);
   expect(await daemon.textTo(anna)).toBe(colleague);
 });
+
+it.concurrent.for([
+  ["by mail", "A refund, please"],
+  ["on the platform", "Hello"],
+] as const)(
+  "what the provider has deferred of the agent is not sent after a person has answered %s",
+  async ([where, words], { onTestFinished }) => {
+    const clock = movableClock();
+    const daemon = await startEscalationDaemon(onTestFinished, { clock });
+    daemon.api.fault({ code: 20429, retryAfter: 600 });
+    await daemon.text(words);
+    await eventually(async () => expect(await outbound(daemon, "answer")).toEqual([{ state: "queued" }]));
+    await eventually(() => expect(daemon.api.creates.length).toBeGreaterThan(0));
+    await eventually(() => expect(daemon.app().scheduler.running()).toBe(0));
+    daemon.api.heal();
+    if (where === "by mail") {
+      const notice = await daemon.mailTo(dora.email);
+      await daemon.write({ from: dora.email, subject: `Re: ${notice.subject}`, answers: notice, text: "I am here." });
+    } else {
+      await daemon.setMode(anna, "manual");
+      await daemon.sayManually(anna, "I am here.");
+      await daemon.look(anna);
+    }
+    await eventually(async () => expect(await outbound(daemon, "answer")).toEqual([{ state: "dropped" }]));
+    clock.forward(900_000);
+    expect(await daemon.textTo(anna)).toBe("I am here.");
+    await daemon.quiet();
+    expect(daemon.textsTo(anna)).toHaveLength(1);
+  },
+);

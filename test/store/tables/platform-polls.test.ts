@@ -12,7 +12,7 @@ import { leaseIdleLane } from "../../../src/store/leases.ts";
 import { erasePerson } from "../../../src/store/person/erase.ts";
 import { schedulePoll } from "../../../src/store/tables/conversations.ts";
 import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
-import { dropWaitingAnswers, namePlatformId } from "../../../src/store/tables/takeover.ts";
+import { clearLanes, dropWaitingAnswers, namePlatformId, wasReturned } from "../../../src/store/tables/takeover.ts";
 import { transcriptsOf } from "../../../src/store/tables/transcript.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
 import {
@@ -25,6 +25,7 @@ import {
   type NewDatabase,
   onEachDatabase,
   opens,
+  put,
   stateOf,
   turn,
 } from "../../support/store/databases.ts";
@@ -204,7 +205,7 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE drafts SET attempts = 1 WHERE id = 'tried'");
         await says(q, "sent", "answer", "Sent.");
         await concludeDraft(q, "sent", { state: "sent", open: 0 });
-        await dropWaitingAnswers(q, "k", "a person has answered", new Set(["A colleague helps."]));
+        await dropWaitingAnswers(q, "k", "a person has answered", (text) => text.includes("colleague"));
       });
       const states = await db.read((q) =>
         q.all<{ id: string }>(
@@ -233,6 +234,54 @@ onEachDatabase((newDatabase) => {
         await dropWaitingAnswers(q, "k", "a person has answered");
       });
       expect(await db.read((q) => stateOf(q, "drafts", "two"))).toBe("queued");
+    });
+
+    it("drops what is unsent of the agent when a person answers, however it waits", async () => {
+      const db = await withConversation(newDatabase);
+      const tried = async (q: Query, id: string, outcome: string | null) => {
+        await put(q, "drafts", id, "attempts = 1");
+        const attempt = "INSERT INTO attempts (subject, number, kind, node, token, started_at, outcome)";
+        await q.run(`${attempt} VALUES ($1, 1, 'send', 'n', 1, now_ms(), $2)`, id, outcome);
+      };
+      const held = (q: Query, id: string, code: string) =>
+        put(q, "drafts", id, `state = 'held', open = 0, code = '${code}'`);
+      await db.tx(async (q) => {
+        await says(q, "delayed", "answer", "In an hour.");
+        for (const id of ["paused", "retried", "shadow", "old", "perhaps", "begun", "before", "released", "later"])
+          await says(q, id, "answer", id, 0);
+        await tried(q, "retried", "deferred");
+        await held(q, "shadow", "shadow");
+        await held(q, "old", "too-old");
+        // What may have been sent stays, with the other parts of its reply.
+        await tried(q, "perhaps", "unknown");
+        const part = { conversation: "k", channel: "c", recipient: "a@example.org", body: "{}", dueAt: 0 };
+        await enqueueDraft(q, { ...part, id: "part", reply: "rperhaps" });
+        await tried(q, "begun", null);
+        await put(q, "drafts", "begun", "state = 'sending'");
+        await held(q, "before", "answered-before-restore");
+        await put(q, "drafts", "released", "released = 1");
+        // The agent has said this after the person's answer.
+        await q.run("UPDATE replies SET platform_id = 'p2' WHERE id = 'rlater'");
+        await says(q, "human", "human", "I am Dora.");
+        await clearLanes(q, "k", new Set(["p2"]));
+      });
+      const rows = await db.read((q) =>
+        q.all<{ id: string }>("SELECT id, code FROM drafts WHERE state = 'dropped' AND open = 0 ORDER BY id"),
+      );
+      const code = "human-answered";
+      expect(rows).toEqual(["delayed", "old", "paused", "retried", "shadow"].map((id) => ({ id, code })));
+    });
+
+    it("is not over while the return to the agent has failed", async () => {
+      const db = await withConversation(newDatabase);
+      const returned = () => db.read((q) => wasReturned(q, "k", 0));
+      await db.tx(async (q) => {
+        await turn(q, "t", "k");
+        await q.run("UPDATE turns SET kind = 'mode', question = 'ai'");
+      });
+      expect(await returned()).toBe(true);
+      await db.tx((q) => concludeTurn(q, "t", { state: "failed", open: 0 }));
+      expect(await returned()).toBe(false);
     });
 
     it("stores the platform's id of a person's message", async () => {
