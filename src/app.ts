@@ -237,7 +237,8 @@ export class App {
     const changed = () => this.scheduler.wake();
     this.#agents = new AgentSet({ ...core, platformUrl, rate: this.#rate, changed });
     this.scheduler = this.#createScheduler();
-    const publicUrl = () => this.#config.http.public_url;
+    // A changed one takes effect at a restart, here as in the adapters, so that all links lead to the same place.
+    const publicUrl = () => config.http.public_url;
     const agents = () => this.agents.values();
     this.#registering = new WebhookRegistrations({ ...core, policy, agents, publicUrl, rate: this.#rate });
     const isAgent = (name: string) => this.agents.has(name);
@@ -313,7 +314,7 @@ export class App {
   }
 
   #createScheduler(): Scheduler {
-    const { platform } = this.#options.config;
+    const { platform, http } = this.#options.config;
     const lines = () => this.host.lines;
     const core = this.#core;
     const rate = this.#rate;
@@ -327,7 +328,7 @@ export class App {
       transactional: [
         routeStage({ ...deps, cancel: (key) => this.scheduler.cancel(key) }),
         platformWebhookStage(escalating),
-        notifyStage({ ...escalating, link: (token) => linkTo(this.#config.http.public_url, token) }),
+        notifyStage({ ...escalating, link: (token) => linkTo(http.public_url, token) }),
         composeStage(deps),
         heartbeatStage(core),
         this.#pauses.stage(),

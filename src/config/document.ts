@@ -256,9 +256,15 @@ export const databasePath = (folder: string, path: string): string =>
 
 /** Parses the value of the key `store`. */
 export function storeConfig(text: string, folder: string): StoreConfig {
-  if (!text.startsWith("sqlite:")) return { kind: "postgres", url: text };
+  if (!text.startsWith("sqlite:")) return { kind: "postgres", url: withVerifiedTls(text) };
   return { kind: "sqlite", file: databasePath(folder, text.slice("sqlite:".length)) };
 }
+
+/** The driver takes these modes as `verify-full`, and prints on standard error that its next version will not. */
+const withVerifiedTls = (url: string): string =>
+  /[?&]uselibpqcompat=true/.test(url)
+    ? url
+    : url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, "$1verify-full");
 
 /** Parses a store that a command names, with references as in the file; relative to `folder`. Returns the problem as a
  *  sentence. */

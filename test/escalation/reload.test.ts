@@ -21,10 +21,15 @@ type Block = Record<string, unknown>;
 interface File {
   channels: Record<string, Block>;
   escalation: Block;
+  http: Block;
 }
 
-/** Reloads with the file as `change` leaves it. */
-async function reload(daemon: EscalationDaemon, change: (file: File) => void): Promise<void> {
+/** Reloads with the file as `change` leaves it. `restart`: the keys that need one. */
+async function reload(
+  daemon: EscalationDaemon,
+  change: (file: File) => void,
+  restart: readonly string[] = [],
+): Promise<void> {
   await daemon.config();
   const file = JSON.parse(await readFile(daemon.file, "utf8")) as File;
   change(file);
@@ -32,7 +37,7 @@ async function reload(daemon: EscalationDaemon, change: (file: File) => void): P
   await writeFile(path, JSON.stringify(file));
   const loaded = await loadConfig(path, { env: daemon.env, adapters: loadAdapter });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
-  expect(await daemon.app().reload(loaded.config)).toEqual([]);
+  expect(await daemon.app().reload(loaded.config)).toEqual(restart);
 }
 
 const byText = (who: string, more: Block = {}) => ({
@@ -255,4 +260,13 @@ it.concurrent("an acknowledged escalation opens again when the only channel of i
   await reload(daemon, byMail("emil", { emil: { ...emil, sms: undefined }, chief }));
   expect(await daemon.escalated("open")).toMatchObject([{ acknowledged_by: null }]);
   expect((await daemon.mailTo(emil.email)).text).toContain("Are you there?");
+});
+
+it.concurrent("links keep the public URL of the start, as the webhooks of the channels do", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startEscalationDaemon(onTestFinished, { escalation: byText("dora") });
+  await reload(daemon, (file) => (file.http["public_url"] = "https://new.example.com"), ["http"]);
+  await daemon.text("A refund, please");
+  expect(await daemon.textTo(dora.sms)).toContain("https://bridge.example.com/escalations/");
 });

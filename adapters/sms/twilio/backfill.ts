@@ -63,13 +63,14 @@ export class Backfill {
     const { every, overlap, after } = backfill;
     const now = this.#channel.clock.now();
     // A clock that was ahead has left a cursor in the future.
+    const first = Math.min(place.first, now);
     const behind = Math.min(place.complete, now);
     const until = Math.min(now, behind + timing.piece);
     const span = { from: behind - overlap, to: until < now ? until : null };
     const found = await listed(this.#client, this.#settings, await this.#channel.addresses(), span, signal);
     const upTo = Math.min(until, now - after);
-    const next = { ...place, complete: Math.max(behind, upTo) };
-    const ours = found.filter((one) => timeOf(one) >= Math.floor(place.first / 1000) * 1000);
+    const next = { first, complete: Math.max(behind, upTo) };
+    const ours = found.filter((one) => timeOf(one) >= Math.floor(first / 1000) * 1000);
     // The webhook of a young message may still arrive. A STOP must not wait, because queued messages would be sent in
     // the interval.
     const isDue = (one: MessageInstance) => timeOf(one) <= upTo || this.#settings.isConsent(one.body ?? "", one.to);

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { connect as connectTls, type PeerCertificate } from "node:tls";
 import type { TlsServer } from "bridgehead/contract";
 import { counted } from "../../domain/duration-text.ts";
-import { get } from "../http.ts";
+import { get, hostPort } from "../http.ts";
 import { probeLimit, type Requesting } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
@@ -27,10 +27,11 @@ export async function certificateProblems(
   const shown = await readCertificate(server, io).catch(() => null);
   if (shown === null) return [];
   const { certificate, problem } = shown;
-  const at = `${place} (${server.host}:${server.port})`;
+  const address = hostPort(server.host, server.port);
+  const at = `${place} (${address})`;
   const [begin, end] = [Date.parse(certificate.valid_from), Date.parse(certificate.valid_to)];
   const date = Number.isNaN(end) ? "an unknown date" : new Date(end).toISOString().slice(0, 10);
-  const command = `openssl s_client -connect ${server.host}:${server.port}${starttls[server.tls]} </dev/null | openssl x509 -noout -dates -issuer`;
+  const command = `openssl s_client -connect ${address}${starttls[server.tls]} </dev/null | openssl x509 -noout -dates -issuer`;
   if (!Number.isNaN(end) && end <= now)
     return [
       diagnosis(
@@ -45,13 +46,23 @@ export async function certificateProblems(
     return [diagnosis("certificate-untrusted", at, cause, `correct the clock: timedatectl; else see: ${command}`)];
   }
   if (problem !== null) {
-    const remedy = `set ${server.part}.ca to the CA that signed it, or ${server.part}.host to a name in it; see: ${command}`;
-    return [diagnosis("certificate-untrusted", at, `its certificate is not trusted: ${problem}`, remedy)];
+    const cause = `its certificate is not trusted: ${problem}`;
+    return [diagnosis("certificate-untrusted", at, cause, `${remedyOf(server.part)}; see: ${command}`)];
   }
   if (end - now > io.timing.commands.certificateSoon) return [];
   const days = Math.floor((end - now) / 86_400_000);
   const cause = `its certificate expires in ${counted(days, "day")}, on ${date}`;
   return [diagnosis("certificate-expiring", at, cause, `renew it at the server; see: ${command}`)];
+}
+
+/** For the two URLs that have no key for a CA: Node.js decides whom it trusts, and a provider whom it trusts. */
+function remedyOf(part: string): string {
+  if (part === "http.public_url") return "let the proxy show a certificate of a public CA for this name";
+  if (part === "platform.url")
+    return "name the CA that signed it in NODE_EXTRA_CA_CERTS (/etc/bridgehead/environment), or a host of the certificate in platform.url";
+  return part.endsWith("url")
+    ? `set ca to the CA that signed it, or ${part} to a name in it`
+    : `set ${part}.ca to the CA that signed it, or ${part}.host to a name in it`;
 }
 
 const starttls = { implicit: "", "imap-starttls": " -starttls imap", "smtp-starttls": " -starttls smtp" };
@@ -146,10 +157,10 @@ export async function clockProblems(url: string, now: () => number, io: Requesti
   return [diagnosis("clock-skew", "this machine", cause, "sudo timedatectl set-ntp true", { severity })];
 }
 
-/** Asks our own public URL for /healthz. A firewall may refuse this machine and accept the provider, so the remedy is
+/** Asks for /healthz below our own public URL. A firewall may refuse this machine and accept the provider, so the remedy is
  *  a command for another machine. */
 export async function publicUrlProblems(publicUrl: string, io: Requesting): Promise<Diagnosis[]> {
-  const url = new URL("/healthz", publicUrl);
+  const url = new URL(`${publicUrl}/healthz`);
   const result = await get(url, io).catch((error: Error) => error);
   if (!(result instanceof Error) && result.status === 200 && result.body.includes('"ok"')) return [];
   const cause =

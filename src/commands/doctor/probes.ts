@@ -17,6 +17,7 @@ import { createAgentClient } from "../../agent/index.ts";
 import { closeAdapter, createAdapter } from "../../channels/loader.ts";
 import { type ChannelConfig, type Config, channelSecrets, masking } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
+import { hostOf } from "../../ops/address.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
@@ -74,7 +75,7 @@ function httpsServers({ platform, http }: Config): readonly (readonly [TlsServer
     const url = URL.parse(text);
     if (url?.protocol !== "https:") return [];
     const port = Number(url.port || 443);
-    return [[{ part, host: url.hostname, port, tls: "implicit" }, part] as const];
+    return [[{ part, host: hostOf(url), port, tls: "implicit" }, part] as const];
   });
 }
 

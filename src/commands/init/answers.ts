@@ -111,6 +111,7 @@ export async function plan(config: string, given: CompleteAnswers, mode: "live" 
   const { address, user, answerer: by, responder } = given;
   const id = channelName(address);
   const credentials = await credentialLines(given.login, secret);
+  const ca = given.ca === undefined ? [] : [`      ca: ${await caOf(given.ca, isService(config) ? secret : null)}`];
   const side = (name: "imap" | "smtp"): string[] => {
     const { host, port, tls } = given.servers[name];
     return [
@@ -119,7 +120,7 @@ export async function plan(config: string, given: CompleteAnswers, mode: "live" 
       `      port: ${port}`,
       `      tls: ${tls}`,
       `      user: ${quoted(user)}`,
-      ...(given.ca === undefined ? [] : [`      ca: ${quoted(given.ca)}`]),
+      ...ca,
       ...credentials.map((line) => `      ${line}`),
     ];
   };
@@ -150,6 +151,10 @@ export async function plan(config: string, given: CompleteAnswers, mode: "live" 
 }
 
 type StoreSecret = (name: string, value: string) => Promise<string>;
+
+/** The service sees no file below /home, and none that only another user may read: it gets the CA with its secrets (`store`). */
+const caOf = async (path: string, store: StoreSecret | null): Promise<string> =>
+  store === null ? quoted(path) : store("mail-ca", (await readFile(path, "utf8")).trim());
 
 const answererLines = async (by: Answerer, secret: StoreSecret): Promise<string[]> =>
   by.kind === "model"

@@ -29,6 +29,8 @@ export async function createPrompter(io: Io, asks: boolean): Promise<Prompter> {
   if (!asks) return plainPrompter(io);
   // Loaded on demand: no other command asks.
   const clack = await import("@clack/prompts");
+  // Ctrl-D: without an action the end of the input would leave the question, and so the process, without a result.
+  clack.updateSettings({ aliases: { "\u0004": "cancel" } });
   const { signal } = io;
   const answered = async <T>(asked: Promise<T>): Promise<Exclude<T, symbol>> => {
     const given = await asked;

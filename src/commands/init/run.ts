@@ -2,7 +2,7 @@
 // Verified answers are kept in a private file until the end, so that an interrupted run continues. Nothing else is
 // written before all answers are complete and a mail has made its round trip.
 
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { access, constants, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
@@ -181,6 +181,7 @@ function refuseMissing(options: InitOptions, { asks }: Prompter): void {
 
 async function mayReplace(path: string, { replace }: InitOptions, prompter: Prompter): Promise<boolean> {
   if (!existsSync(path)) return false;
+  if (statSync(path).isDirectory()) fail(`${path} is a folder: name a file with --config`, exitCodes.usage);
   if (replace) return true;
   if (!prompter.asks) fail(`${path} exists and was not changed: give --replace (a copy is kept) or another --config`);
   if (await prompter.confirm(`${path} exists. Replace it at the end? A copy is kept.`)) return true;

@@ -132,6 +132,8 @@ export async function verifyMailbox(
   const reason = status && "reason" in status ? status.reason : "no response";
   const code = status && "code" in status ? status.code : "";
   const isLogin = code === "login" || code === "token";
+  // The server was reached, and has no verdict on the password now.
+  const isPassing = code === "throttled" || code === "server";
   const page = providerOfServer(given.servers.imap.host)?.appPasswords ?? null;
   const ofPassword =
     page === null
@@ -141,7 +143,7 @@ export async function verifyMailbox(
     ? "the certificate is of a private CA: run init again with --ca <file>"
     : (fix ?? `check the name and the port of the ${side.toUpperCase()} server`);
   const remedy = isLogin && given.login?.kind === "password" ? ofPassword : hint;
-  return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, remedy, isLogin ? "login" : "servers");
+  return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, remedy, isLogin ? "login" : isPassing ? undefined : "servers");
 }
 
 /** The server has answered, or has shown a certificate: the encryption is the right one. */

@@ -70,11 +70,11 @@ function remedy(reason: string, status: number | null): string {
   if (status === 401 || status === 403) return "check model.key";
   if (status === 404) return "check model.url and model.name";
   if (status === 402 || status === 429) return "check the rate limit and the credit of the account at the provider";
-  if (status !== null && status >= 500) return "none needed: the question is asked again";
+  if (status !== null && status >= 500) return "check the server of the model";
   if (status !== null) return "check model.url, model.name, model.api and the parameters under model";
   if (/ENOTFOUND|EAI_AGAIN/.test(reason)) return "check the host of model.url";
   if (/ECONNREFUSED/.test(reason)) return "check model.url, and whether the server runs";
-  if (/CERT|TLS|SSL|altname/i.test(reason)) return "check the certificate of the server in model.url";
+  if (/CERT|TLS|SSL|altname/i.test(reason)) return "check the certificate of the server in model.url; name a private CA in NODE_EXTRA_CA_CERTS";
   if (/silent|no answer within/.test(reason))
     return "raise model.timeout or model.total_timeout, or use a faster model";
   if (/exceeds|longer than/.test(reason)) return "instruct the agent to answer briefly";

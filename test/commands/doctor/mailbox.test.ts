@@ -88,6 +88,9 @@ describeReal("doctor --online on mailboxes", missing, () => {
     const old = await (await examine({ server: expired })).run();
     expect(old.code).toBe(exitCodes.failed);
     expect(old.ids).toEqual(["channel-unreachable", "certificate-expired"]);
+    expect(old.findings.find(({ id }) => id === "channel-unreachable")).toMatchObject({
+      remedy: expect.stringContaining("renew the certificate of localhost, or correct the clock of this machine"),
+    });
     expect(old.findings.find(({ id }) => id === "certificate-expired")).toMatchObject({
       place: `channel mail imap (localhost:${expired.tlsPort})`,
       remedy: expect.stringContaining("openssl s_client -connect localhost"),

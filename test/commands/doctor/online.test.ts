@@ -2,12 +2,13 @@
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import { certificateProblems } from "../../../src/commands/doctor/connections.ts";
+import { certificateProblems, publicUrlProblems } from "../../../src/commands/doctor/connections.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
@@ -163,6 +164,29 @@ it("blames the clock of this machine for a certificate that is not valid yet", a
   ]);
 });
 
+it("names a remedy that exists for a certificate that is not trusted, also at an IPv6 address", async () => {
+  const pair = certificate(60);
+  const io = { signal: new AbortController().signal, timing: standardTiming };
+  const server = createHttpsServer(pair, (_request, response) => response.end("{}"));
+  await new Promise<void>((resolve) => server.listen(0, "::1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const found = async (part: string) => {
+    const shown = { part, host: "::1", port, tls: "implicit" } as const;
+    const [one] = await certificateProblems(shown, part, systemClock.now(), io);
+    return one?.id === "certificate-untrusted" && one.place === `${part} ([::1]:${port})` ? one.remedy : one;
+  };
+  expect(await found("imap")).toContain(`set imap.ca to the CA that signed it, or imap.host to a name in it; see: openssl`);
+  expect(await found("api_url")).toContain("set ca to the CA");
+  expect(await found("platform.url")).toContain("NODE_EXTRA_CA_CERTS");
+  expect(await found("http.public_url")).toContain("a certificate of a public CA");
+  const { findings } = await examine(`https://[::1]:${port}`, "", { escalation: await reachable() });
+  expect(findings.map(({ id, place }) => [id, place])).toContainEqual([
+    "certificate-untrusted",
+    `platform.url ([::1]:${port})`,
+  ]);
+});
+
 it("reports ports of other programs, our public URL and a responder that are not reached", async () => {
   const other = () => listening(createTcpServer((socket) => socket.end("220 something else\r\n")));
   const [taken, web] = [await other(), await other()];
@@ -183,6 +207,17 @@ it("reports ports of other programs, our public URL and a responder that are not
     "console.listen",
   ]);
   expect(JSON.stringify(findings)).not.toContain("secret-path");
+});
+
+it("asks for the daemon below the path of its public URL, which the proxy removes", async () => {
+  const proxy = await http((request, response) => {
+    response.writeHead(request.url === "/bridge/healthz" ? 200 : 404).end('{"status":"ok"}');
+  });
+  const io = { signal: new AbortController().signal, timing: standardTiming };
+  expect(await publicUrlProblems(`${proxy}/bridge`, io)).toEqual([]);
+  expect(await publicUrlProblems(`${proxy}/other`, io)).toMatchObject([
+    { id: "public-url-unreachable", cause: expect.stringContaining("/other/healthz is not answered by the daemon (HTTP 404)") },
+  ]);
 });
 
 it("compares the webhook at the SMS provider with ours", async () => {

@@ -128,7 +128,8 @@ it("continues after Ctrl-C with the verified answers, and leaves an old file unt
   const answers = readFileSync(`${config}.init`);
   const anew = openTerminal(folder, ["init", "--replace", "--restart"], env);
   await anew.sees("Which mailbox");
-  anew.press("\x03");
+  anew.press("\x04"); // the end of the input
+  await anew.sees("was not written");
   expect(await anew.ended).toBe(1);
   expect(existsSync(`${config}.init`)).toBe(false);
 
@@ -163,6 +164,10 @@ it("runs from a script, names every missing option, and exits with the remedy of
     ["--model-url", "ftp://models.example.com"],
   ] as const)
     expect(await scripted(servers, [...complete(servers), option, value]), option).toMatchObject({ code: 2 });
+  expect(await scripted(servers, [...complete(servers), "--config", folder, "--replace"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("is a folder"),
+  });
   writeFileSync(join(folder, "bad-key"), "bad-key-1\n");
   const refused = await scripted(servers, complete(servers, "bad-key"));
   expect(refused).toMatchObject({ code: 1, err: expect.stringContaining("the endpoint rejects the key") });

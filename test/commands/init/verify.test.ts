@@ -1,6 +1,8 @@
 // Verification of single answers against local servers.
 
 import { createServer } from "node:http";
+import { createServer as createTcpServer } from "node:net";
+import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
@@ -8,7 +10,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { bodyServer, freePort, serve } from "../../support/machine/network.ts";
+import { bodyServer, freePort, listen, serve } from "../../support/machine/network.ts";
 import { startPlatformOf } from "../../support/platform/platform.ts";
 
 const io = { signal: new AbortController().signal, timing: standardTiming, cwd: tmpdir() };
@@ -50,6 +52,27 @@ describe("a mailbox", () => {
     expect(await verifyMailbox(given, io)).toMatchObject({ ok: false });
     const result = await verifyMailbox({ ...given, ca: dovecot.ca ?? "" }, io);
     expect(result).toMatchObject({ ok: true, value: { imap: { tls: "starttls" }, smtp: { tls: "none" } } });
+  });
+
+  it("of a server that throttles the login keeps its servers", async () => {
+    const imap = createTcpServer((socket) => {
+      socket.on("error", () => undefined).write("* OK ready\r\n");
+      createInterface({ input: socket }).on("line", (line) => {
+        const [tag, command] = line.split(" ");
+        const answer = command === "CAPABILITY" ? `* CAPABILITY IMAP4rev1\r\n${tag} OK done` : `${tag} NO [LIMIT] too many logins`;
+        socket.write(`${answer}\r\n`);
+      });
+    });
+    const port = Number(new URL(await listen(imap)).port);
+    onTestFinished(() => void imap.close());
+    const smtp = await startSmtpPeer({ users: { [address]: "p" } });
+    onTestFinished(() => smtp.close());
+    const server = (at: number) => ({ host: "127.0.0.1", port: at, tls: "none" as const });
+    const servers = { imap: server(port), smtp: server(smtp.port) };
+    const login = { kind: "password" as const, password: "p" };
+    const result = await verifyMailbox({ address, user: address, login, servers }, io);
+    expect(result).toMatchObject({ ok: false, remedy: expect.stringContaining("wait some minutes") });
+    expect(result).not.toHaveProperty("wants");
   });
 });
 

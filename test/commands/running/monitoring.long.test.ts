@@ -68,7 +68,9 @@ async function scrape(): Promise<string> {
 
 /** Series of a healthy daemon, by name and labels, and their constant values. */
 const healthy: Readonly<Record<string, string>> = {
-  'bridgehead_build_info{instance="a"}': "1",
+  'up{job="bridgehead",instance="a"}': "1",
+  'up{job="node",instance="c"}': "0",
+  'bridgehead_build_info{job="bridgehead",instance="a"}': "1",
   'bridgehead_channel_ready{channel="mail"}': "1",
   'bridgehead_channel_asking{channel="mail"}': "1",
   'bridgehead_channel_inactive{channel="mail"}': "0",
@@ -89,7 +91,7 @@ const healthy: Readonly<Record<string, string>> = {
 
 /** What triggers each alert; null: the series is absent. */
 const triggers: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
-  BridgeheadDown: { 'bridgehead_build_info{instance="a"}': null },
+  BridgeheadDown: { 'bridgehead_build_info{job="bridgehead",instance="a"}': null },
   BridgeheadChannelDown: { 'bridgehead_channel_ready{channel="mail"}': "0" },
   BridgeheadKeyRejected: { 'bridgehead_channel_key_rejected{channel="mail"}': "1" },
   BridgeheadChannelWarning: { 'bridgehead_channel_warnings{channel="mail"}': "1" },
@@ -111,6 +113,12 @@ const inputOf = (over: Readonly<Record<string, string | null>>) =>
   Object.entries({ ...healthy, ...over }).flatMap(([series, value]) =>
     value === null ? [] : [{ series, values: value.includes("x") ? value : `${value}+0x${minutes}` }],
   );
+
+/** A daemon that ran for 30 minutes. Prometheus keeps its target, and marks its series as stale. */
+const died = (instance: string) => ({
+  [`up{job="bridgehead",instance="${instance}"}`]: "1+0x30 0+0x60",
+  [`bridgehead_build_info{job="bridgehead",instance="${instance}"}`]: "1+0x30 stale",
+});
 
 /** One case of `promtool test rules`: which alerts fire after 80 minutes. */
 const caseOf = (name: string, over: Readonly<Record<string, string | null>>, firing: readonly string[]) => ({
@@ -162,6 +170,9 @@ describeReal("the monitoring files", missing, () => {
       caseOf("healthy", {}, []),
       caseOf("an agent that an operator has set to inactive", inactive, []),
       caseOf("an agent that cannot be asked, while messages wait", late, ["BridgeheadRepliesLate"]),
+      caseOf("the only daemon died", died("a"), ["BridgeheadDown"]),
+      caseOf("one daemon of two died", died("b"), ["BridgeheadDown"]),
+      caseOf("a daemon that was started again", { ...died("b"), 'up{job="bridgehead",instance="b"}': "0+0x20 1+0x70" }, []),
       ...Object.entries(triggers).map(([alert, over]) => caseOf(alert, over, [alert])),
     ];
     writeFileSync(file, stringify({ rule_files: [rulesFile], evaluation_interval: "1m", tests }));

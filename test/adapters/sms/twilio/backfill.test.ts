@@ -87,6 +87,17 @@ it("finds texts although our clock was an hour ahead for a while", async () => {
   expect(complete(here.channel)).toBeLessThanOrEqual(wallClock().now());
 });
 
+it("finds texts of the time after a first start by a clock that was an hour ahead", async () => {
+  const here = openTwilio(api.url);
+  const ahead = wallClock().now() + 60 * minute;
+  await running(here, cursor(`${ahead}/${ahead}`), async (channel) => {
+    await looks(channel, 1);
+    await missed("from now on");
+    await channel.until("the text", ({ messages }) => messages.length > 0);
+  });
+  expect(texts(here.channel)).toEqual(["from now on"]);
+});
+
 it("fetches the texts that arrived during the downtime, oldest first, once", async () => {
   for (const body of ["one", "two", "three"]) await missed(body);
   const here = openTwilio(api.url);
