@@ -166,6 +166,8 @@ export class Daemon {
       const counts = await db.tx((q) => forget(q, rules, timing.retentionRecheck));
       return Object.values(counts).some((count: number) => count > 0);
     };
+    // A clock that is ahead when the machine starts is corrected by then. What it makes old is not erased.
+    await clock.sleep(timing.retentionFirst, signal);
     while (!signal.aborted) {
       await this.#deleteCopies();
       while (!signal.aborted && (await batch())) await clock.sleep(timing.retentionPause, signal);
@@ -218,12 +220,12 @@ export class Daemon {
   }
 
   async #tryReload(): Promise<ReloadOutcome> {
-    const { load, log, io } = this.#service;
+    const { load, log } = this.#service;
     try {
       const next = await load();
       if (!next.ok) {
         const lines = next.problems.map(problemLine);
-        for (const line of lines) io.err(line);
+        for (const problem of lines) log.error({ problem }, "configuration problem");
         log.error({ problems: next.problems.length }, "configuration rejected, the old one stays in use");
         return { result: "rejected", lines };
       }

@@ -237,7 +237,8 @@ const table = {
     /** Longest wait of a line of the log for others to be written with; and for the log's reader at the exit. */
     logFlush: 50,
     logReader: 2 * second,
-    /** Interval of the retention, and the pause between two of its batches. */
+    /** Time from the start to the first retention, its interval, and the pause between two of its batches. */
+    retentionFirst: 10 * minute,
     retention: hour,
     retentionPause: 50,
     /** Old work that is held or stuck is checked again after this time. */

@@ -26,6 +26,7 @@ const timed =
 
 const circumstances: { readonly [name: string]: Plant } = {
   "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
+  "quick-retention": timed({ upkeep: { retentionFirst: 10 } }),
   "quick-store-check": timed({ upkeep: { storeCheckDelay: 10 } }),
   "quick-start-timeout": timed({ startup: { extensionEvery: 10 } }),
   "quick-shutdown": timed({ shutdown: { drain: 100, longest: 2000 } }),
