@@ -139,6 +139,12 @@ ${body}
 export const form = (context: PageRequest, action: string, content: Markup, className = ""): Markup =>
   html`<form method="post" action="${action}" class="${className}"><input type="hidden" name="csrf" value="${csrfToken(context.get("session"))}" />${content}</form>`;
 
+/** The text of a form that was refused, to be copied: no page is cached, so the browser has lost it. */
+export const unsentText = (text: unknown): Markup =>
+  typeof text !== "string" || text.trim() === ""
+    ? ""
+    : html`<label class="field"><span>Your text was not sent. Copy it:</span><textarea readonly>${text}</textarea></label>`;
+
 /** Most characters of a reason that an operator gives, and of a path to return to. */
 export const mostReason = 200;
 export const mostPath = 2000;

@@ -21,6 +21,7 @@ import {
   notFound,
   partHeader,
   shell,
+  unsentText,
 } from "./page.ts";
 import { conversationsPage } from "./pages/conversations.ts";
 import { escalationsPage } from "./pages/escalations.ts";
@@ -203,16 +204,11 @@ const refuse = async (c: Context, status: 403 | 413 | 500, text: string, more: M
     status,
   );
 
-/** The texts of a refused form of the console, to be copied: no page is cached, so the browser has lost them. */
+/** The texts of a refused form of the console. */
 async function unsent(c: Context): Promise<Markup> {
   if (isReading(c)) return "";
   const fields = await c.req.formData().catch(() => null);
-  const texts = ["text", "reason"].map((name) => fields?.get(name));
-  return html`${texts.map((text) =>
-    typeof text !== "string" || text.trim() === ""
-      ? ""
-      : html`<label class="field"><span>Your text was not sent. Copy it:</span><textarea readonly>${text}</textarea></label>`,
-  )}`;
+  return html`${["text", "reason"].map((name) => unsentText(fields?.get(name)))}`;
 }
 
 /** GET changes nothing, because mail scanners and browsers open links in advance. POST uses the link up. */

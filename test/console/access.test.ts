@@ -5,8 +5,9 @@ import { expect, it, onTestFinished } from "vitest";
 import { createLoginLink, csrfToken } from "../../src/console/session.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
 import { openConsole, populate } from "../support/commands/console.ts";
-import { migrated, sqliteDatabase } from "../support/store/databases.ts";
+import { conversation, migrated, opens, sqliteDatabase } from "../support/store/databases.ts";
 
 async function newStore(): Promise<Database> {
   return (await migrated(sqliteDatabase)).open();
@@ -188,6 +189,30 @@ it("returns the text of a form whose session has ended, to be copied, and only t
   expect([outdated.status, await outdated.text()]).toEqual([403, expect.stringContaining(kept)]);
   const foreign = await send({ origin: "https://evil.example" }, "");
   expect([foreign.status, await foreign.text()]).toEqual([403, expect.not.stringContaining("A long")]);
+});
+
+it("returns the text of a reply, to be copied, when the escalation was closed meanwhile", async () => {
+  const db = await newStore();
+  await db.tx(async (q) => {
+    await ensureChannel(q, "c");
+    await opens(q, "e", { about: "k", conversation: await conversation(q, "k") });
+    await q.run("UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'");
+  });
+  const fixture = await openConsole(db);
+  const cookie = await fixture.login();
+  const answer = await fetch(`${fixture.url}/escalations/1`, {
+    method: "POST",
+    headers: { origin: fixture.url, cookie },
+    body: new URLSearchParams({
+      csrf: csrfToken(sessionOf(cookie)),
+      action: "reply",
+      text: "A long <b>answer</b>",
+      by: "Anna",
+    }),
+  });
+  const text = await answer.text();
+  expect([answer.status, text]).toEqual([409, expect.stringContaining("it was closed by Emil")]);
+  expect(text).toContain("Copy it:</span><textarea readonly>A long &lt;b&gt;answer&lt;/b&gt;</textarea>");
 });
 
 it("refuses pages, and reveals nothing, without a session", async () => {

@@ -174,6 +174,21 @@ describe("a form of the page", () => {
     expect(await (await fetch(link)).text()).not.toMatch(/>(Return to the agent|Close)<\/button>/);
   });
 
+  it.each<{ readonly what: string; readonly link?: Partial<Policy["link"]>; readonly change?: string }>([
+    {
+      what: "was closed by a colleague",
+      change: "UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'",
+    },
+    { what: "is on a channel that cannot send any more" },
+    { what: "may only be acknowledged any more", link: { actions: ["ack"] } },
+  ])("returns the text of a reply, to be copied, when the escalation $what", async ({ link: policy, change }) => {
+    const { door: webhooks, link } = await open(policy);
+    if (change !== undefined) await webhooks.db.tx((q) => q.run(change));
+    const { status, text } = await send(link, { action: "reply", text: "A long </textarea><b>answer</b>" });
+    expect(status).toBe(409);
+    expect(text).toContain('Copy it:</label><textarea id="unsent" readonly>A long &lt;/textarea&gt;&lt;b&gt;answer');
+  });
+
   it("lets each notified responder take it over by the own link", async () => {
     const { door: webhooks, link } = await open();
     await webhooks.escalated("k", other, "Emil Ek");

@@ -32,6 +32,7 @@ import {
   type PageRequest,
   page,
   textField,
+  unsentText,
   when,
   withQuery,
 } from "../page.ts";
@@ -274,6 +275,7 @@ function actions(
   const isReplied = isOpen && row.conversation !== null && context.kindOf(row.channel) !== null;
   return html`<section class="panel"><h2>Actions</h2><div class="acts">
     ${refused === null ? "" : html`<p class="refused bad" role="alert">${refused.outcome.says}</p>`}
+    ${refused?.action === "reply" && !isReplied ? unsentText(refused.text) : ""}
     ${isOpen ? html`${folded("ack", row.state === "open" ? "Acknowledge" : "Take it over", "Ends the notifications; the other responders are informed.", "main")}` : ""}
     ${isReplied ? html`<details class="act" id="act-reply" ${refused?.action === "reply" ? html`open` : ""}><summary>Reply to the customer</summary>${writing("reply", "Text for the customer, sent under the agent's name", "Send to the customer", "main")}</details>` : ""}
     <details class="act" id="act-note" ${refused?.action === "note" ? html`open` : ""}><summary>Note</summary>${writing("note", "Text for the responders", "Keep the note", "")}</details>

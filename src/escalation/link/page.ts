@@ -52,7 +52,8 @@ const headers = {
 
 type PageHtml = ReturnType<typeof html>;
 
-/** What the responder has just done. `text`: kept in the form, because it was not accepted. */
+/** What the responder has just done. `text`: kept, because it was not accepted: in the form, or to be copied where the form is
+ *  not offered any more. */
 export interface LinkResult {
   readonly says: string;
   readonly action: ActionName | null;
@@ -70,6 +71,7 @@ export async function pageResponse(status: number, content: PageContent, result:
     title,
     html`<h1>${title}</h1>
 ${result === null ? "" : html`<p class="result" role="status">${capital(result.says)}.</p>`}
+${result?.action && !content.actions.has(result.action) ? unsent(result.text) : ""}
 <p class="status ${state}">${content.status}</p>
 ${content.actions.has("ack") ? form(content, "ack", result) : ""}
 <h2>What it is about</h2>
@@ -86,16 +88,21 @@ ${notified.length === 0 ? "" : html`<h2>Notified</h2><ul>${notified.map((one) =>
 const factList = (facts: PageContent["facts"]): PageHtml =>
   html`<dl>${facts.map(([label, value]) => html`<dt>${label}</dt><dd>${visible(value)}</dd>`)}</dl>`;
 
-/** The response for every invalid link, independent of the reason. `text`: what a form was to send, to be copied; no page
- *  is cached, so the browser has lost it. */
+/** The response for every invalid link, independent of the reason. `text`: what a form was to send. */
 export const invalidLink = (text = ""): Promise<Response> =>
   respond(
     404,
     "This link is not valid",
     html`<h1>This link is not valid</h1>
 <p>It has expired, or a newer notification has replaced it. The newest notification of the escalation has a link that works.</p>
-${text === "" ? "" : html`<label for="unsent">Your text was not sent. Copy it:</label><textarea id="unsent" readonly>${text}</textarea>`}`,
+${unsent(text)}`,
   );
+
+/** The text of a form that was not accepted, to be copied: no page is cached, so the browser has lost it. */
+const unsent = (text: string): PageHtml =>
+  text === ""
+    ? html``
+    : html`<label for="unsent">Your text was not sent. Copy it:</label><textarea id="unsent" readonly>${text}</textarea>`;
 
 async function respond(status: number, title: string, body: PageHtml): Promise<Response> {
   const text = await html`<!doctype html>
