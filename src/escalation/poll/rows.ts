@@ -97,10 +97,21 @@ export async function endPoll(
 const wasTried = (outcomes: string): string =>
   `EXISTS (SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN (${outcomes}))`;
 
+/** Locks the conversation of the platform for this transaction: those of our conversations that share it are polled
+ *  under leases of their own, and each message is delivered once. SQLite has one writer and needs no lock. */
+async function lockPlatform(q: Query, platformId: string): Promise<void> {
+  if (q.leases) return;
+  await q.write(
+    "SELECT pg_advisory_xact_lock(hashtextextended('bridgehead poll ' || CAST($1 AS TEXT), 0))",
+    platformId,
+  );
+}
+
 /** Returns the known ids, the turns that explain messages without a recorded id, and the state of the conversation.
  *  Call with the inbound lane leased and idle: unless a question is asked elsewhere, every answer to our questions then has a
  *  known id. */
 export async function loadPollFacts(q: Query, conversation: string, platformId: string): Promise<PollFacts> {
+  await lockPlatform(q, platformId);
   const found = await q.one<
     Customer & { quiet: number | null; escalation: string | null; elsewhere: number; asking: number; unsent: number }
   >(
@@ -120,15 +131,15 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
   // After that: an answer that was recorded in the meantime has a known id.
   const rows = await q.all<{ id: string | null } & KnownTurn>(
     `SELECT question_id AS id, NULL AS kind, NULL AS state, NULL AS text, NULL AS "questionId" FROM turns
-       WHERE question_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $2)
+       WHERE question_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
      UNION ALL
      SELECT platform_id, NULL, NULL, NULL, NULL FROM replies
-       WHERE platform_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $2)
+       WHERE platform_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
      UNION ALL
-     SELECT NULL, kind, state, question, question_id FROM turns WHERE conversation = $1
+     SELECT NULL, kind, state, question, question_id FROM turns
+       WHERE conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
        AND ((state = 'dropped' AND (question_id IS NOT NULL OR ${wasTried("'unknown', 'sent'")}))
          OR (((kind = 'relayed' AND open = 0) OR (kind = 'question' AND state = 'answered')) AND ${wasTried("'unknown', 'refused'")}))`,
-    conversation,
     platformId,
   );
   const { quiet = null, escalation = null, elsewhere = 0, asking = 0, unsent = 0, ...customer } = found ?? {};

@@ -10,7 +10,7 @@ import type { Database, Query } from "../../../src/store/driver.ts";
 import { type Lease, releaseLane } from "../../../src/store/lanes.ts";
 import { leaseIdleLane } from "../../../src/store/leases.ts";
 import { erasePerson } from "../../../src/store/person/erase.ts";
-import { schedulePoll } from "../../../src/store/tables/conversations.ts";
+import { bindPlatform, schedulePoll } from "../../../src/store/tables/conversations.ts";
 import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
 import { clearLanes, dropWaitingAnswers, namePlatformId, wasReturned } from "../../../src/store/tables/takeover.ts";
 import { transcriptsOf } from "../../../src/store/tables/transcript.ts";
@@ -80,6 +80,50 @@ onEachDatabase((newDatabase) => {
       expect(await customer()).toBeNull();
     });
 
+    it("delivers a message once when two threads of one conversation of the platform are polled at once", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "other");
+        await q.run("UPDATE conversations SET platform_id = 'p'");
+      });
+      const polls = async (q: Query, of: string, loaded: () => void | Promise<void>): Promise<void> => {
+        const { known } = await loadPollFacts(q, of, "p");
+        await loaded();
+        if (known.has("m")) return;
+        const reply = { id: `r-${of}`, conversation: of, channel: "c", turn: null, text: "hello", platformId: "m" };
+        await insertReply(q, { ...reply, kind: "human" });
+      };
+      const [first, second] = [Promise.withResolvers<void>(), { hasLoaded: false }];
+      const waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+      const isSecondStopped = async () => second.hasLoaded || (await db.read((q) => q.one(waits))) !== undefined;
+      await Promise.all([
+        db.tx((q) =>
+          polls(q, "k", async () => {
+            first.resolve();
+            if (db.kind === "postgres") await expect.poll(isSecondStopped, { timeout: minute }).toBe(true);
+          }),
+        ),
+        first.promise.then(() => db.tx((q) => polls(q, "other", () => void (second.hasLoaded = true)))),
+      ]);
+      expect(await db.read((q) => q.all("SELECT platform_id FROM replies"))).toEqual([{ platform_id: "m" }]);
+    });
+
+    it("knows of a question that another thread asks in the same conversation of the platform", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "other");
+        await q.run("UPDATE conversations SET platform_id = 'p'");
+        await turn(q, "t", "other");
+        await recordAsking(q, await readTurn(q, "t"), "n", 1);
+      });
+      const isAsked = async () => (await db.tx((q) => loadPollFacts(q, "k", "p"))).isAskedElsewhere;
+      expect(await isAsked()).toBe(true);
+      await db.tx((q) => concludeTurn(q, "t", { state: "unknown", open: 1 }));
+      expect(await isAsked()).toBe(true);
+      await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0, questionId: "q1" }));
+      expect(await isAsked()).toBe(false);
+    });
+
     it("reports an escalation about the same conversation of the platform in another thread", async () => {
       const db = await withConversation(newDatabase);
       const isKnown = async () => (await db.tx((q) => loadPollFacts(q, "k", "p"))).isKnownElsewhere;
@@ -99,6 +143,7 @@ onEachDatabase((newDatabase) => {
 
     it("reports how long a conversation has been quiet, and its open escalation", async () => {
       const db = await withConversation(newDatabase);
+      await db.tx((q) => bindPlatform(q, "k", "p"));
       const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
       expect(await activity()).toMatchObject({ quiet: null, escalation: null });
       await db.tx(async (q) => {
@@ -163,6 +208,19 @@ onEachDatabase((newDatabase) => {
       await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
       expect(await idle(db, "a"), "the lease is another's until it is given back").toBeNull();
       if (asking) await db.tx((q) => releaseLane(q, asking, "in"));
+      expect(await idle(db, "a")).not.toBeNull();
+    });
+
+    it("is not leased while another thread asks in the same conversation of the platform", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "other");
+        await q.run("UPDATE conversations SET platform_id = 'p'");
+        await turn(q, "t", "other");
+        await recordAsking(q, await readTurn(q, "t"), "n", 1);
+      });
+      expect(await idle(db, "a")).toBeNull();
+      await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
       expect(await idle(db, "a")).not.toBeNull();
     });
 
