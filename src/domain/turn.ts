@@ -24,8 +24,8 @@ export function references(event: MessageEvent): References {
 
 const control = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 
-/** Returns the message text for the platform. The subject precedes the first message of a conversation;
- *  attachments are listed at the end. */
+/** Returns the message text for the platform. The subject precedes the first message of a conversation, and one without
+ *  text, which says all in its subject; attachments are listed at the end. */
 export function questionText(
   event: MessageEvent,
   first: boolean,
@@ -33,8 +33,8 @@ export function questionText(
 ): string {
   const parts: string[] = [];
   const subject = event.subject?.replace(control, "").trim();
-  if (first && subject) parts.push(`Subject: ${subject}`);
   const text = event.text.replace(control, "").trim();
+  if (subject && (first || text === "")) parts.push(`Subject: ${subject}`);
   if (text) parts.push(text);
   if (attachments.length > 0) parts.push(attachmentLines(attachments));
   return parts.join("\n\n") || "(empty message)";

@@ -166,6 +166,13 @@ describe("question", () => {
       [{ ...pdf, size: 3 }],
       "[Attachment: a.pdf (application/pdf, 1 kB)]",
     ],
+    [
+      "a message without text says all in its subject",
+      message({ text: " ", subject: "Please call me" }),
+      false,
+      [],
+      "Subject: Please call me",
+    ],
     ["nothing at all is said", message({ text: " " }), true, [], "(empty message)"],
     [
       "control characters go, lines and tabs stay",
