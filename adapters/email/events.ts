@@ -142,8 +142,7 @@ function messageOf(
     thread: threadOf(self, mail),
     sentAt: new Date(arrivalTime(arrival, mail)),
     ...(mail.subject ? { subject: mail.subject } : {}),
-    // Ciphertext is not text. A message with winmail.dat still has readable text.
-    text: refusal?.hold && mail.sealed !== null && refusal.code !== "winmail" ? "" : mail.text,
+    text: readable(mail, refusal),
     ...(mail.wordless ? { wordless: true } : {}),
     ...(attachments.length > 0 ? { attachments } : {}),
     ...(refusal ? { refusal } : {}),
@@ -153,6 +152,14 @@ function messageOf(
     ...(raw === null ? {} : { raw }),
   };
 }
+
+/** Returns the text without ciphertext. Text next to other encrypted content is that of programs, except for winmail.dat. */
+function readable({ sealed, text }: Mail, refusal: Refusal | null): string {
+  if (!refusal?.hold || sealed === null || sealed.code === "winmail") return text;
+  return sealed.code === "pgp-encrypted" ? text.replace(ciphertext, "").trim() : "";
+}
+
+const ciphertext = /-----BEGIN PGP MESSAGE-----[^]*?(?:-----END PGP MESSAGE-----|$)/g;
 
 /** Returns INTERNALDATE. A program that appends an old message without its date, such as a migration, makes it the time of the
  *  copy. Date and the topmost Received then agree that the message is days older, and the newer of the two is returned. One of
@@ -205,6 +212,7 @@ function notesOf(
   if (config.attachments.name_to_agent && hasFiles(mail, omitted))
     Object.assign(notes, notesOnFiles(config, mail, omitted));
   if (truncated) notes["text_truncated"] = "the message is too large, and only the beginning of its text was read";
+  if (mail.calendar?.appointment) notes["appointment"] = mail.calendar.appointment;
   if (mail.forwardedFrom) notes["forwarded_from"] = mail.forwardedFrom.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }

@@ -80,6 +80,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   domhandler: ["adapters/email/"],
   domutils: ["adapters/email/"],
   "email-forward-parser": ["adapters/email/"],
+  "iconv-lite": ["adapters/email/"],
 };
 
 const isCode = ({ path }: SourceFile): boolean => /^(src|adapters)\//.test(path);

@@ -78,7 +78,7 @@ function mailWith(text: string): Mail {
       about: [text],
       envelopeId: text,
     },
-    calendarMethod: null,
+    calendar: null,
     sealed: null,
   };
 }
@@ -263,11 +263,26 @@ export const emailCases: Cases = {
       return [
         mailWith(text),
         personal(text),
-        { ...personal(text), calendarMethod: "" },
+        { ...personal(text), calendar: { method: "", comment: text, appointment: text } },
         { ...personal(text), headers: ["list-id", "precedence", "x-loop"].map((name) => ({ name, value: text })) },
         ...subjects.map((subject) => ({ ...personal(text), subject })),
       ].map((mail) => f(mail, own));
     },
+  },
+  "adapters/email/parse/calendar.ts": {
+    calendarIn: (f, text) => [
+      f(partWith(text, "text/calendar"), text),
+      f(partWith(`BEGIN:VEVENT\n${text}`, "text/calendar"), ""),
+      f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),
+    ],
+    withComment: (f, text) => [f(text, text), f(text, "x")],
+  },
+  "adapters/email/parse/charsets.ts": {
+    wordsInUtf8: (f, text) => [f(text), f(`=?latin1?q?${text}?=`), f("=?latin1?q?a=20?= ".repeat(text.length / 18))],
+    decodeText: (f, text) =>
+      [null, text, "utf-7", "hz-gb-2312", "gb18030"]
+        .map((charset) => f(Buffer.from(text), charset))
+        .concat([f(Buffer.from(`\x1b$)C${text}`), null), f(Buffer.from(`\x1b$B${text}`), null)]),
   },
   "adapters/email/parse/forwards.ts": {
     forwardedIn: (f, text) => f(text, text),
@@ -280,8 +295,8 @@ export const emailCases: Cases = {
     isDaemon: one,
     lettersOf: one,
     localOf: one,
-    decodeText: (f, text) => [f(Buffer.from(text), null), f(Buffer.from(text), text), f(Buffer.from(text), "utf-7")],
     withoutMarks: one,
+    withoutPgpSignature: (f, text) => [f(text), f(`-----BEGIN PGP SIGNED MESSAGE-----\n${text}`)],
     unflow: (f, text) => [f(text, false), f(text, true)],
     cleanText: one,
     cleanLine: one,
@@ -322,7 +337,10 @@ export const emailCases: Cases = {
     },
   },
   "adapters/email/parse/html/text.ts": {
-    htmlToText: (f, text) => f(`<p>Hi</p>${text}`, { relation: "ours" }),
+    htmlToText: (f, text) => [
+      f(`<p>Hi</p>${text}`, { relation: "ours" }),
+      f(`<p>Hi</p><div id=Signature>${text}`, { relation: "new" }),
+    ],
   },
   "adapters/email/parse/mime.ts": {
     bodyOf: (f, text) => [
@@ -346,14 +364,25 @@ export const emailCases: Cases = {
       f([{ mediaType: text, name: text }]),
       f([{ mediaType: "application/octet-stream", name: text }]),
     ],
-    calendarMethodOf: (f, text) => [
-      f(partWith(text, "text/calendar"), text),
-      f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),
-    ],
     sealedIn: (f, text) =>
       ["text/plain", "application/pkcs7-mime", "application/octet-stream", text].map((type) =>
         f({ ...partWith(text, type), fileName: text, parameters: { "smime-type": text } }, text),
       ),
+  },
+  "adapters/email/parse/quotes/signature.ts": {
+    signatureStart: (f, text) => {
+      const lines = text.split("\n").map((line) => ({ text: line, kind: "own" }));
+      return [
+        f(lines, ["anna"]),
+        f(
+          lines.map((line) => ({ ...line, signed: true })),
+          ["anna"],
+        ),
+      ];
+    },
+    hasName: (f, text) => f(text, [text]),
+    hasOurMarker: (f, text) => f({ text, kind: "own" }),
+    isClosing: one,
   },
   "adapters/email/parse/quotes/trim.ts": {
     trimReply: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],

@@ -1,7 +1,8 @@
 // Requests for single header fields of messages that are not downloaded.
 
 import type { FetchMessageObject, ImapFlow } from "imapflow";
-import { decodeText, mailboxesOf, messageIdOf, textOf } from "../parse/headers.ts";
+import { decodeText } from "../parse/charsets.ts";
+import { mailboxesOf, messageIdOf, textOf } from "../parse/headers.ts";
 import { openMailbox, rowsOf, uidSet } from "./mailbox.ts";
 import { nullIfRejected } from "./sources.ts";
 

@@ -1,10 +1,10 @@
-// Text and header values: decodes bytes, normalizes text to what a mail client shows, and parses addresses,
-// Message-IDs, dates and the marks by which responses to our messages are recognized.
+// Text and header values: normalizes text to what a mail client shows, and parses addresses, Message-IDs, dates and the
+// marks by which responses to our messages are recognized.
 
-import { isAscii, isUtf8 } from "node:buffer";
 import { domainToASCII } from "node:url";
 import type { ExternalId, SendKey, ThreadToken } from "bridgehead/contract";
 import { addressParser, decodeWords } from "postal-mime";
+import { wordsInUtf8 } from "./charsets.ts";
 import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./mime.ts";
 import { forwardPrefixes, replyPrefixes } from "./quotes/phrases.ts";
@@ -23,7 +23,7 @@ export const isBroken = ({ value }: HeaderField): boolean => value.includes("\uf
 
 /** Returns the decoded text of an unstructured header such as Subject. */
 export function textOf(value: string | null): string {
-  return value === null ? "" : cleanLine(decodeWords(value.slice(0, 20_000)), 2000);
+  return value === null ? "" : cleanLine(decodeWords(wordsInUtf8(value.slice(0, 20_000))), 2000);
 }
 
 /** Returns the mailboxes of every header of that name, including members of groups. */
@@ -31,7 +31,9 @@ export function mailboxesOf(headers: readonly HeaderField[], name: string): Mail
   const found: Mailbox[] = [];
   for (const field of headers) {
     if (field.name !== name || field.value === "") continue;
-    for (const entry of addressParser(parsable(field.value.slice(0, maxAddressField)), { flatten: true })) {
+    for (const entry of addressParser(parsable(wordsInUtf8(field.value.slice(0, maxAddressField))), {
+      flatten: true,
+    })) {
       if (found.length >= maxAddresses) return found;
       const address = cleanAddress("address" in entry ? (entry.address ?? "") : "");
       if (address !== "") found.push({ address, name: cleanLine(entry.name, 300) });
@@ -166,9 +168,11 @@ export function cleanText(text: string): string {
 
 /** Marks a ">" that the sender typed, until the text is trimmed. A private-use character. */
 const typedMark = "\ue0c2";
+/** Marks the text of a container in which mail clients put a signature, until the text is trimmed. A private-use character. */
+export const signatureMark = "\ue0c3";
 
-/** Removes the marks that `unflow` has set. */
-export const withoutMarks = (text: string): string => text.replaceAll(typedMark, "");
+/** Removes the marks that `unflow` and `htmlToText` have set. */
+export const withoutMarks = (text: string): string => text.replaceAll(typedMark, "").replaceAll(signatureMark, "");
 
 /** Decodes format=flowed (RFC 3676): joins the lines of a paragraph, and keeps the quote depth of each.
  *  Lines of different depth are never joined (section 4.5), a leading space is removed (4.4), and "-- "
@@ -195,6 +199,37 @@ export function unflow(text: string, delSp: boolean): string {
     if (!flows) flush();
   }
   flush();
+  return out.join("\n");
+}
+
+/** The lines around a clear-signed text and its signature (RFC 9580, 7). */
+const armor = {
+  text: "-----BEGIN PGP SIGNED MESSAGE-----",
+  signature: "-----BEGIN PGP SIGNATURE-----",
+  end: "-----END PGP SIGNATURE-----",
+};
+const armorHeader = /^(?:Hash|Charset|Comment|Version|NotDashEscaped):/;
+
+/** Removes the armor of clear-signed texts: its headers, the signature, and the dash before each line that begins with one.
+ *  Incomplete armor is unchanged. */
+export function withoutPgpSignature(text: string): string {
+  if (!text.includes(armor.text)) return text;
+  const lines = text.split("\n");
+  const marks = lines.map((line) => line.trimEnd());
+  const out: string[] = [];
+  let next = 0;
+  for (let start = marks.indexOf(armor.text); start >= 0; start = marks.indexOf(armor.text, next)) {
+    const signature = marks.indexOf(armor.signature, start);
+    const end = signature < 0 ? -1 : marks.indexOf(armor.end, signature);
+    if (end < 0) break;
+    while (next < start) out.push(lines[next++] ?? "");
+    next++;
+    while (armorHeader.test(marks[next] ?? "")) next++;
+    if (marks[next] === "") next++;
+    while (next < signature) out.push((lines[next++] ?? "").replace(/^- /, ""));
+    next = end + 1;
+  }
+  while (next < lines.length) out.push(lines[next++] ?? "");
   return out.join("\n");
 }
 
@@ -242,76 +277,6 @@ function shorten(name: string): string {
   const dot = name.lastIndexOf(".");
   const ending = dot > 0 && name.length - dot <= 12 ? name.slice(dot) : "";
   return (name.slice(0, maxNameLength - ending.length) + ending).toWellFormed();
-}
-
-/** Charsets that are practically always a wrong label when the text is valid UTF-8 and not ASCII. */
-const weakDeclaration = /^(?:us-ascii|ascii|iso-?8859-\d{1,2}|latin-?\d|windows-125\d|cp125\d|iso-2022-jp|unknown.*)$/;
-/** Stateful or wide encodings, whose bytes can look like ASCII. */
-const notAsciiBased = /^(?:utf-?16|utf-?32|hz-gb|iso-2022)/;
-/** Names that the platform's decoder does not support. */
-const aliases: ReadonlyMap<string, string> = new Map([
-  ["cp932", "shift_jis"],
-  ["cp936", "gbk"],
-  ["cp949", "euc-kr"],
-  ["cp950", "big5"],
-  ["ks_c_5601", "euc-kr"],
-  ["utf_8", "utf-8"],
-  ["iso-2022-jp-1", "iso-2022-jp"],
-  ["iso-2022-jp-2", "iso-2022-jp"],
-  ["iso-2022-jp-ms", "iso-2022-jp"],
-  ["cp50220", "iso-2022-jp"],
-  ["cp50221", "iso-2022-jp"],
-]);
-
-/** Decodes the text of a part. Never throws; undecodable bytes become U+FFFD. */
-export function decodeText(bytes: Uint8Array, declared: string | null): string {
-  const label = (declared ?? "").trim().toLowerCase();
-  if (looksJapanese(bytes)) return decodeWith("iso-2022-jp", bytes);
-  if (isAscii(bytes) && !notAsciiBased.test(label))
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
-  if (label === "" || weakDeclaration.test(label)) {
-    if (isUtf8(bytes)) return decodeWith("utf-8", bytes);
-    return decodeWith(label === "" || /ascii|2022|unknown/.test(label) ? "windows-1252" : label, bytes);
-  }
-  if (/^utf-?8$/.test(label) && !isUtf8(bytes)) return decodeBrokenUtf8(bytes);
-  return decodeWith(/^utf-?16$/.test(label) ? utf16Of(bytes) : label, bytes);
-}
-
-/** Without a byte order mark it is big-endian (RFC 2781, 4.3), unless most characters are Latin in the other order. */
-function utf16Of(bytes: Uint8Array): string {
-  const start = bytes.subarray(0, 1000);
-  const zeros = start.filter((byte, at) => at % 2 === 1 && byte === 0).length;
-  return (start[0] === 0xff && start[1] === 0xfe) || zeros > start.length / 4 ? "utf-16le" : "utf-16be";
-}
-
-/** True for ISO-2022-JP, which is recognized by its escape sequences and has no byte above 127. */
-function looksJapanese(bytes: Uint8Array): boolean {
-  for (let at = bytes.indexOf(0x1b); at >= 0; at = bytes.indexOf(0x1b, at + 1)) {
-    const [set, final] = [bytes[at + 1], bytes[at + 2]];
-    if (set === 0x24 && (final === 0x40 || final === 0x42)) return isAscii(bytes);
-  }
-  return false;
-}
-
-/** Text with a few UTF-8 errors (truncated or mixed) stays UTF-8. Text with many errors is decoded as
- *  Latin text with a wrong label. */
-function decodeBrokenUtf8(bytes: Uint8Array): string {
-  const text = decodeWith("utf-8", bytes);
-  const broken = text.replace(/[^\ufffd]+/g, "").length;
-  const foreign = text.replace(/[\x00-\x7f\ufffd]+/g, "").length;
-  return broken > foreign ? decodeWith("windows-1252", bytes) : text;
-}
-
-function decodeWith(label: string, bytes: Uint8Array): string {
-  for (const name of [label, aliases.get(label), label.replace(/^(?:x-|cs)/, "")]) {
-    if (name === undefined) continue;
-    try {
-      return new TextDecoder(name).decode(bytes);
-    } catch {
-      // An unsupported name: try the next candidate.
-    }
-  }
-  return new TextDecoder(isUtf8(bytes) ? "utf-8" : "windows-1252").decode(bytes);
 }
 
 /** True when the address, or its domain as `@example.com`, is on the list. */

@@ -48,11 +48,20 @@ export interface Mail {
   readonly attachments: readonly MailAttachment[];
   /** The parts of a report, or null (`reportOf`). */
   readonly report: DeliveryReport | null;
-  /** METHOD of the first calendar part (RFC 5546), lower-cased; "" when the part has none; null without
-   *  a calendar part. */
-  readonly calendarMethod: string | null;
+  /** The first calendar part; null without one. */
+  readonly calendar: Calendar | null;
   /** Set when the content, or a part of it, cannot be read: encrypted, or packed in a proprietary format. */
   readonly sealed: Sealed | null;
+}
+
+/** A calendar object (RFC 5546). */
+export interface Calendar {
+  /** METHOD in lower case; "" when the object has none. */
+  readonly method: string;
+  /** What the attendee wrote; "" when that is nothing. */
+  readonly comment: string;
+  /** `"Call", 2026-12-01 10:00 (Europe/Berlin) to 2026-12-01 11:00 (Europe/Berlin), at Office`; "" without a time. */
+  readonly appointment: string;
 }
 
 /** `code` is smime-encrypted, smime-opaque, pgp-encrypted, rights-protected or winmail. */

@@ -3,7 +3,8 @@
 // wrong charsets), the kinds of parts, and the source part of each text.
 
 import PostalMime, { decodeWords } from "postal-mime";
-import { cleanFileName, cleanText, decodeText, findMarkers, unflow } from "./headers.ts";
+import { decodeText } from "./charsets.ts";
+import { cleanFileName, cleanText, findMarkers, signatureMark, unflow, withoutPgpSignature } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
 import type { MailAttachment } from "./mail.ts";
 import type { TrimOptions } from "./quotes/trim.ts";
@@ -268,10 +269,9 @@ function collect(part: MimePart, pieces: Pieces, related: boolean): void {
   addAttachment(part, pieces, related);
 }
 
-/** HTML is preferred, because it distinguishes quotes and hidden text. Plain text is used when the HTML has no text,
- *  and when both have the same text: the sender's own line breaks and columns are then better than a conversion. */
+/** HTML is preferred, because it distinguishes quotes, signatures and hidden text. Plain text is used when the HTML has no
+ *  text, and when both have the same text: the sender's own line breaks and columns are then better than a conversion. */
 function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): void {
-  const before = pieces.texts.length;
   const hasText = part.children.some(isText);
   const found = part.children
     .filter((child) => !hasText || !isOtherForm(child))
@@ -286,14 +286,14 @@ function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): v
     });
   const html = found.filter((one) => one.html && one.text !== "").at(-1);
   const plain = found.find((one) => !one.html && one.text !== "");
-  const same = html !== undefined && plain !== undefined && !html.inlineAnswers && hasSameText(plain.text, html.text);
-  const best = same ? plain : (html ?? plain);
-  if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
+  const best = html !== undefined && plain !== undefined && hasSameText(html, plain.text) ? plain : (html ?? plain);
+  if (best !== undefined && pieces.texts.length < maxTextParts) pieces.texts.push(best);
 }
 
-/** True when both have the same text in the same order, the same part of it quoted, and the plain text has the pages that the
- *  HTML links to. Punctuation, spaces and other link targets are ignored. */
-function hasSameText(plain: string, html: string): boolean {
+/** True when both have the same text in the same order, the same part of it quoted, nothing else marked, and the plain text
+ *  has the pages that the HTML links to. Punctuation, spaces and other link targets are ignored. */
+function hasSameText({ text: html, inlineAnswers }: PartText, plain: string): boolean {
+  if (inlineAnswers || html.includes(signatureMark)) return false;
   const pages = html.match(/https?:\/\/[^\s/]{1,300}\/[^\s<>[\]]{1,2000}/g) ?? [];
   if (!pages.slice(0, 50).every((page) => plain.includes(page))) return false;
   return wordsOf(plain) === wordsOf(html) && wordsOf(unquoted(plain)) === wordsOf(unquoted(html));
@@ -321,17 +321,15 @@ const isOtherForm = (part: MimePart) =>
 const isText = (part: MimePart) =>
   (/^text\/(?:plain|html|enriched)$/.test(part.mediaType) ||
     (/^text\/(?:x-)?markdown$/.test(part.mediaType) && part.fileName === null)) &&
-  part.disposition !== "attachment" &&
-  !(
-    part.disposition === "inline" &&
-    part.fileName !== null &&
-    part.mediaType === "text/plain" &&
-    part.headers.length > 0 &&
-    isNamedFile(part)
-  );
+  (detachedText.test(part.fileName ?? "") || (part.disposition !== "attachment" && !isInlineFile(part)));
+
+/** Exchange makes an attachment with such a name of each text that follows a file, as below the pictures of a phone. */
+const detachedText = /^ATT\d{5}\.(?:txt|html?)$/i;
 
 /** Apple Mail sends text files as "inline" with a name. A body has no name, or one that a gateway added. */
-const isNamedFile = (part: MimePart) =>
+const isInlineFile = (part: MimePart) =>
+  part.disposition === "inline" &&
+  part.mediaType === "text/plain" &&
   /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
 
 function decoded(part: MimePart): string {
@@ -355,7 +353,7 @@ function plainTextOf(part: MimePart, text: string): string {
   if (part.mediaType === "text/enriched") return cleanText(text.replace(/<[^<>\n]{1,60}>/g, "")).trim();
   const { format, delsp } = part.parameters;
   const whole = format?.toLowerCase() === "flowed" ? unflow(text, delsp?.toLowerCase() === "yes") : text;
-  return cleanText(whole).replace(/^\n+/, "").trimEnd();
+  return withoutPgpSignature(cleanText(whole)).replace(/^\n+/, "").trimEnd();
 }
 
 function addMarkers(part: MimePart, pieces: Pieces): void {

@@ -1,6 +1,7 @@
 // Decodes headers with raw 8-bit or ISO-2022-JP text from their bytes.
 
-import { decodeText, isBroken } from "./headers.ts";
+import { decodeText } from "./charsets.ts";
+import { isBroken } from "./headers.ts";
 import { type HeaderField, type MimePart, walk } from "./mime.ts";
 
 /** Returns the headers of a message with the values of its broken fields decoded. */

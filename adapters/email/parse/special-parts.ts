@@ -1,5 +1,5 @@
-// Reads the parts of a message that are not text: delivery reports, calendar objects, reactions, and content that cannot
-// be read (encrypted, opaquely signed, TNEF).
+// Reads the parts of a message that are not text: delivery reports, reactions, and content that cannot be read (encrypted,
+// opaquely signed, TNEF).
 
 import { cleanAddress, cleanLine, messageIdsOf } from "./headers.ts";
 import type { DeliveryReport, Sealed } from "./mail.ts";
@@ -130,23 +130,6 @@ function fieldGroups(text: string, max = maxRecipients + 1): MimeFields[] {
   return groups.filter((group) => group.size > 0);
 }
 
-/** Returns METHOD of the first calendar part in lower case (RFC 5546), "" when it has none, null without
- *  a calendar part. A calendar file attached to a text counts as an ordinary file; calendar programs
- *  send theirs as an alternative of the text. */
-export function calendarMethodOf(root: MimePart, text: string): string | null {
-  for (const part of walk(root)) {
-    if (part.disposition === "attachment" && text.trim() !== "") continue;
-    const isCalendar =
-      part.mediaType === "text/calendar" ||
-      part.mediaType === "application/ics" ||
-      (part.mediaType === "application/octet-stream" && /\.ics$/i.test(part.fileName ?? ""));
-    if (!isCalendar) continue;
-    const inside = /^METHOD(?:;[^:\r\n]{0,100})?:([A-Z-]{1,30})/im.exec(headOf(part, 20_000))?.[1];
-    return (part.parameters["method"] ?? inside ?? "").trim().toLowerCase();
-  }
-  return null;
-}
-
 /** Returns the emoji of a reaction to a message, as Gmail sends it in a part of its own (and as text in the language of the
  *  sender); null without one. */
 export function reactionIn(root: MimePart): string | null {
@@ -204,7 +187,8 @@ export function sealedInFiles(files: readonly { readonly mediaType: string; read
   for (const { mediaType, name } of files) {
     const untyped = mediaType === "application/octet-stream";
     const ending = untyped ? (/\.(p7m|rpmsg|asc|pgp|gpg)$/i.exec(name)?.[1]?.toLowerCase() ?? "") : "";
-    if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || ending === "p7m") return encrypted;
+    if ((/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || ending === "p7m") && !isSignedFile(name))
+      return encrypted;
     if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (untyped && /^winmail\.dat$/i.test(name))) return winmail;
     if (mediaType === "application/x-microsoft-rpmsg-message" || ending === "rpmsg") return rights;
     if (mediaType === "application/pgp-encrypted" || ["asc", "pgp", "gpg"].includes(ending)) return pgp;
@@ -220,8 +204,12 @@ function smime(part: MimePart): Sealed | null {
   const type = (part.parameters["smime-type"] ?? "").toLowerCase();
   if (type === "certs-only") return null;
   const signed = Buffer.from(part.content.subarray(0, 64)).toString("hex").includes(signedData);
-  return type === "signed-data" || type === "compressed-data" || (type === "" && signed) ? opaque : encrypted;
+  if (type !== "signed-data" && type !== "compressed-data" && !(type === "" && signed)) return encrypted;
+  return isSignedFile(part.fileName ?? "") ? null : opaque;
 }
+
+/** True for the name of a signed document, such as "contract.pdf.p7m". Messages are named smime.p7m (RFC 8551, 3.2.1). */
+const isSignedFile = (name: string): boolean => /.\.p7m$/i.test(name) && !/^smime\.p7m$/i.test(name);
 
 const headOf = ({ content }: MimePart, bytes: number): string =>
   Buffer.from(content.subarray(0, bytes)).toString("latin1");

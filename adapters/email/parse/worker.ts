@@ -5,12 +5,13 @@ import { hash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { eventsOf } from "../events.ts";
 import { authenticate } from "./auth/result.ts";
+import { calendarIn, withComment } from "./calendar.ts";
+import { decodeText } from "./charsets.ts";
 import { carriedText, forwardedIn } from "./forwards.ts";
 import {
   boundedText,
   cleanAddress,
   dateOf,
-  decodeText,
   domainOf,
   findMarkers,
   headerOf,
@@ -34,7 +35,7 @@ import { isForwardLine } from "./quotes/lines.ts";
 import { replyPrefixes } from "./quotes/phrases.ts";
 import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 import { repaired } from "./raw-headers.ts";
-import { calendarMethodOf, reactionIn, reportOf, sealedIn } from "./special-parts.ts";
+import { reactionIn, reportOf, sealedIn } from "./special-parts.ts";
 
 /** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the memory. */
 let last: Promise<void> = Promise.resolve();
@@ -118,9 +119,11 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
       : null;
   const forwards = byPrefix || inside || carried !== null;
   const reaction = onlyText ? null : reactionIn(root);
+  const words = withoutMarks(forwards ? fullText.trim() : trimmed.text);
+  const calendar = onlyText ? null : calendarIn(root, words);
+  const comment = calendar?.comment ?? "";
   // The form in which phones send a reaction as a text message.
-  const text =
-    reaction === null ? withoutMarks(forwards ? fullText.trim() : trimmed.text) : `${reaction} to “${subject}”`;
+  const text = reaction === null ? withComment(words, comment) : `${reaction} to “${subject}”`;
   return {
     digest: digestOf({
       messageId: messageIdOf(headerOf(headers, "message-id")),
@@ -136,13 +139,13 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     headers,
     text,
     // Only a message with attachments can be without text.
-    wordless: body.attachments.length > 0 && !forwards && !body.inlineAnswers && isWordless(fullText),
-    fullText: withoutMarks(fullText),
+    wordless: body.attachments.length > 0 && !forwards && !body.inlineAnswers && comment === "" && isWordless(fullText),
+    fullText: withComment(withoutMarks(fullText), comment),
     markers: body.markers,
     forwardedFrom: carried === null ? inText : carried.from,
     attachments: body.attachments,
     report,
-    calendarMethod: onlyText ? null : calendarMethodOf(root, text),
+    calendar,
     sealed: onlyText && !text.includes("-----BEGIN PGP MESSAGE-----") ? null : sealedIn(root, text),
   };
 }

@@ -284,6 +284,11 @@ describe("mail that only a human can read", () => {
       { code: "pgp-encrypted", reason: "the message is encrypted with PGP", hold: true },
       "",
     ]);
+    expect((await message(mail({}, `See the offer:\n\n${armored}\nAnna`))).text).toBe("See the offer:\n\n\n\nAnna");
+    const file = { type: "application/octet-stream; name=offer.asc", body: armored };
+    expect((await message(multipart("mixed", [{ type: "text/plain", body: "See the offer" }, file]))).text).toBe(
+      "See the offer",
+    );
     const tnef = await message(
       multipart("mixed", [
         { type: "text/plain", body: "See the offer" },

@@ -5,7 +5,7 @@
 import { type ChildNode, type Document, DomHandler, Element, isTag, isText, Text } from "domhandler";
 import { removeElement, replaceElement } from "domutils";
 import { Parser } from "htmlparser2";
-import { cleanText } from "../headers.ts";
+import { cleanText, signatureMark } from "../headers.ts";
 import { isWarning } from "../quotes/gateways.ts";
 import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
 import { isWordless, type TrimOptions } from "../quotes/trim.ts";
@@ -18,6 +18,7 @@ import {
   readStyleSheet,
   type StyleSheet,
 } from "./css.ts";
+import { markSignatures } from "./signatures.ts";
 import {
   hidesByStyle,
   isColoured,
@@ -49,8 +50,8 @@ const maxOpen = 1500;
 const maxElements = 12_000;
 
 export interface HtmlText {
-  /** All visible text. Quotes are marked with "> ", unless the message is a forward or has answers
-   *  inside its quotes. */
+  /** All visible text. Quotes are marked with "> ", and the text of signature containers with `signatureMark`, unless the
+   *  message is a forward or has answers inside its quotes. */
   readonly text: string;
   /** True when coloured text inside a quoted message contains the customer's answers. */
   readonly inlineAnswers: boolean;
@@ -72,7 +73,7 @@ export function htmlToText(html: string, options: TrimOptions): HtmlText {
 }
 
 const cellMarks = new RegExp(` {0,8}${cellMark} {0,8}`, "g");
-const privateMarks = new RegExp(`[${colourMark}${cellMark}]`, "g");
+const privateMarks = new RegExp(`[${colourMark}${cellMark}${signatureMark}]`, "g");
 
 function written(html: string, options: TrimOptions): string {
   const text = writtenAs(html, options, true);
@@ -91,6 +92,7 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   limitDepth(document);
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
+  if (options.relation !== "forward") markSignatures(document);
   const text = elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
   return cleanText(text)
     .replace(cellMarks, "\t")
@@ -106,7 +108,7 @@ function bodyIn(document: Document): readonly ChildNode[] {
 
 /** True when a coloured line is marked as a quote, or follows the start of an unmarked quote. */
 function hasColouredQuote(text: string, plain: string, options: TrimOptions): boolean {
-  const lines = scan(plain.split("\n"), {
+  const lines = scan(plain.replaceAll(signatureMark, "").split("\n"), {
     tails: options.relation === "ours",
     isOwn: options.isOwn ?? (() => true),
   });

@@ -45,25 +45,29 @@ export type MachineFinding =
   /** Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply, auto-generated,
    *  bulk, list, null-sender, mailer-daemon, no-reply, machine, calendar-reply, forged-from, not-addressed. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string }
-  /** A human decides: the message cannot be read (`code` as in `Sealed`), or may be automatic (`maybe-automatic`). */
+  /** A human decides: the message cannot be read (`code` as in `Sealed`), may be automatic (`maybe-automatic`), or is a
+   *  calendar's with the words of a person (`calendar-reply`). */
   | { readonly kind: "held"; readonly code: string; readonly reason: string }
   | Bounce;
 
 type Refused = Extract<MachineFinding, { kind: "refused" }>;
+type CalendarAnswer = Exclude<MachineFinding, Bounce | { kind: "person" }>;
 
 /** Returns a person's message, a refusal, or a delivery report about one of our messages. */
 export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
   const isExpected = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.automaticSenders);
   const absence = isExpected ? null : absenceBySubject(mail, (id) => own.isOurs(id));
+  const answer = isExpected ? null : calendarAnswer(mail);
   return (
     ownMail(mail, own) ??
     (mail.report && (reportedBounce(mail) ?? incompleteBounce(mail, isMailServer(mail), (id) => own.isOurs(id)))) ??
     report(mail) ??
     unreportedBounce(mail, own) ??
     forged(mail) ??
-    (isExpected ? null : machine(mail, own, absence)) ??
+    (isExpected ? null : machine(mail, own, absence, answer)) ??
     unaddressed(mail, own) ??
     held(mail) ??
+    answer ??
     maybeAutomatic(absence) ?? { kind: "person" }
   );
 }
@@ -131,16 +135,22 @@ function forged(mail: Mail): Refused | null {
   return refused("forged-from", `${mail.fromFields} From fields with ${mail.from.length} addresses`);
 }
 
-function machine(mail: Mail, own: OwnIdentity, absence: AbsenceFinding | null): Refused | null {
-  const automatic = automaticByHeader(mail);
+function machine(
+  mail: Mail,
+  own: OwnIdentity,
+  absence: AbsenceFinding | null,
+  answer: CalendarAnswer | null,
+): Refused | null {
+  const found = automaticByHeader(mail);
+  // Calendars mark what a person writes in them as generated.
+  const automatic = answer?.kind === "held" && found?.code === "auto-generated" ? null : found;
   // Contact forms mark their messages as generated or bulk because a program sends them, but a person wrote the text.
   const isForm = own.rewritten?.via === "form";
   const generated =
     automatic !== null && (automatic.code === "bulk" || (isForm && automatic.code === "auto-generated"));
   if (automatic !== null && !generated) return refused(automatic.code, automatic.reason);
   if (absence?.kind === "refused") return refused("auto-reply", absence.reason);
-  const answer = calendarReply(mail);
-  if (answer !== null) return refused("calendar-reply", answer);
+  if (answer?.kind === "refused") return answer;
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
   return (
@@ -260,15 +270,22 @@ function automaticByHeader(mail: Mail): Automatic | null {
   return isReport ? { code: "auto-generated", reason: "the subject of a DMARC report (RFC 7489, 7.2.1.1)" } : null;
 }
 
-/** Returns why a message is a calendar program's response to an invitation, or null. */
-function calendarReply(mail: Mail): string | null {
-  const method = mail.calendarMethod ?? "";
-  if (calendarAnswers.has(method)) return `a calendar response (METHOD:${method.toUpperCase()})`;
+/** Returns what a calendar program sends when a person answers or cancels an invitation. It is held when the person has
+ *  written a comment or proposes another time. */
+function calendarAnswer(mail: Mail): CalendarAnswer | null {
+  const { calendar } = mail;
+  const method = calendar?.method ?? "";
+  const isByMethod = calendarAnswers.has(method);
   const isCalendar =
-    (mail.calendarMethod !== null && method === "") ||
+    calendar?.method === "" ||
     /calendarmessage/.test(firstValue(mail, "content-class")) ||
     mail.sealed?.code === "winmail";
-  return isCalendar && responses.test(mail.subject.slice(0, 200)) ? "a calendar response by its subject" : null;
+  if (!isByMethod && !(isCalendar && responses.test(mail.subject.slice(0, 200)))) return null;
+  const what = `a calendar response ${isByMethod ? `(METHOD:${method.toUpperCase()})` : "by its subject"}`;
+  const content = calendar?.comment ? "with a comment" : method === "counter" ? "with another time" : null;
+  return content === null
+    ? refused("calendar-reply", what)
+    : { kind: "held", code: "calendar-reply", reason: `${what} ${content}` };
 }
 
 /** `held`: a human decides whether the message is automatic. */

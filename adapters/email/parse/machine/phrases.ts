@@ -134,7 +134,7 @@ export const otherSigns: ReadonlyMap<string, RegExp> = new Map([
   ["x-apple-action", /^\s*vacation\b/],
 ]);
 
-/** Calendar methods that a program sends on a click. An invitation (REQUEST, PUBLISH) is a person's message. */
+/** Calendar methods that a program sends when a person answers or cancels an invitation. An invitation (REQUEST, PUBLISH) is a person's message. */
 export const calendarAnswers = new Set(["reply", "counter", "declinecounter", "refresh", "cancel"]);
 
 /** How calendar programs begin the subject of a response to an invitation, by language; lower case. */

@@ -18,6 +18,8 @@ export interface TextLine {
    *  a third party starts here and is content. Both occur at most once. The lines after them keep the
    *  kind that their first character determines. */
   readonly kind: "own" | "blank" | "quote" | "tail" | "forward";
+  /** True for text in a container that the mail client marks as a signature. */
+  readonly signed?: true;
 }
 
 export interface ScanOptions {

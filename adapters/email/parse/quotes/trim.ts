@@ -3,22 +3,11 @@
 // work is linear in the length of the text. In doubtful cases the whole text is kept, because extra text is better
 // than a lost sentence.
 
-import { findMarkers } from "../headers.ts";
-import { isCompanyFooter, isFooterNote, isNotice, withoutBanner } from "./gateways.ts";
-import { attributionIn, isRule, scan, type TextLine } from "./lines.ts";
-import {
-  apologies,
-  businessWords,
-  closings,
-  deviceNames,
-  devices,
-  greetings,
-  inflected,
-  inlineHints,
-  leadingWords,
-  mobileLines,
-  mobileTerms,
-} from "./phrases.ts";
+import { signatureMark } from "../headers.ts";
+import { isCompanyFooter, withoutBanner } from "./gateways.ts";
+import { attributionIn, isRule, type ScanOptions, scan, type TextLine } from "./lines.ts";
+import { greetings, inlineHints } from "./phrases.ts";
+import { hasName, hasOurMarker, isClosing, signatureStart } from "./signature.ts";
 
 export interface Trimmed {
   /** All of the text when too little would have been left. */
@@ -54,7 +43,7 @@ export function trimReply(text: string, options: TrimOptions = { relation: "ours
   if (options.relation === "forward" || all.length > maxLines) return { text: full, forwards: false };
   const texts = withoutBanner(all);
   const whole = { text: texts.join("\n").trim(), forwards: false };
-  const lines = scan(texts, { tails: options.relation === "ours", isOwn: options.isOwn ?? (() => true) });
+  const lines = scanned(texts, { tails: options.relation === "ours", isOwn: options.isOwn ?? (() => true) });
   if (lines.some((line) => line.kind === "forward")) return { ...whole, forwards: true };
   const body = beforeTail(lines);
   if (options.inlineAnswers || body === null) return whole;
@@ -72,7 +61,7 @@ export function trimReply(text: string, options: TrimOptions = { relation: "ours
 export function isWordless(text: string): boolean {
   const texts = text.trim().split("\n", maxLines + 1);
   if (texts.length > maxLines) return false;
-  const lines = scan(withoutBanner(texts), { tails: true, isOwn: () => true });
+  const lines = scanned(withoutBanner(texts), { tails: true, isOwn: () => true });
   const tail = lines.findIndex((line) => line.kind === "tail");
   const written = withoutTrailingQuote(tail < 0 ? lines : lines.slice(0, tail), "ours");
   const signature = signatureStart(written);
@@ -80,6 +69,19 @@ export function isWordless(text: string): boolean {
     (line) => line.kind === "own" || line.kind === "forward",
   );
 }
+
+/** Scans lines with marks of signatures, and removes the marks. */
+function scanned(texts: readonly string[], options: ScanOptions): readonly TextLine[] {
+  const lines = scan(
+    texts.map((text) => text.replaceAll(signatureMark, "")),
+    options,
+  );
+  if (!texts.some((text) => text.includes(signatureMark))) return lines;
+  return lines.map((line, at): TextLine => (beginsSigned.test(texts[at] ?? "") ? { ...line, signed: true } : line));
+}
+
+/** Marks of lists are written in front of the text. */
+const beginsSigned = new RegExp(`^[^\\p{L}\\p{N}${signatureMark}]{0,20}${signatureMark}`, "u");
 
 function keep(body: readonly TextLine[], { relation, names }: TrimOptions): readonly TextLine[] {
   let rest = body;
@@ -196,9 +198,7 @@ function leadsIn(kept: readonly TextLine[]): boolean {
   return last !== undefined && /[:：]\s*$/.test(last.text.slice(-20)) && !isGreeting(last.text.trim());
 }
 
-const hasOurMarker = (line: TextLine): boolean => line.text.length < 1000 && findMarkers(line.text).length > 0;
-
-/** Our marker ends our message, so text after it inside the quote was written below our text. */
+/** True when text after our marker inside the quote was written below our text. */
 function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
   const marker = cut.findLastIndex(hasOurMarker);
   if (marker < 0) return false;
@@ -209,7 +209,7 @@ function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
 function hasWords(lines: readonly TextLine[]): boolean {
   let rest = lines.map((line): TextLine => {
     const text = wordsIn(line);
-    return { text, kind: text === "" ? "blank" : "own" };
+    return { ...line, text, kind: text === "" ? "blank" : "own" };
   });
   for (let round = 0; round < 3; round++) {
     const signature = signatureStart(rest);
@@ -246,155 +246,4 @@ function pointsInside(kept: readonly TextLine[]): boolean {
     .split(/[.!?。！？]\s|\n\s{0,20}\n|[。！？]/)
     .map((sentence) => sentence.replace(/\s+/g, " "))
     .some((sentence) => hints.some(({ answers, places }) => answers.test(sentence) && places.test(sentence)));
-}
-
-/** A block below "-- " with more lines is not a signature. */
-const maxSignature = 15;
-/** Longer lines are text, or a confidentiality notice in one line. */
-const maxLine = 1000;
-
-/** Returns the index of the first line of the signature, the phone's line or the notice at the end of
- *  `lines`; -1 when they end in the customer's text. `names`: parts of the sender's name, lower case. */
-function signatureStart(lines: readonly TextLine[], names: readonly string[] = []): number {
-  let filled = 0;
-  let last = -1;
-  for (let i = lines.length - 1; i >= 0 && filled <= maxSignature; i--) {
-    const line = lines[i];
-    if (line === undefined || line.kind === "blank") continue;
-    if (line.kind !== "own") break;
-    if (isDelimiter(line.text)) {
-      if (!isSignature(lines, i, names)) break;
-      return i;
-    }
-    if (last < 0) {
-      last = i;
-      if (isMobile(line.text)) return i;
-    }
-    filled++;
-  }
-  return last < 0 ? -1 : noticeStart(lines, last);
-}
-
-const isDelimiter = (text: string) => /^(?:--|— |—|__)\s{0,3}$/.test(text.slice(0, 8)) && text.length < 6;
-
-/** True when the block below the delimiter at `at` is a signature. People also write lists below dashes, so one sign is
- *  required: the delimiter of RFC 3676 ("-- "), the sender's name, a contact number or address, or a single name. */
-function isSignature(lines: readonly TextLine[], at: number, names: readonly string[]): boolean {
-  const before = filledBefore(lines, at).slice(-40).trim();
-  if (/[:：]$/.test(before) || leadingWords.test(before)) return false;
-  const block = lines.slice(at + 1).filter((line) => line.kind === "own");
-  // This is our signature, and the text below is the answer.
-  if (block.some(hasOurMarker)) return false;
-  const texts = block.map((line) => line.text.slice(0, maxLine).trim());
-  const [first] = texts;
-  if (first === undefined || texts.every(isMobile) || isFooterNote(texts.join(" "))) return true;
-  const notice = isNotice(texts.join(" "));
-  if (isAddressList(texts) || texts.some(isItem) || (!notice && texts.some(isSentence))) return false;
-  const named = texts.some((text) => hasName(text, names));
-  if (!named && !isName(first) && !isClosing(first) && !isMobile(first)) return false;
-  const strict = /^--[ \u00a0]/.test(lines[at]?.text ?? "");
-  return strict || named || notice || texts.some(isContact) || (texts.length === 1 && isName(first));
-}
-
-function filledBefore(lines: readonly TextLine[], at: number): string {
-  for (let i = at - 1; i >= 0; i--) if (lines[i]?.kind !== "blank") return lines[i]?.text ?? "";
-  return "";
-}
-
-/** True for a list item, an amount, or an order number. */
-const isItem = (text: string) =>
-  (/\d/.test(text) && businessWords.test(text.toLowerCase())) ||
-  /^(?:[-*•·–+]|\d{1,3}[.)])\s+\S/.test(text) ||
-  /(?:^|\s)\d{1,6}\s?[x×](?:\s|$)/i.test(text);
-
-const isSentence = (text: string) =>
-  /[?？]$/.test(text) || (/[.!。！]$/.test(text) && text.split(/\s+/, 7).length > 5 && !isMobile(text));
-
-/** True for a few capitalized terms without digits, as names, roles and companies are written. Short
- *  particles may be in lower case. */
-function isName(text: string): boolean {
-  if (text.length > 60 || /[\d?!:;]/.test(text)) return false;
-  const words = text.split(/[\s,&/|-]+/).filter((word) => word !== "");
-  return words.length > 0 && words.length <= 6 && words.every((word) => word.length <= 3 || !/^\p{Ll}/u.test(word));
-}
-
-function hasName(text: string, names: readonly string[]): boolean {
-  if (text.length > 100) return false;
-  const words = text.toLowerCase().split(/[^\p{L}\p{M}]+/u);
-  return names.some((name) => words.includes(name));
-}
-
-/** True for an email address, a web address or a telephone number. */
-const isContact = (text: string) =>
-  /\S@\S+\.\S|https?:\/\/|\bwww\./i.test(text) || /[+(]?\d[\d ()/.-]{6,24}\d/.test(text);
-
-const isClosing = (text: string) =>
-  text.length < 60 && closings.some((closing) => text.trim().toLowerCase().startsWith(closing));
-
-/** True for the line that a phone or a program adds below a message: it has a known start (or end), names a device or a
- *  program, and contains nothing else. "Sent from my iPhone the photos are blank" is the customer's sentence. */
-function isMobile(text: string): boolean {
-  if (text.length > maxLine) return false;
-  const line = withoutApology(
-    text
-      .trim()
-      .toLowerCase()
-      .replace(/[[<(]?https?:\/\/[^\s<>[\]]{1,800}[>\]]?/g, " ")
-      .replace(/\s{1,20}/g, " ")
-      .replaceAll("’", "'")
-      .replace(/^[-–—_*\s]{1,10}/, "")
-      .replace(/[\s.!*_>\])]{1,20}$/, ""),
-  );
-  if (line.length === 0 || line.length > 160 || /[?]/.test(line) || line.split(/\s+/).length > 14) return false;
-  if (!devices.some((device) => `${line} `.includes(device))) return false;
-  return mobileLines.some(
-    ({ starts, ends, words }) =>
-      starts.some((start) => line.startsWith(start) && namesOnly(line.slice(start.length), words)) ||
-      ends.some((end) => line.endsWith(end) && namesOnly(line.slice(0, -end.length), words)),
-  );
-}
-
-/** Removes "Please excuse my brevity" at the end of the line. */
-function withoutApology(line: string): string {
-  const apology = apologies.find((words) => line.endsWith(words));
-  return apology === undefined ? line : line.slice(0, -apology.length).replace(/[\s.,;:–—-]{1,10}$/, "");
-}
-
-/** True when the text has only names of devices, programs and models, and the given words. */
-function namesOnly(text: string, words: ReadonlySet<string>): boolean {
-  let spaced = text;
-  for (const term of mobileTerms) spaced = spaced.replaceAll(term, " ");
-  const isKnown = (word: string) => words.has(word) || isDeviceName(word);
-  return spaced.split(/[\s,;:.!|/"()[\]<>®™]+/).every((word) => isKnown(word) || word.split(/[-']/).every(isKnown));
-}
-
-const deviceWords = new Set(devices.flatMap((device) => [device, ...device.split(/[ .]/)]));
-
-function isDeviceName(word: string): boolean {
-  if (word === "" || deviceWords.has(word) || deviceNames.has(word)) return true;
-  // Models: "S21", "10", "5G".
-  if (/^[a-z]{0,3}\d{1,4}[a-z+]{0,3}$/.test(word)) return true;
-  return inflected.some((name) => word.startsWith(name) && word.length <= name.length + 6);
-}
-
-/** A list of addresses is content, and never a signature. */
-function isAddressList(texts: readonly string[]): boolean {
-  const addresses = texts.filter((text) => text.length < 320 && /^\W{0,4}[^\s@]{1,64}@[^\s@]{1,255}$/.test(text));
-  return addresses.length >= 3 || (addresses.length >= 2 && addresses.length === texts.length);
-}
-
-/** Returns the index at which the last paragraph begins when it is a confidentiality notice, else -1. */
-function noticeStart(lines: readonly TextLine[], last: number): number {
-  let start = last;
-  while (start > 0 && last - start < maxSignature && lines[start - 1]?.kind === "own") start--;
-  const text = lines
-    .slice(start, last + 1)
-    .map((line) => line.text.slice(0, maxLine))
-    .join(" ");
-  // Without a blank line above it, the paragraph may also contain the customer's text.
-  if (start > 0 && lines[start - 1]?.kind === "own") return -1;
-  if (isNotice(text) || isFooterNote(text)) return start;
-  // Elsewhere it may be the address that the customer writes about.
-  const isBelowQuote = lines.slice(0, start).findLast(({ kind }) => kind !== "blank")?.kind === "quote";
-  return isBelowQuote && isCompanyFooter(lines.slice(start, last + 1).map((line) => line.text)) ? start : -1;
 }

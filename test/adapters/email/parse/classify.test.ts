@@ -187,7 +187,7 @@ const machines: readonly [string, string, Uint8Array][] = [
     ),
   ],
   ["iCloud's vacation reply", "auto-reply", mail({ "X-Apple-Action": "VACATION" })],
-  ...(["REPLY", "COUNTER", "CANCEL"] as const).map((method): [string, string, Uint8Array] => [
+  ...(["REPLY", "REFRESH", "CANCEL", "DECLINECOUNTER"] as const).map((method): [string, string, Uint8Array] => [
     `a calendar response, ${method}`,
     "calendar-reply",
     multipart("alternative", [
@@ -444,5 +444,15 @@ describe("mail that only a human can read", () => {
       { type: "application/pkcs7-mime; smime-type=certs-only; name=smime.p7c", body: Buffer.from("x") },
     ]);
     expect(await finding(certificates)).toEqual({ kind: "person" });
+  });
+  it("is not a mail with a signed document, as they are sent in Italy", async () => {
+    for (const type of ["application/pkcs7-mime", "application/octet-stream"]) {
+      const body = der("06092a864886f70d010702");
+      const signed = [
+        { type: "text/plain", body: "the contract" },
+        { type: `${type}; name="contract.pdf.p7m"`, body },
+      ];
+      expect(await finding(multipart("mixed", signed))).toEqual({ kind: "person" });
+    }
   });
 });

@@ -68,6 +68,10 @@ describe("fields", () => {
     ['"=?utf-8?Q?M=C3=BCller,_J?=" <j@example.org>', "j@example.org", "Müller, J"],
     ["=?utf-8?Q?Sales:_a@evil.example;?= <j@example.org>", "j@example.org", "Sales: a@evil.example;"],
     ["=?utf-8?Q?M=C3=BCller,?= =?utf-8?Q?_J?= <j@example.org>", "j@example.org", "Müller, J"],
+    ["=?iso-8859-1?Q?J=C3=BCrgen?= <j@example.org>", "j@example.org", "Jürgen"],
+    ["=?x-unknown?B?SsO8cmdlbg==?= <j@example.org>", "j@example.org", "Jürgen"],
+    ["=?utf-7?Q?J+APw-rgen?= =?iso-8859-15*de?Q?_M=FC?= <j@example.org>", "j@example.org", "Jürgen Mü"],
+    ["=?gb2312?B?xOM=?= =?utf-8?Q?=C3?= =?utf-8?Q?=BC?= <j@example.org>", "j@example.org", "你ü"],
     ["<mailto:anna@example.org>", "anna@example.org", ""],
     ["Anna <anna@example.org.>", "anna@example.org", "Anna"],
   ])("reads the address %s", async (From, address, name) => {
@@ -141,6 +145,27 @@ const charsets: readonly [string, string | null, Uint8Array, string][] = [
   ["UTF-16 with a mark, little-endian", "utf-16", Buffer.from("\ufeff你好", "utf16le"), "你好"],
   ["UTF-16 with a mark, big-endian", "utf-16", Buffer.from("\ufeff你好", "utf16le").swap16(), "你好"],
   ["an unknown name", "x-unknown", Buffer.from("Grüße"), "Grüße"],
+  ["UTF-7", "utf-7", Buffer.from("Gr+APwA3w-e +2D3eAA- 1 +- 1"), "Grüße \u{1f600} 1 + 1"],
+  ["UTF-7 under its old name", "unicode-1-1-utf-7", Buffer.from("Gr+APw-n"), "Grün"],
+  ["ISO-2022-KR", "iso-2022-kr", Buffer.from("\x1b$)C\n\x0e>H3g\x0f!"), "안녕!"],
+  ["ISO-2022-KR without a charset", null, Buffer.from("\x1b$)C\x0e>H3g\n!"), "안녕\n!"],
+  ["HZ", "hz-gb-2312", Buffer.from("~{Dc:C~} ~~ 1~\n2"), "你好 ~ 12"],
+  ["KOI8-U", "koi8-u", Buffer.from([0xf0, 0xd2, 0xc9, 0xd7, 0xa6, 0xd4]), "Привіт"],
+  ["Thai", "windows-874", Buffer.from([0xca, 0xc7, 0xd1, 0xca, 0xb4, 0xd5]), "สวัสดี"],
+  ["Thai under its other names", "cp874", Buffer.from([0xca, 0xc7, 0xd1, 0xca, 0xb4, 0xd5]), "สวัสดี"],
+  ["Shift_JIS with characters of NEC and IBM", "ms932", Buffer.from([0x87, 0x40, 0xfb, 0xfc]), "①髙"],
+  ["Shift_JIS declared as ISO-2022-JP", "iso-2022-jp", Buffer.from([0x93, 0xfa, 0x96, 0x7b]), "日本"],
+  ["a code page that is UTF-8", "cp65001", Buffer.from("Grüße"), "Grüße"],
+  ["Korean of Windows", "euc-kr", Buffer.from([0x8c, 0x63, 0xb9, 0xe6]), "똠방"],
+  ["Chinese of Hong Kong", "big5-hkscs", Buffer.from([0x9d, 0xee, 0xa4, 0xa4]), "㗎中"],
+  ["a code page of DOS", "ibm850", Buffer.from([0x47, 0x72, 0x81, 0xe1, 0x65]), "Grüße"],
+  ["UTF-32", "utf-32le", Buffer.from([0x60, 0x4f, 0, 0, 0x41, 0, 0, 0]), "你A"],
+  ["a charset in quotes", "\"'iso-8859-2'\"", Buffer.from([0xb1, 0xea]), "ąę"],
+  ["UTF-8 declared as KOI8-R", "koi8-r", Buffer.from("Привет"), "Привет"],
+  ["UTF-8 declared by cron", "ANSI_X3.4-1968", Buffer.from("Grüße"), "Grüße"],
+  ["UTF-8 declared as GB2312", "gb2312", Buffer.from("你好吗."), "你好吗."],
+  ["UTF-8 declared as Big5", "big5", Buffer.from("Grüße, 你好"), "Grüße, 你好"],
+  ["ASCII declared as UTF-16", "utf-16", Buffer.from("Hello"), "Hello"],
 ];
 
 describe("charsets", () => {
@@ -183,6 +208,20 @@ describe("charsets", () => {
     const raw = mail({ "Content-Type": "text/plain; format=flowed" }, "a long \nline\nnext\n");
     expect((await read(raw)).text).toBe("a long line\nnext");
   });
+});
+
+describe("PGP signatures in the text", () => {
+  const [begin, signature] = ["-----BEGIN PGP SIGNED MESSAGE-----", "-----BEGIN PGP SIGNATURE-----"];
+  const end = "-----END PGP SIGNATURE-----";
+  const signed = (text: string) => `${begin}\nHash: SHA512\n\n${text}\n${signature}\n\niQIz\n=abcd\n${end}\n`;
+  it.each([
+    ["the text and escaped dashes", signed("Hello,\n\n- - one\n- - two"), "Hello,\n\n- one\n- two"],
+    ["a signature", signed("It works.\n- -- \nAnna"), "It works."],
+    ["text around it", `Above\n\n${signed("Hello")}\nBelow`, "Above\n\nHello\n\nBelow"],
+    ["two of them", `${signed("One")}${signed("Two")}`, "One\nTwo"],
+    ["no headers", signed("Hello").replace("Hash: SHA512\n\n", ""), "Hello"],
+    ["none that is complete", signed("Hello").replace(end, ""), signed("Hello").replace(end, "").trim()],
+  ])("reads %s", async (_, body, expected) => expect((await read(mail({}, body))).text).toBe(expected));
 });
 
 describe("attachments", () => {
@@ -254,6 +293,22 @@ describe("attachments", () => {
       attachments: [{ name: "mail.eml" }],
     });
     expect(await read(raw("A file"))).toMatchObject({ text: "Please look.", forwardedFrom: null });
+  });
+  it("reads the text below files, of which Exchange makes attachments", async () => {
+    const named = (name: string) => ({ "Content-Disposition": `attachment; filename="${name}"` });
+    const picture = { type: "image/jpeg; name=IMG_1.jpeg", body: Buffer.from("jpeg"), fields: named("IMG_1.jpeg") };
+    const parsed = await read(
+      multipart("mixed", [
+        { type: "text/html; charset=utf-8", body: "<html><body><br></body></html>" },
+        picture,
+        { type: 'text/html; name="ATT00001.htm"', body: "<p>The lamp is broken.</p>", fields: named("ATT00001.htm") },
+        picture,
+        { type: 'text/plain; name="ATT00002.txt"', body: "What now?", fields: named("ATT00002.txt") },
+        { type: "text/plain; name=log.txt", body: "line 1", fields: named("log.txt") },
+      ]),
+    );
+    expect(parsed.text).toBe("The lamp is broken.\n\nWhat now?");
+    expect(parsed.attachments.map(({ name }) => name)).toEqual(["IMG_1.jpeg", "IMG_1.jpeg", "log.txt"]);
   });
   it("does not list the forms of the text that only some programs show", async () => {
     const parsed = await read(
