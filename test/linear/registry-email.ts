@@ -263,7 +263,7 @@ export const emailCases: Cases = {
       return [
         mailWith(text),
         personal(text),
-        { ...personal(text), calendar: { method: "", comment: text, appointment: text } },
+        { ...personal(text), calendar: { method: "", written: [text], appointment: text } },
         { ...personal(text), headers: ["list-id", "precedence", "x-loop"].map((name) => ({ name, value: text })) },
         ...subjects.map((subject) => ({ ...personal(text), subject })),
       ].map((mail) => f(mail, own));
@@ -275,7 +275,7 @@ export const emailCases: Cases = {
       f(partWith(`BEGIN:VEVENT\n${text}`, "text/calendar"), ""),
       f({ ...partWith(text, "application/octet-stream"), fileName: text }, ""),
     ],
-    withComment: (f, text) => [f(text, text), f(text, "x")],
+    withWritten: (f, text) => [f(text, [text]), f(text, ["x"])],
   },
   "adapters/email/parse/charsets.ts": {
     wordsInUtf8: (f, text) => [f(text), f(`=?latin1?q?${text}?=`), f("=?latin1?q?a=20?= ".repeat(text.length / 18))],

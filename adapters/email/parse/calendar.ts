@@ -31,20 +31,24 @@ function calendarOf({ content, parameters }: MimePart): Calendar {
   const method = (parameters["method"] ?? valueOf(lines, "METHOD")).trim().toLowerCase();
   // The object also describes time zones, and alarms below the event.
   const [, event = ""] = lines.split(/^BEGIN:VEVENT$/m);
-  return { method, comment: commentIn(event, method), appointment: appointmentIn(event) };
+  const appointment = appointmentIn(event);
+  const written = [commentIn(event, method), method === "counter" ? appointment : ""];
+  return { method, written: written.filter((part) => part !== ""), appointment };
 }
 
-/** Returns what the attendee wrote: Outlook, Apple and Nextcloud write a property, Google a parameter of the attendee. The
+/** Returns the attendee's comment: Outlook, Apple and Nextcloud write a property, Google a parameter of the attendee. The
  *  organizer's objects repeat the comments of all attendees. */
 function commentIn(event: string, method: string): string {
   const parameter = method === "reply" ? /;X-RESPONSE-COMMENT=(?:"([^"\n]*)"|([^":;\n]*))/i.exec(event) : null;
   return unescaped(valueOf(event, "COMMENT") || (parameter?.[1] ?? parameter?.[2] ?? ""));
 }
 
-/** Adds the comment to the text of the message, unless it is there. */
-export function withComment(text: string, comment: string): string {
-  if (text.replace(/\s+/g, " ").includes(comment.replace(/\s+/g, " "))) return text;
-  return `${text}\n\n${comment}`.trim();
+/** Adds what the attendee wrote to the text of the message, unless it is there. */
+export function withWritten(text: string, written: readonly string[]): string {
+  if (written.length === 0) return text;
+  const there = text.replace(/\s+/g, " ");
+  const missing = written.filter((part) => !there.includes(part.replace(/\s+/g, " ")));
+  return [text, ...missing].join("\n\n").trim();
 }
 
 /** Returns what, when and where, on one line; "" without a time. */

@@ -58,8 +58,8 @@ export interface Mail {
 export interface Calendar {
   /** METHOD in lower case; "" when the object has none. */
   readonly method: string;
-  /** What the attendee wrote; "" when that is nothing. */
-  readonly comment: string;
+  /** What the attendee wrote: a comment, and the appointment of a proposal (COUNTER). */
+  readonly written: readonly string[];
   /** `"Call", 2026-12-01 10:00 (Europe/Berlin) to 2026-12-01 11:00 (Europe/Berlin), at Office`; "" without a time. */
   readonly appointment: string;
 }

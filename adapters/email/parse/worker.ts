@@ -5,7 +5,7 @@ import { hash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { eventsOf } from "../events.ts";
 import { authenticate } from "./auth/result.ts";
-import { calendarIn, withComment } from "./calendar.ts";
+import { calendarIn, withWritten } from "./calendar.ts";
 import { decodeText } from "./charsets.ts";
 import { carriedText, forwardedIn } from "./forwards.ts";
 import {
@@ -121,9 +121,9 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const reaction = onlyText ? null : reactionIn(root);
   const words = withoutMarks(forwards ? fullText.trim() : trimmed.text);
   const calendar = onlyText ? null : calendarIn(root, words);
-  const comment = calendar?.comment ?? "";
+  const written = calendar?.written ?? [];
   // The form in which phones send a reaction as a text message.
-  const text = reaction === null ? withComment(words, comment) : `${reaction} to “${subject}”`;
+  const text = reaction === null ? withWritten(words, written) : `${reaction} to “${subject}”`;
   return {
     digest: digestOf({
       messageId: messageIdOf(headerOf(headers, "message-id")),
@@ -139,8 +139,9 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     headers,
     text,
     // Only a message with attachments can be without text.
-    wordless: body.attachments.length > 0 && !forwards && !body.inlineAnswers && comment === "" && isWordless(fullText),
-    fullText: withComment(withoutMarks(fullText), comment),
+    wordless:
+      body.attachments.length > 0 && !forwards && !body.inlineAnswers && written.length === 0 && isWordless(fullText),
+    fullText: withWritten(withoutMarks(fullText), written),
     markers: body.markers,
     forwardedFrom: carried === null ? inText : carried.from,
     attachments: body.attachments,

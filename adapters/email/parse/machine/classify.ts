@@ -282,10 +282,9 @@ function calendarAnswer(mail: Mail): CalendarAnswer | null {
     mail.sealed?.code === "winmail";
   if (!isByMethod && !(isCalendar && responses.test(mail.subject.slice(0, 200)))) return null;
   const what = `a calendar response ${isByMethod ? `(METHOD:${method.toUpperCase()})` : "by its subject"}`;
-  const content = calendar?.comment ? "with a comment" : method === "counter" ? "with another time" : null;
-  return content === null
-    ? refused("calendar-reply", what)
-    : { kind: "held", code: "calendar-reply", reason: `${what} ${content}` };
+  return calendar?.written.length
+    ? { kind: "held", code: "calendar-reply", reason: `${what} with a comment or another time` }
+    : refused("calendar-reply", what);
 }
 
 /** `held`: a human decides whether the message is automatic. */

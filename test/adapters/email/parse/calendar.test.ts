@@ -86,7 +86,7 @@ describe("the response to an invitation", () => {
     ["a parameter in quotes", [attendee, `COMMENT;ALTREP="cid:a:b";LANGUAGE=de:${comment}`], {}],
     [
       "Google",
-      [`${attendee.replace(":mailto", `;X-NUM-GUESTS=0;X-RESPONSE-COMMENT="${comment}":mailto`)}`],
+      [attendee.replace(":mailto", `;X-NUM-GUESTS=0;X-RESPONSE-COMMENT="${comment}":mailto`)],
       { fields: google },
     ],
   ] as const)("with a comment is held, with the comment: %s", async (_, properties, invited) => {
@@ -94,19 +94,17 @@ describe("the response to an invitation", () => {
     expect(event.refusal).toEqual({
       code: "calendar-reply",
       hold: true,
-      reason: "a calendar response (METHOD:REPLY) with a comment",
+      reason: "a calendar response (METHOD:REPLY) with a comment or another time",
     });
     expect([event.text, event.fullText, event.wordless]).toEqual([comment, undefined, undefined]);
   });
 
   it("that proposes another time is held, with that time", async () => {
+    const proposed = '"Telefonat, kurz", 2026-12-01 10:00 (Europe/Berlin) to 2026-12-01 11:30 (Europe/Berlin), at Büro';
     const event = await eventOf("COUNTER", [attendee, times]);
-    expect(event.refusal).toMatchObject({
-      code: "calendar-reply",
-      hold: true,
-      reason: expect.stringMatching("another time"),
-    });
-    expect(event.notes).toMatchObject({ appointment: expect.stringContaining("2026-12-01 10:00") });
+    expect(event).toMatchObject({ text: proposed, refusal: { code: "calendar-reply", hold: true } });
+    const commented = await eventOf("COUNTER", [attendee, times, "COMMENT:Better?"], { text: "Better?" });
+    expect(commented.text).toBe(`Better?\n\n${proposed}`);
   });
 
   it("is ignored when it does not reach us, also with a comment", async () => {
