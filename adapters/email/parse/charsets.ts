@@ -45,7 +45,7 @@ const codePages: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Encodings in which valid UTF-8 is frequent. In every other one it makes no sense, so that the declaration is wrong. */
-const multiByte = /^(?:gb|big5|euc|shift|utf-?(?:16|32))/;
+const multiByte = /^(?:gb|big5|euc|shift)/;
 
 /** Decodes the text of a part. Never throws; undecodable bytes become U+FFFD. */
 export function decodeText(bytes: Uint8Array, declared: string | null): string {
@@ -53,10 +53,11 @@ export function decodeText(bytes: Uint8Array, declared: string | null): string {
     .slice(0, 100)
     .toLowerCase()
     .replace(/['";\s]/g, "");
+  // Any text in UTF-16 has a space, a line end or another character with a zero.
   const isWide = /^utf-?(?:16|32)/.test(label) && bytes.includes(0);
   if (isAscii(bytes) && !isWide) return decodeSevenBit(bytes, label);
   const encoding = encodingOf(/^utf-?16$/.test(label) ? utf16Of(bytes) : label) ?? "windows-1252";
-  if (isUtf8(bytes) && !multiByte.test(encoding)) return decodeAs("utf-8", bytes);
+  if (isUtf8(bytes) && !isWide && !multiByte.test(encoding)) return decodeAs("utf-8", bytes);
   if (encoding === "utf-8") return decodeBrokenUtf8(bytes);
   // Bytes above 127 under the name of a seven-bit encoding are those of the other Japanese one.
   const text = decodeAs(encoding === "iso-2022-jp" ? "shift_jis" : encoding, bytes);

@@ -165,6 +165,7 @@ const charsets: readonly [string, string | null, Uint8Array, string][] = [
   ["UTF-8 declared by cron", "ANSI_X3.4-1968", Buffer.from("Grüße"), "Grüße"],
   ["UTF-8 declared as GB2312", "gb2312", Buffer.from("你好吗."), "你好吗."],
   ["UTF-8 declared as Big5", "big5", Buffer.from("Grüße, 你好"), "Grüße, 你好"],
+  ["UTF-8 declared as UTF-16", "utf-16", Buffer.from("Grüße"), "Grüße"],
   ["ASCII declared as UTF-16", "utf-16", Buffer.from("Hello"), "Hello"],
 ];
 
