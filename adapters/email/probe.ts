@@ -110,7 +110,8 @@ function remedy(side: Side, config: EmailConfig, error: unknown, code: string): 
     return `set ${side}.ca to the CA that signed the certificate`;
   if (code === "tls" && /altnames|hostname/i.test(text)) return `set ${side}.host to a name in the certificate`;
   if (code === "tls" && /not yet valid/i.test(text)) return "correct the clock of this machine";
-  if (code === "tls" && /expired/i.test(text)) return `renew the certificate of ${host}, or correct the clock of this machine`;
+  if (code === "tls" && /expired/i.test(text))
+    return `renew the certificate of ${host}, or correct the clock of this machine`;
   if (code === "tls") return `check ${side}.tls and ${side}.port`;
   if (/ENOTFOUND|EAI_AGAIN|EDNS/.test(text)) return `check ${side}.host: ${host} is not in the DNS`;
   if (/ECONNREFUSED/.test(text)) return `check ${side}.port: nothing listens on ${port} at ${host}`;

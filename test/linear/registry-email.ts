@@ -235,13 +235,6 @@ export const emailCases: Cases = {
       return f({ ...mailWith(text), report }, true, () => true);
     },
   },
-  "adapters/email/parse/quotes/gateways.ts": {
-    withoutBanner: (f, text) => [f(text.split("\n")), f(["EXTERNAL:", `This mail is outside ${text}`, "x"])],
-    isWarning: (f, text) => [f(text), f(`EXTERNAL: This mail is outside ${text}`)],
-    isFooterNote: (f, text) => [f(text), f(`This email ${text}`)],
-    isNotice: (f, text) => [f(text), f(`confidential, intended recipient ${text}`)],
-    isCompanyFooter: (f, text) => [f([text, "HRB 1"]), f(text.split("\n"))],
-  },
   "adapters/email/parse/quotes/lines.ts": {
     attributionIn: one,
     addressesIn: one,
@@ -367,6 +360,8 @@ export const emailCases: Cases = {
       ),
   },
   "adapters/email/parse/quotes/signature.ts": {
+    isFooterNote: (f, text) => [f(text), f(`This email ${text}`)],
+    isCompanyFooter: (f, text) => [f([text, "HRB 1"]), f(text.split("\n"))],
     signatureStart: (f, text) => {
       const lines = text.split("\n").map((line) => ({ text: line, kind: "own" }));
       return [
@@ -384,6 +379,8 @@ export const emailCases: Cases = {
   "adapters/email/parse/quotes/trim.ts": {
     trimReply: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
     isWordless: one,
+    withoutBanner: (f, text) => [f(text.split("\n")), f(["EXTERNAL:", `This mail is outside ${text}`, "x"])],
+    isWarning: (f, text) => [f(text), f(`EXTERNAL: This mail is outside ${text}`)],
   },
   "adapters/email/smtp/compose.ts": {
     compose: (f, text) => [f(email, self, replyWith(text)), f(email, self, { ...replyWith(text), plain: true })],

@@ -45,7 +45,6 @@ function commentIn(event: string, method: string): string {
 
 /** Adds what the attendee wrote to the text of the message, unless it is there. */
 export function withWritten(text: string, written: readonly string[]): string {
-  if (written.length === 0) return text;
   const there = text.replace(/\s+/g, " ");
   const missing = written.filter((part) => !there.includes(part.replace(/\s+/g, " ")));
   return [text, ...missing].join("\n\n").trim();

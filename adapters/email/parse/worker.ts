@@ -121,9 +121,9 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const reaction = onlyText ? null : reactionIn(root);
   const words = withoutMarks(forwards ? fullText.trim() : trimmed.text);
   const calendar = onlyText ? null : calendarIn(root, words);
-  const written = calendar?.written ?? [];
+  const spoken = calendar === null ? words : withWritten(words, calendar.written);
   // The form in which phones send a reaction as a text message.
-  const text = reaction === null ? withWritten(words, written) : `${reaction} to “${subject}”`;
+  const text = reaction === null ? spoken : `${reaction} to “${subject}”`;
   return {
     digest: digestOf({
       messageId: messageIdOf(headerOf(headers, "message-id")),
@@ -140,8 +140,12 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     text,
     // Only a message with attachments can be without text.
     wordless:
-      body.attachments.length > 0 && !forwards && !body.inlineAnswers && written.length === 0 && isWordless(fullText),
-    fullText: withWritten(withoutMarks(fullText), written),
+      body.attachments.length > 0 &&
+      !forwards &&
+      !body.inlineAnswers &&
+      !calendar?.written.length &&
+      isWordless(fullText),
+    fullText: withoutMarks(fullText),
     markers: body.markers,
     forwardedFrom: carried === null ? inText : carried.from,
     attachments: body.attachments,

@@ -6,9 +6,8 @@ import { type ChildNode, type Document, DomHandler, Element, isTag, isText, Text
 import { removeElement, replaceElement } from "domutils";
 import { Parser } from "htmlparser2";
 import { cleanText, signatureMark } from "../headers.ts";
-import { isWarning } from "../quotes/gateways.ts";
 import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
-import { isWordless, type TrimOptions } from "../quotes/trim.ts";
+import { isWarning, isWordless, type TrimOptions } from "../quotes/trim.ts";
 import {
   type CssRules,
   declarations,

@@ -1,8 +1,7 @@
-// Finds what mail clients and templates add below the text of a message: signatures, the lines of phones, confidentiality
-// notices. A signature begins with a delimiter ("-- "), or it is in a container that the mail client marks.
+// Finds what mail clients, templates and servers add below the text of a message: signatures, the lines of phones, confidentiality
+// notices, the notes of virus scanners. A signature begins with a delimiter ("-- "), or it is in a container that the client marks.
 
 import { findMarkers } from "../headers.ts";
-import { isCompanyFooter, isFooterNote, isNotice } from "./gateways.ts";
 import type { TextLine } from "./lines.ts";
 import {
   apologies,
@@ -10,6 +9,7 @@ import {
   closings,
   deviceNames,
   devices,
+  disclaimers,
   inflected,
   leadingWords,
   mobileLines,
@@ -193,4 +193,69 @@ function noticeStart(lines: readonly TextLine[], last: number): number {
   // Elsewhere it may be the address that the customer writes about.
   const isBelowQuote = lines.slice(0, start).findLast(({ kind }) => kind !== "blank")?.kind === "quote";
   return isBelowQuote && isCompanyFooter(lines.slice(start, last + 1).map((line) => line.text)) ? start : -1;
+}
+
+// Notes that mail servers and virus scanners write below the text. Customers write about viruses as well, so each rule asks
+// for the form of such a note and not for single words.
+
+/** Characters of a paragraph that are inspected. */
+const maxParagraph = 900;
+
+const virusFree =
+  /^(?:virus-?free|virenfrei|garanti sans virus|sans virus|libre de virus|(?:mail )?priva di virus|virusvrij|livre de vírus|wolny od wirusów|без вирусов|virüs bulunmuyor|bez virů|vírusmentes)[.\s]{0,3}[<[]?(?:https?:\/\/)?www\.(?:avast|avg)\.\S{1,300}(?:\s[<[]\S{1,900}){0,3}$/iu;
+const noteStarts =
+  /^(?:(?:this|the) (?:e-?mail|message|mail)|information from|diese (?:e-?mail|nachricht|mail)|l['’]absence de virus|ce (?:courrier|message)|cet e-?mail|este (?:correo|mensaje|e-?mail)|el software|questa (?:e-?mail|mail)|deze e-?mail|ta wiadomość|это сообщение|bu e-?posta|tato zpráva)/iu;
+const noteWords = /vir(?:us|en)|vírus|wirus|вирус|virüs|scanned|checked|geprüft|\bengine\b/iu;
+const scanners =
+  /avast|\bavg\b|\beset\b|mailscanner|symantec|messagelabs|kaspersky|bitdefender|sophos|norton|mcafee|avira|g ?data|f-secure|trend ?micro|clamav|mimecast|barracuda|websense/iu;
+
+/** The request not to print the message. */
+const printing =
+  /(?:before|bevor|avant d|antes de|prima di|voordat|voor u|zanim)(?=[^.?]{0,100}(?:print|druck|imprim|stamp|wydruk))(?=[^.?]{0,100}(?:mail|message|nachricht|courriel|correo|mensa|messaggio|bericht|wiadomo))/iu;
+const nature = /environment|umwelt|bäume|trees?\b|environnement|medio ?ambiente|ambiente|milieu|środowisk/iu;
+const longestRequest = 300;
+
+/** True for the note of a virus scanner, or the request not to print the message, in one paragraph. */
+export function isFooterNote(paragraph: string): boolean {
+  if (paragraph.length > maxParagraph) return false;
+  const text = paragraph
+    .replace(/[-_=*]{2,}/g, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+  if (text.includes("?") && !text.includes("://")) return false;
+  if (text.length <= longestRequest && printing.test(text) && nature.test(text)) return true;
+  return virusFree.test(text) || (noteStarts.test(text) && noteWords.test(text) && scanners.test(text));
+}
+
+/** True for a confidentiality notice, in one paragraph. */
+function isNotice(text: string): boolean {
+  const lower = text.toLowerCase();
+  return (
+    lower.length >= 60 &&
+    !/[?？]/.test(lower) &&
+    [disclaimers.secret, disclaimers.reader, disclaimers.mistake].every((words) => words.test(lower))
+  );
+}
+
+/** Lines of a company's footer. */
+const mostFooter = 12;
+const register =
+  /\bHR[AB]\b|amtsgericht|handelsregister|registergericht|firmenbuch|geschäftsführ|aufsichtsrat|sitz der|ust-?id|registered (?:in|office|number|company)|company (?:no|number|reg)|\bvat\b|capital social|au capital de|\bsiret\b|\brcs\b|registro mercantil|\bcif\b|p\.? ?iva\b|\bkvk\b|\bnip\b|\bkrs\b|\bregon\b|org\.? ?nr|\bcvr\b/i;
+/** The other words of such a footer that are not names. */
+const legalWords =
+  /^(?:regist\p{L}*|offices?|numbers?|company|code|under|with|address|limited|authori[sz]ed|regulated|trading|directors?|and|the|durch|vertreten\p{L}*|siège|social\p{L}*|sede|legale?|capital\p{L}*|iscritt\p{L}*|imprese|statutair\p{L}*|gevestigd|kamer|koophandel|wpisan\p{L}*|rejestr\p{L}*|kapitał|zakładowy)[.:;]?$/iu;
+const companyForm =
+  /\b(?:GmbH|mbH|AG|KG|UG|SE|Ltd|Limited|plc|LLC|Inc|Corp|SAS|SARL|Oy|AB|ApS|A\/S|[SB]\.? ?[ALV]|S\.? ?[rp]\.? ?[lA]|Sp\. ?z)\b/;
+
+/** True for the name of a company with legal facts and addresses, without any sentence, as servers add them to mail that they
+ *  send. `lines`: without blank ones. */
+export function isCompanyFooter(lines: readonly string[]): boolean {
+  const [first = ""] = lines.map((line) => line.slice(0, maxParagraph));
+  if (!companyForm.test(first) && !register.test(first)) return false;
+  if (lines.length > mostFooter || !lines.some((line) => register.test(line.slice(0, maxParagraph)))) return false;
+  return lines.every((line) => {
+    if (line.length > maxParagraph || /[?？]/.test(line)) return false;
+    const words = line.replace(/\S{0,100}(?:@|www\.|:\/\/)\S{0,500}/g, " ").split(/[\s|,/·•]+/);
+    return words.every((word) => !/^\p{Ll}{3}/u.test(word) || legalWords.test(word));
+  });
 }

@@ -1,13 +1,11 @@
-// Reduces a message to the sender's new text: without quoted messages and without text that mail clients and templates
-// add below it (signatures, lines of phones, confidentiality notices). It makes one pass over the lines, so the
-// work is linear in the length of the text. In doubtful cases the whole text is kept, because extra text is better
-// than a lost sentence.
+// Reduces a message to the sender's new text: without quoted messages, warnings of gateways above it, and text that mail
+// clients and templates add below it. It makes one pass over the lines, so the work is linear in the length of the text. In
+// doubtful cases the whole text is kept, because extra text is better than a lost sentence.
 
 import { signatureMark } from "../headers.ts";
-import { isCompanyFooter, withoutBanner } from "./gateways.ts";
 import { attributionIn, isRule, type ScanOptions, scan, type TextLine } from "./lines.ts";
 import { greetings, inlineHints } from "./phrases.ts";
-import { hasName, hasOurMarker, isClosing, signatureStart } from "./signature.ts";
+import { hasName, hasOurMarker, isClosing, isCompanyFooter, signatureStart } from "./signature.ts";
 
 export interface Trimmed {
   /** All of the text when too little would have been left. */
@@ -246,4 +244,156 @@ function pointsInside(kept: readonly TextLine[]): boolean {
     .split(/[.!?。！？]\s|\n\s{0,20}\n|[。！？]/)
     .map((sentence) => sentence.replace(/\s+/g, " "))
     .some((sentence) => hints.some(({ answers, places }) => answers.test(sentence) && places.test(sentence)));
+}
+
+/** Paragraphs of a gateway's warning, the lines of one that are inspected, and their characters. */
+const bannerParagraphs = 5;
+const bannerLines = 8;
+const bannerLength = 900;
+/** Lines between the two marks of Proofpoint's warning. */
+const markedLines = 30;
+/** A program that wraps text breaks lines of this length, in characters. */
+const leastWrapped = 66;
+
+/** Returns the lines without a gateway's warning at the top. Returns all lines when nothing else would be left. Customers write
+ *  about links as well, so each rule asks for the form of a warning and not for single words. */
+export function withoutBanner(lines: readonly string[]): readonly string[] {
+  let rest = lines;
+  for (let round = 0; round < bannerParagraphs; round++) {
+    const after = afterBanner(rest);
+    if (after === null) break;
+    rest = after;
+  }
+  return rest.some((line) => line.trim() !== "") ? rest : lines;
+}
+
+/** Returns the rest of the lines when the first paragraph begins with a warning; else null. */
+function afterBanner(lines: readonly string[]): readonly string[] | null {
+  const start = lines.slice(0, bannerLines).findIndex((line) => line.trim() !== "");
+  if (start < 0) return null;
+  const top = lines.slice(start, start + markedLines);
+  if (top[0]?.includes("ZjQcmQRYFpfptBannerStart")) {
+    const end = top.findIndex((line) => line.includes("ZjQcmQRYFpfptBannerEnd"));
+    return lines.slice(start + 1 + Math.max(0, end));
+  }
+  const blank = top.slice(0, bannerLines).findIndex((line) => line.trim() === "");
+  const paragraph = top.slice(0, blank < 0 ? bannerLines : blank).map((line) => line.trim().slice(0, bannerLength));
+  const tip = paragraph.findIndex((line) => tipLink.test(line));
+  if (tip >= 0 && isTip(paragraph.slice(0, tip + 1))) {
+    const below = (lines[start + tip] ?? "").split(tipLink)[1]?.trim() ?? "";
+    return [...(below === "" ? [] : [below]), ...lines.slice(start + tip + 1)];
+  }
+  let left = lengthOfBanner(joined(paragraph));
+  if (left === 0) return null;
+  for (const [at, line] of paragraph.entries()) {
+    if (left <= 0) return lines.slice(start + at);
+    const whole = (lines[start + at] ?? "").trimStart();
+    if (left < line.length) return [whole.slice(left).trimStart(), ...lines.slice(start + at + 1)];
+    left -= line.length + 1;
+  }
+  return lines.slice(start + paragraph.length);
+}
+
+/** Exchange's tip about an unknown sender has the sender's address and this link in every language, on a line or two. */
+const tipLink = /[<([]?https?:\/\/aka\.ms\/LearnAboutSenderIdentification[>)\]]?/;
+const isTip = (lines: readonly string[]): boolean =>
+  joined(lines).includes("@") && !joined(lines).includes("\n") && lines.length <= 2;
+
+/** Joins the lines of a sentence that a program has wrapped. Other lines keep their line break, which ends a sentence: the
+ *  author's text can follow a warning without a blank line. */
+function joined(lines: readonly string[]): string {
+  let text = "";
+  for (const [at, line] of lines.entries()) {
+    const wrapped = (lines[at - 1]?.length ?? 0) >= leastWrapped && /^\p{Ll}/u.test(line);
+    text += at === 0 ? line : `${wrapped ? " " : "\n"}${line}`;
+  }
+  return text.slice(0, bannerLength);
+}
+
+/** Titles of a warning; a sign must follow, because "External monitor" begins a question. */
+const titles =
+  "caution|warning|attention|alert|notice|external|extern(?:e[rns]?)?|externo|externa|esterno|esterna|achtung|vorsicht|warnung|hinweis|prudence|précaución|precaución|advertencia|aviso|attenzione|avviso|let op|waarschuwing|cuidado|atenção|uwaga|ostrzeżenie|varning|obs|advarsel|d[iİ]kkat|uyarı|внимание|осторожно|注意|警告";
+const mails =
+  "e-?mail|mail|message|sender|nachricht|absender|courriel|expéditeur|correo|remitente|mittente|bericht|afzender|mensagem|remetente|wiadomość|nadawca|avsändare";
+const title = new RegExp(`^[[(*_ ]{0,6}(?:${titles})(?:[ -](?:${mails}))?\\s?[\\])*_:：!–—-]{1,6}`, "iu");
+const titleAlone = new RegExp(`^[[(*_ ]{0,6}(?:${titles})(?:[ -](?:${mails}))?[\\s\\])*_:：!–—-]{0,6}$`, "iu");
+/** A title in brackets that is a warning alone. */
+const bracketed = new RegExp(
+  `^[[(*_]{1,3} ?(?:external|extern(?:e[rns]?)?|externo|esterno)(?:[ -](?:${mails}))? ?[\\])*_]{1,3}[:!.]?$`,
+  "iu",
+);
+/** A sentence that is a warning alone. */
+const certain =
+  /^this (?:e-?mail|message|mail) (?:is|was|came|comes|originate[sd]|has been)(?: sent| received)?(?: from)?(?: an?)? (?:outside|external|untrusted)(?: (?:of|your|the|our|sender|source|organi[sz]ation|company|network|e-?mail|domain)){1,4}[.!]?$/i;
+
+/** By language: how the sentence about the origin begins, its words for the outside, and how the advice begins. */
+const languages: readonly (readonly [origin: string, outside: string, advice: string])[] = [
+  [
+    "(?:this|the) (?:e-?mail|message|mail)",
+    "outside|external|untrusted",
+    "(?:please )?(?:(?:do not|don['’]t|never) (?:click|open|reply|respond|follow)|avoid (?:clicking|opening)|think before|(?:please )?(?:use|exercise) caution|be (?:careful|cautious|vigilant))",
+  ],
+  [
+    "(?:diese|die) (?:e-?mail|mail|nachricht)",
+    "extern|außerhalb|ausserhalb",
+    "(?:bitte )?(?:(?:klicken|öffnen) sie (?:\\p{L}{1,12} ){0,3}(?:nicht|keine|nur)|seien sie vorsichtig)",
+  ],
+  [
+    "(?:ce|cet|cette) (?:e-?mail|mail|courriel|message)",
+    "extérieur|externe|en dehors",
+    "(?:veuillez )?(?:ne cliquez|ne pas cliquer|n['’]ouvrez)",
+  ],
+  ["este (?:correo|mensaje|e-?mail)", "fuera|extern", "no (?:haga|abra|responda)"],
+  [
+    "(?:questa|questo) (?:e-?mail|mail|messaggio)",
+    "estern|al di fuori",
+    "(?:si prega di )?non (?:cliccare|aprire|fare clic|rispondere)",
+  ],
+  ["(?:deze|dit) (?:e-?mail|mail|bericht)", "buiten|extern", "(?:klik|open) (?:niet|geen)"],
+  ["(?:este|esta) (?:e-?mail|mensagem)", "fora|extern", "não (?:clique|abra|responda)"],
+  ["(?:ta|ten) (?:wiadomość|e-?mail)", "spoza|zewn", "nie (?:klikaj|otwieraj)"],
+  [
+    "(?:detta|det här|denne|dette) \\p{L}{1,20}",
+    "extern|ekstern|utanför|uden for|utenfor",
+    "(?:klicka|öppna|klik|åbn|åpne) (?:inte|ikke)",
+  ],
+  ["bu (?:e-?posta|ileti|mesaj)", "dışından|dış|harici", "göndereni tanımıyorsanız"],
+  ["это (?:письмо|сообщение)", "внешн|за предел", "не (?:переходите|открывайте|нажимайте)"],
+  ["この(?:メール|メッセージ)", "社外|外部", "送信者が不明|不審な"],
+];
+const things =
+  "click|link|attach|klick|anh[aä]ng|cliqu|lien|pièces|enlace|adjunto|allegat|bijlage|anexo|odnośnik|załącz|länk|bilag|vedhæft|vedlegg|bağlantı|ссыл|вложен|リンク|添付";
+/** A sentence with these words. It ends with a sign, or with its line. */
+const sentence = (start: string, words: string) =>
+  new RegExp(`^(?=${start})(?=[^.!?。！？\\n]{0,200}(?:${words}))[^.!?。！？\\n]{0,400}(?:[.!。！]|(?=\\n|$))`, "iu");
+const sentences = languages.flatMap(([origin, outside, advice]) => [
+  { kind: "origin" as const, pattern: sentence(origin, outside) },
+  { kind: "advice" as const, pattern: sentence(advice, things) },
+]);
+
+/** Returns how many characters at the start are a warning: its origin and its advice, or one of them below a title that names
+ *  the outside. Customers write about a mail from outside as well, below any title. */
+function lengthOfBanner(text: string): number {
+  const [first = ""] = text.split("\n", 1);
+  if (bracketed.test(first) || certain.test(first.replace(title, "").trim())) return first.length;
+  let at = 0;
+  const found = { outside: false, origin: false, advice: false };
+  for (let step = 0; step < 8 && at < text.length; step++) {
+    const here = text.slice(at);
+    const heading = title.exec(here)?.[0];
+    const match = heading === undefined ? sentences.find(({ pattern }) => pattern.test(here)) : undefined;
+    const part = heading ?? match?.pattern.exec(here)?.[0];
+    if (part === undefined) break;
+    found[match?.kind ?? "outside"] ||= match !== undefined || /extern|estern/i.test(part);
+    at += part.length;
+    at += /^[\s*_|)\]-]{0,10}/.exec(text.slice(at))?.[0].length ?? 0;
+  }
+  const { outside, origin, advice } = found;
+  return (origin && advice) || (outside && (origin || advice)) ? at : 0;
+}
+
+/** True for a warning or a part of it, as gateways write it in colour. "Achtung, nur vormittags!" in red is an answer. */
+export function isWarning(text: string): boolean {
+  const words = text.slice(0, bannerLength).replace(/\s+/g, " ").trim();
+  return titleAlone.test(words) || lengthOfBanner(words) > 0 || sentences.some(({ pattern }) => pattern.test(words));
 }

@@ -96,7 +96,7 @@ describe("the response to an invitation", () => {
       hold: true,
       reason: "a calendar response (METHOD:REPLY) with a comment or another time",
     });
-    expect([event.text, event.fullText, event.wordless]).toEqual([comment, undefined, undefined]);
+    expect([event.text, event.wordless]).toEqual([comment, undefined]);
   });
 
   it("that proposes another time is held, with that time", async () => {

@@ -2,8 +2,8 @@
 // links, attachments and viruses is.
 
 import { describe, expect, it } from "vitest";
-import { isFooterNote, isWarning, withoutBanner } from "../../../../adapters/email/parse/quotes/gateways.ts";
-import { isWordless, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
+import { isFooterNote } from "../../../../adapters/email/parse/quotes/signature.ts";
+import { isWarning, isWordless, trimReply, withoutBanner } from "../../../../adapters/email/parse/quotes/trim.ts";
 
 const learn = "<https://aka.ms/LearnAboutSenderIdentification>";
 const banners: readonly (readonly [string, string])[] = [
