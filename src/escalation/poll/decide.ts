@@ -135,7 +135,9 @@ export interface PollPlan {
   readonly acknowledge: boolean;
   /** Set when the platform has given the conversation to a human: what is known of it, and which texts are configured
    *  escalation responses, which are kept when the agent's waiting answers are dropped. */
-  readonly takeover: (Takeover & { readonly effect: TriggerEffect; isResponse(text: string): boolean }) | null;
+  readonly takeover:
+    | (Takeover & { readonly effect: TriggerEffect; readonly isResponse: (text: string) => boolean })
+    | null;
   /** The platform has given the conversation back to the agent. */
   readonly close: boolean;
   readonly poll: {
