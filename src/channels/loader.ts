@@ -115,7 +115,8 @@ function checked(name: string, exported: unknown): AdapterDefinition {
 /** Returns the adapter with an \`address\` that never throws: it is called for persons of all channels, so one adapter would
  *  break commands and notifications that do not concern it. An exception, and what is no text, counts as null. */
 function withSafeAddress(definition: AdapterDefinition): AdapterDefinition {
-  if (definition.address === undefined) return definition;
+  const known = definition.address === undefined ? definition : guarded.get(definition);
+  if (known !== undefined) return known;
   const address = (text: string): string | null => {
     try {
       const form: unknown = definition.address?.(text);
@@ -125,8 +126,13 @@ function withSafeAddress(definition: AdapterDefinition): AdapterDefinition {
     }
   };
   // A definition may be an object of a class, whose methods are not its own.
-  return Object.create(definition, { address: { value: address, enumerable: true } }) as AdapterDefinition;
+  const safe = Object.create(definition, { address: { value: address, enumerable: true } }) as AdapterDefinition;
+  guarded.set(definition, safe);
+  return safe;
 }
+
+/** The result of \`withSafeAddress\` by definition: an adapter that is loaded again is the same. */
+const guarded = new WeakMap<AdapterDefinition, AdapterDefinition>();
 
 /** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */
 export function createAdapter(

@@ -20,8 +20,8 @@ const written = (text: string): string => {
 function adapters(defaults: { readonly [key: string]: Json } = {}) {
   const own: AdapterDefinition = { ...fax, traits: { ...fax.traits, defaults } };
   const address = (text: string) => (text.startsWith("+") ? text.replaceAll(" ", "") : null);
-  const phone: AdapterDefinition = { ...fax, address, traits: { ...fax.traits, platform: "voice" } };
-  const texts: AdapterDefinition = { ...fax, address };
+  const phone: AdapterDefinition = { ...fax, name: "phone", address, traits: { ...fax.traits, platform: "voice" } };
+  const texts: AdapterDefinition = { ...fax, name: "texts", address };
   return async (name: string) => ({ fax: own, phone, texts })[name as "fax"] ?? Promise.reject(new Error(name));
 }
 

@@ -14,11 +14,13 @@ const env = { KEY: "k-1", PAGER: "pager-key", HOOK: "https://chat.example.com/T0
 
 const post: AdapterDefinition = {
   ...fax,
+  name: "post",
   address: (text) => (text.includes("@") ? text.toLowerCase() : null),
   traits: { ...fax.traits, platform: "email" },
 };
 const texts: AdapterDefinition = {
   ...fax,
+  name: "texts",
   address: (text) => (text.startsWith("+") ? text.replaceAll(" ", "") : null),
 };
 const adapters = async (name: string) =>
