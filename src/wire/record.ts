@@ -227,7 +227,9 @@ function failureText(value: unknown, depth: number): string {
 function fieldNameOf(entry: unknown): string {
   const { path, field, property, loc } = fieldsOf(entry);
   const name = [path, field, property, loc].find((one) => typeof one === "string" || Array.isArray(one));
-  return Array.isArray(name) ? name.slice(0, mostEntries).join(".") : String(name ?? "");
+  if (!Array.isArray(name)) return name ?? "";
+  const steps = name.slice(0, mostEntries).filter((step) => typeof step !== "object");
+  return steps.join(".");
 }
 
 const detailed = z.looseObject({

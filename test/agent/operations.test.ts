@@ -130,7 +130,7 @@ describe("describe", () => {
         ],
       },
     });
-    expect(warnings.map(({ field }) => field).toSorted()).toEqual(["escalations", "recipients"]);
+    expect(warnings.map(({ field }) => String(field)).toSorted()).toEqual(["escalations", "recipients"]);
   });
 
   test("accepts an SMS signature as a string, an object with a text, or texts by language", async () => {

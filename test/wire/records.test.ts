@@ -144,5 +144,7 @@ test("an error body is quoted when it can be read", () => {
   expect(failureReason(forbidden)).toBe("FORBIDDEN_ERROR: INVALID_CREDENTIALS");
   expect(failureReason(badRequest([{ path: "a", message: "b" }]))).toBe("BAD_REQUEST: INVALID_REQUEST (a)");
   expect(failureReason({ name: {}, message: "Internal Server Error" })).toBe("Internal Server Error");
+  const deep: unknown = JSON.parse(`${"[".repeat(200_000)}${"]".repeat(200_000)}`);
+  expect(failureReason({ message: deep, errors: "no", details: [{ loc: ["body", deep, 0] }] })).toBe("no (body.0)");
   for (const unreadable of [undefined, null, "<html>", 5, []]) expect(failureReason(unreadable)).toBe("");
 });
