@@ -201,7 +201,7 @@ describe("a form of the page", () => {
   it("does nothing without an action, with an unknown one, or by another method", async () => {
     const { door: webhooks, link } = await open();
     for (const form of [{}, { action: "reopen" }, { action: "" }]) expect((await send(link, form)).status).toBe(409);
-    expect((await send(link, { action: "note", text: "x".repeat(200_000) })).status).toBe(413);
+    expect((await send(link, { action: "note", text: "x".repeat(300_000) })).status).toBe(413);
     for (const method of ["PUT", "DELETE", "OPTIONS", "PATCH"])
       expect((await fetch(link, { method })).status, method).toBe(405);
     expect(await webhooks.rows(state)).toEqual(untouched);

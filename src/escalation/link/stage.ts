@@ -29,8 +29,8 @@ type LinkDeps = Pick<EscalationParts, "policy" | "lines" | "clock" | "log" | "db
 /** Without a policy the links of earlier notifications show the escalation and acknowledge it. */
 const withoutPolicy: LinkPolicy = { expires: 0, actions: ["ack"], addresses: "masked" };
 
-/** Limit of a form in bytes. */
-const mostBytes = 128 * 1024;
+/** Limit of a form in bytes: `longestText` characters of any script, encoded. */
+const mostBytes = 2 ** 18;
 
 /** Serves everything under /escalations/. */
 export function linkHandler(deps: LinkDeps): (request: Request) => Promise<Response> {
