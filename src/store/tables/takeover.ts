@@ -104,7 +104,8 @@ export async function earlierRelay(
   const row = await q.one<{ ago: number; state: string | null }>(
     `SELECT now_ms() - replies.created_at AS ago, drafts.state FROM replies LEFT JOIN drafts ON drafts.reply = replies.id
      WHERE replies.conversation = $1 AND replies.kind = 'human' AND replies.text = $2 AND replies.state <> 'failed'
-       AND replies.created_at > now_ms() - $3 AND COALESCE(drafts.state, 'queued') NOT IN ('held', 'failed', 'dropped')
+       AND replies.created_at > now_ms() - $3
+       AND (COALESCE(drafts.state, 'queued') NOT IN ('held', 'failed', 'dropped') OR (drafts.state = 'held' AND drafts.code = 'shadow'))
      ORDER BY replies.created_at DESC LIMIT 1`,
     conversation,
     text,

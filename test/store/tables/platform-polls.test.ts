@@ -12,7 +12,13 @@ import { leaseIdleLane } from "../../../src/store/leases.ts";
 import { erasePerson } from "../../../src/store/person/erase.ts";
 import { bindPlatform, schedulePoll } from "../../../src/store/tables/conversations.ts";
 import { enqueueDraft, insertReply } from "../../../src/store/tables/drafts.ts";
-import { clearLanes, dropWaitingAnswers, namePlatformId, wasReturned } from "../../../src/store/tables/takeover.ts";
+import {
+  clearLanes,
+  dropWaitingAnswers,
+  earlierRelay,
+  namePlatformId,
+  wasReturned,
+} from "../../../src/store/tables/takeover.ts";
 import { transcriptsOf } from "../../../src/store/tables/transcript.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
 import {
@@ -251,6 +257,23 @@ onEachDatabase((newDatabase) => {
   });
 
   describe("takeover", () => {
+    it.each([
+      ["queued", null, true],
+      ["unknown", null, true],
+      ["sent", null, true],
+      ["held", "shadow", true],
+      ["held", "unknown-outcome", false],
+      ["failed", "550", false],
+      ["dropped", null, false],
+    ] as const)("finds the same text of a human whose draft is %s (%s): %s", async (state, code, isFound) => {
+      const db = await withConversation(newDatabase);
+      await db.tx(async (q) => {
+        await says(q, "h", "human", "On its way");
+        await q.run("UPDATE drafts SET state = $1, code = $2", state, code);
+      });
+      expect((await db.read((q) => earlierRelay(q, "k", "On its way", minute))) !== null).toBe(isFound);
+    });
+
     it("drops the agent's answers that wait for their delay, and nothing else", async () => {
       const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
