@@ -88,7 +88,7 @@ export function listen(): Heard {
 
 // A platform on a real socket that keeps people, conversations and messages, and misbehaves where a test says so.
 
-type Operation = "start" | "ask" | "look" | "search" | "mode" | "describe";
+type Operation = "start" | "ask" | "say" | "look" | "search" | "mode" | "describe";
 
 /** One request as a fault sees it. */
 export interface Asked {
@@ -109,7 +109,7 @@ type Fault = (asked: Asked) => unknown;
 
 export interface ScriptedPlatform {
   readonly url: string;
-  /** Every call in order: "start ada@example.org", "ask hello", "look p1", "search", "mode p1", "describe". */
+  /** Every call in order: "start ada@example.org", "ask hello", "say hello", "look p1", "search", "mode p1", "describe". */
   readonly calls: string[];
   /** What an operation does instead, while it is set. */
   readonly faults: { [operation in Operation]?: Fault };
@@ -153,6 +153,12 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
     return known.at(-1) ?? null;
   }
 
+  function say(conversation: string, text: string): object | null {
+    const known = platform.messages.get(conversation);
+    known?.push(messageRecord(`h${++ids}`, "manual_assistant", text));
+    return known?.at(-1) ?? null;
+  }
+
   function search(fkId: string): object | null {
     const conversationIds = people.get(fkId);
     if (!conversationIds) return null;
@@ -169,6 +175,8 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
         return start(body as { fkId: string });
       case "ask":
         return ask(conversation, body["message"] ?? "");
+      case "say":
+        return say(conversation, body["message"] ?? "");
       case "look":
         return messages ? { messages } : null;
       case "search":
@@ -187,7 +195,13 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
     const body = text
       ? (JSON.parse(text) as Record<string, string>)
       : { query: url.searchParams.get("fkId") ?? url.searchParams.get("value") ?? url.search };
-    const words = { start: body["email"], ask: body["message"], look: conversation, mode: conversation };
+    const words = {
+      start: body["email"],
+      ask: body["message"],
+      say: body["message"],
+      look: conversation,
+      mode: conversation,
+    };
     const said = words[operation as keyof typeof words] ?? "";
     platform.calls.push(`${operation} ${said}`.trim());
     const asked: Asked = {
@@ -211,6 +225,7 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
 function operationOf(method: string, path: string): Operation {
   if (path.endsWith("/by-api-key")) return "describe";
   if (path.endsWith("/start")) return "start";
+  if (path.endsWith("/send-manual-message")) return "say";
   if (path.endsWith("/messages")) return method === "POST" ? "ask" : "look";
   return path.includes("/search") ? "search" : "mode";
 }
