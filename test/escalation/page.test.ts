@@ -161,6 +161,8 @@ describe("a form of the page", () => {
     expect((await send(link, note)).text).toContain("Dora Dahl: She called.\n&lt;b&gt;Twice.&lt;/b&gt;");
     expect(await webhooks.rows("SELECT detail FROM triggers WHERE source = 'note'")).toHaveLength(1);
     expect((await send(link, { action: "note", text: " \r\n" })).status).toBe(409);
+    // As long as the form permits, in a script of three bytes.
+    expect((await send(link, { action: "note", text: "漢".repeat(20_000) })).status).toBe(200);
   });
 
   it("closes, and returns the conversation to the agent afterwards", async () => {
