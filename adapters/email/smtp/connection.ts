@@ -1,6 +1,8 @@
 // SMTP connections. They are opened on demand (connect, TLS, login), reused for one message after the other, and closed
 // when idle.
 
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import XOAuth2 from "nodemailer/lib/xoauth2";
 import PQueue from "p-queue";
@@ -171,7 +173,10 @@ export class SmtpPool {
 /** Rejects with the error of nodemailer or of the token endpoint. */
 async function openSmtp({ smtp, timing, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
   const ca = await privateCa(smtp.ca);
+  const limit = Math.min(timing.connect, smtp.timeout);
+  const socket = await dial(smtp, limit, signal);
   const connection = new SMTPConnection({
+    connection: socket,
     host: smtp.host,
     port: smtp.port,
     secure: smtp.tls === "implicit",
@@ -179,8 +184,8 @@ async function openSmtp({ smtp, timing, login }: SmtpOptions, signal: AbortSigna
     requireTLS: smtp.tls === "starttls",
     ignoreTLS: smtp.tls === "none",
     ...(ca === null ? {} : { tls: { ca } }),
-    connectionTimeout: Math.min(timing.connect, smtp.timeout),
-    greetingTimeout: Math.min(timing.connect, smtp.timeout),
+    connectionTimeout: limit,
+    greetingTimeout: limit,
     socketTimeout: smtp.timeout,
     socketCloseTimeout: timing.smtpClose,
     maxResponseSize: 100_000,
@@ -191,6 +196,7 @@ async function openSmtp({ smtp, timing, login }: SmtpOptions, signal: AbortSigna
   const abort = () => connection.close();
   signal.addEventListener("abort", abort, { once: true });
   try {
+    signal.throwIfAborted();
     await step(connection, (done) => connection.connect(() => done(null)));
     // The last response is the one to EHLO; after STARTTLS it is the second EHLO response.
     const utf8 = /^250[ -]SMTPUTF8\b/im.test(connection.lastServerResponse || "");
@@ -199,10 +205,29 @@ async function openSmtp({ smtp, timing, login }: SmtpOptions, signal: AbortSigna
     return { connection, used: false, utf8, sent: 0 };
   } catch (error) {
     connection.close();
+    socket.destroy();
     throw error;
   } finally {
     signal.removeEventListener("abort", abort);
   }
+}
+
+/** Connects by the resolver of the system, which reads /etc/hosts, as for IMAP: nodemailer itself asks name servers first.
+ *  Rejects with the error of the socket. */
+async function dial({ host, port }: { host: string; port: number }, ms: number, signal: AbortSignal): Promise<Socket> {
+  signal.throwIfAborted();
+  const socket = connect({ host, port });
+  socket.on("error", () => {}); // also when nothing waits for it any more
+  const cut = () => void socket.destroy(Object.assign(new Error("no connection in time"), { code: "ETIMEDOUT" }));
+  socket.setTimeout(ms, cut);
+  signal.addEventListener("abort", cut, { once: true });
+  try {
+    await once(socket, "connect");
+  } finally {
+    signal.removeEventListener("abort", cut);
+    socket.off("timeout", cut).setTimeout(0);
+  }
+  return socket;
 }
 
 function credentials(login: NonNullable<SmtpOptions["login"]>) {

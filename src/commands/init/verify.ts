@@ -143,7 +143,11 @@ export async function verifyMailbox(
     ? "the certificate is of a private CA: run init again with --ca <file>"
     : (fix ?? `check the name and the port of the ${side.toUpperCase()} server`);
   const remedy = isLogin && given.login?.kind === "password" ? ofPassword : hint;
-  return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, remedy, isLogin ? "login" : isPassing ? undefined : "servers");
+  return rejected(
+    `${side.toUpperCase()} ${host}:${port}: ${reason}`,
+    remedy,
+    isLogin ? "login" : isPassing ? undefined : "servers",
+  );
 }
 
 /** The server has answered, or has shown a certificate: the encryption is the right one. */

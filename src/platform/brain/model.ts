@@ -74,7 +74,8 @@ function remedy(reason: string, status: number | null): string {
   if (status !== null) return "check model.url, model.name, model.api and the parameters under model";
   if (/ENOTFOUND|EAI_AGAIN/.test(reason)) return "check the host of model.url";
   if (/ECONNREFUSED/.test(reason)) return "check model.url, and whether the server runs";
-  if (/CERT|TLS|SSL|altname/i.test(reason)) return "check the certificate of the server in model.url; name a private CA in NODE_EXTRA_CA_CERTS";
+  if (/CERT|TLS|SSL|altname/i.test(reason))
+    return "check the certificate of the server in model.url; name a private CA in NODE_EXTRA_CA_CERTS";
   if (/silent|no answer within/.test(reason))
     return "raise model.timeout or model.total_timeout, or use a faster model";
   if (/exceeds|longer than/.test(reason)) return "instruct the agent to answer briefly";

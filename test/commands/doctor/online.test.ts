@@ -176,7 +176,9 @@ it("names a remedy that exists for a certificate that is not trusted, also at an
     const [one] = await certificateProblems(shown, part, systemClock.now(), io);
     return one?.id === "certificate-untrusted" && one.place === `${part} ([::1]:${port})` ? one.remedy : one;
   };
-  expect(await found("imap")).toContain(`set imap.ca to the CA that signed it, or imap.host to a name in it; see: openssl`);
+  expect(await found("imap")).toContain(
+    `set imap.ca to the CA that signed it, or imap.host to a name in it; see: openssl`,
+  );
   expect(await found("api_url")).toContain("set ca to the CA");
   expect(await found("platform.url")).toContain("NODE_EXTRA_CA_CERTS");
   expect(await found("http.public_url")).toContain("a certificate of a public CA");
@@ -216,7 +218,10 @@ it("asks for the daemon below the path of its public URL, which the proxy remove
   const io = { signal: new AbortController().signal, timing: standardTiming };
   expect(await publicUrlProblems(`${proxy}/bridge`, io)).toEqual([]);
   expect(await publicUrlProblems(`${proxy}/other`, io)).toMatchObject([
-    { id: "public-url-unreachable", cause: expect.stringContaining("/other/healthz is not answered by the daemon (HTTP 404)") },
+    {
+      id: "public-url-unreachable",
+      cause: expect.stringContaining("/other/healthz is not answered by the daemon (HTTP 404)"),
+    },
   ]);
 });
 

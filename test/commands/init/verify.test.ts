@@ -2,8 +2,8 @@
 
 import { createServer } from "node:http";
 import { createServer as createTcpServer } from "node:net";
-import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
+import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
@@ -59,7 +59,8 @@ describe("a mailbox", () => {
       socket.on("error", () => undefined).write("* OK ready\r\n");
       createInterface({ input: socket }).on("line", (line) => {
         const [tag, command] = line.split(" ");
-        const answer = command === "CAPABILITY" ? `* CAPABILITY IMAP4rev1\r\n${tag} OK done` : `${tag} NO [LIMIT] too many logins`;
+        const answer =
+          command === "CAPABILITY" ? `* CAPABILITY IMAP4rev1\r\n${tag} OK done` : `${tag} NO [LIMIT] too many logins`;
         socket.write(`${answer}\r\n`);
       });
     });

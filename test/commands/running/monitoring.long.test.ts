@@ -172,7 +172,11 @@ describeReal("the monitoring files", missing, () => {
       caseOf("an agent that cannot be asked, while messages wait", late, ["BridgeheadRepliesLate"]),
       caseOf("the only daemon died", died("a"), ["BridgeheadDown"]),
       caseOf("one daemon of two died", died("b"), ["BridgeheadDown"]),
-      caseOf("a daemon that was started again", { ...died("b"), 'up{job="bridgehead",instance="b"}': "0+0x20 1+0x70" }, []),
+      caseOf(
+        "a daemon that was started again",
+        { ...died("b"), 'up{job="bridgehead",instance="b"}': "0+0x20 1+0x70" },
+        [],
+      ),
       ...Object.entries(triggers).map(([alert, over]) => caseOf(alert, over, [alert])),
     ];
     writeFileSync(file, stringify({ rule_files: [rulesFile], evaluation_interval: "1m", tests }));
