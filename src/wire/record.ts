@@ -95,7 +95,19 @@ function describe(issues: readonly z.core.$ZodIssue[]): string {
 /** A string, an object with the text under a common field name, or an object of texts by language. */
 export const textOrObject = z.union([z.string(), z.record(z.string(), z.unknown())]);
 
-const usualNames = ["text", "value", "message", "content", "body", "default", "en", "en-US", "en_US"];
+const usualNames = [
+  "text",
+  "value",
+  "message",
+  "content",
+  "body",
+  "signature",
+  "introduction",
+  "default",
+  "en",
+  "en-US",
+  "en_US",
+];
 /** `id` is an identifier more often than Indonesian. */
 const languageName = /^(?!id$)[a-z]{2}(?:[-_][a-z]{2,4})?$/i;
 const switches = ["enabled", "isEnabled", "active", "isActive"];
