@@ -17,7 +17,6 @@ import {
   readStyleSheet,
   type StyleSheet,
 } from "./css.ts";
-import { markSignatures } from "./signatures.ts";
 import {
   hidesByStyle,
   isColoured,
@@ -34,6 +33,7 @@ import {
   elementsIn,
   layOut,
   limitDepth,
+  markSignatures,
   maxWritten,
   plainly,
   pushChildren,

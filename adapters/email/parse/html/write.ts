@@ -1,8 +1,10 @@
-// Writes the tree of an HTML message as text: the settings of html-to-text, the layout of tables and of raised digits, and
-// the text of messages with very many elements. Without separators "10" and "2" in two cells would read as 102.
+// Writes the tree of an HTML message as text: the settings of html-to-text, the layout of tables and of raised digits, the
+// marks of signatures, and the text of messages with very many elements. Without separators "10" and "2" in two cells would
+// read as 102.
 
 import { type ChildNode, type Document, Element, isTag, isText, type ParentNode, Text } from "domhandler";
 import { compile, type DomNode, type FormatCallback } from "html-to-text";
+import { signatureMark } from "../headers.ts";
 
 /** Deeper elements are replaced by their text before any recursion reaches them. */
 const maxDepth = 120;
@@ -263,4 +265,36 @@ export function setChildren(parent: ParentNode, children: ChildNode[]): void {
     child.prev = children[at - 1] ?? null;
     child.next = children[at + 1] ?? null;
   }
+}
+
+/** Part of the class, id or name of a container with a signature: gmail_signature, Signature (Outlook), ms-outlook-mobile-signature,
+ *  AppleMailSignature, moz-signature, ydp1a2b3csignature (Yahoo), protonmail_signature_block, io-ox-signature,
+ *  messageSignatureSection (Spark), _rc_sig (Roundcube), __SIG_PRE__ (Zimbra), bloop_sign (Airmail). Outlook writes "x_" in front
+ *  of those in the messages that it quotes. */
+const signatureNames = /(?:^|\s)(?!x_)\S{0,60}?(?:signature|_rc_sig|__SIG_|bloop_sign)/i;
+const signatureAttributes = ["class", "id", "name", "data-marker"];
+/** Other elements are inside of a line. Tables are `div` when they are laid out. */
+const signatureContainers = new Set(["div", "p", "section", "signature"]);
+
+/** Marks each piece of text in such a container, outside of quotes. Iterative, because the sender controls the depth. */
+export function markSignatures(document: Document): void {
+  const stack: { readonly node: ChildNode; readonly inside: boolean }[] = [];
+  const push = (nodes: readonly ChildNode[], inside: boolean) => {
+    for (const node of nodes) stack.push({ node, inside });
+  };
+  push(document.children, false);
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    const { node, inside } = next;
+    if (isText(node)) {
+      if (inside && node.data.trim() !== "") node.data = signatureMark + node.data;
+    } else if (isTag(node) && node.name !== "blockquote") push(node.children, inside || isSignature(node));
+  }
+}
+
+function isSignature({ name, attribs }: Element): boolean {
+  if (!signatureContainers.has(name)) return false;
+  if (attribs["data-signature-widget"] !== undefined) return true;
+  return (
+    name === "signature" || signatureAttributes.some((key) => signatureNames.test((attribs[key] ?? "").slice(0, 500)))
+  );
 }
