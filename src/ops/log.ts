@@ -171,8 +171,9 @@ export class LogOutput {
 
 const newline = 10;
 
-/** Errors of a write that end by themselves: the reader stalls, or a log file is at the limit of its disk, quota or size. */
-const passing: ReadonlySet<string> = new Set(["EAGAIN", "ENOSPC", "EDQUOT", "EFBIG"]);
+/** Errors of a write that end by themselves or by an operator: the reader stalls, or a log file is at the limit of its disk, quota
+ *  or size, or on a file system that has turned read-only. */
+const passing: ReadonlySet<string> = new Set(["EAGAIN", "ENOSPC", "EDQUOT", "EFBIG", "EROFS"]);
 
 /** Every email address and international number has one of these characters; few lines have one. */
 const mayNameAddress = /[@+]/;

@@ -61,6 +61,8 @@ export interface ShownMessage {
   readonly text: string;
 }
 
+const sides = { person: "Customer", agent: "Agent", human: "Responder" } as const;
+
 /** Limit of messages on the page. */
 const mostMessages = 40;
 
@@ -92,8 +94,8 @@ export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
         ({ at, from, detail }) => ["Detected by", `${from}, ${utc(at)}${detail ? `: ${detail}` : ""}`] as const,
       ),
     ],
-    messages: shown.map(({ who, at, text, other, cut }) => ({
-      who: other ? nameOf(other, policy) : who === "person" ? "Customer" : who === "agent" ? "Agent" : "Responder",
+    messages: shown.map(({ who, at, text, other, cut, unsent }) => ({
+      who: `${other ? nameOf(other, policy) : sides[who]}${unsent ? " (not sent)" : ""}`,
       side: who,
       at: utc(at),
       text: cut ? `${text} [${cut} more characters]` : text,

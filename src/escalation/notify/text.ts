@@ -147,8 +147,8 @@ function describe(details: Details): readonly string[] {
     ...(triggers.length > 1 ? [`Noticed by: ${[...new Set(triggers.map(({ source }) => source))].join(", ")}`] : []),
   ];
   const transcript = said.map(
-    ({ at, who, text, other, cut: left }) =>
-      `${utc(at)} ${other ? cut(other, mostFact) : names[who]}:\n${quoted(text)}${left ? `\n${cutNote(left, row.number)}` : ""}`,
+    ({ at, who, text, other, unsent, cut: left }) =>
+      `${utc(at)} ${other ? cut(other, mostFact) : names[who]}${unsent ? " (not sent)" : ""}:\n${quoted(text)}${left ? `\n${cutNote(left, row.number)}` : ""}`,
   );
   if (transcript.length === 0) return [facts.join("\n")];
   const title = details.cut
@@ -314,6 +314,7 @@ export function webhookText(
         text: one.text,
         ...(one.cut ? { charactersCut: one.cut } : {}),
         ...(one.other ? { other: one.other } : {}),
+        ...(one.unsent && { unsent: true }),
       })),
     },
   });

@@ -47,7 +47,8 @@ export function externalMessages(
 ): ExternalMessages {
   // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for an
   // introduction. Those that name our question are answers to it: the first poll delivers them. A human's messages count as
-  // new after our first question, because the platform may have continued an old conversation. A partial read that does not start with the conversation comes after our first question.
+  // new after our first question, because the platform may have continued an old conversation. A partial read that does not
+  // start with the conversation comes after our first question.
   const begun = messages.findIndex(({ id }) => known.has(id));
   const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
   if (poll.position === allKnown) {

@@ -120,10 +120,11 @@ describe("the page", () => {
     expect(pageOf(linked({}, {}, { person: who }), policy({ addresses })).facts[1]).toEqual(["Customer", expected]);
   });
 
-  it("names the senders of the messages, and the length of what was cut", () => {
+  it("names the senders of the messages, what was not sent, and the length of what was cut", () => {
     const said = [
       { at: 0, who: "person", text: "Hi" },
       { at: 0, who: "agent", text: "Hello" },
+      { at: 0, who: "agent", text: "Never", unsent: true },
       { at: 0, who: "human", text: "Ann here", cut: 12 },
       { at: 0, who: "person", text: "Me too", other: "eve@example.org" },
     ] as const;
@@ -132,10 +133,11 @@ describe("the page", () => {
     expect(shown("masked")).toEqual([
       ["Customer", "person", "Hi"],
       ["Agent", "agent", "Hello"],
+      ["Agent (not sent)", "agent", "Never"],
       ["Responder", "human", "Ann here [12 more characters]"],
       ["e***@example.org", "person", "Me too"],
     ]);
-    expect(shown("full")[3]?.[0]).toBe("eve@example.org");
+    expect(shown("full")[4]?.[0]).toBe("eve@example.org");
   });
 
   it.each([

@@ -117,6 +117,15 @@ describe("a message", () => {
     expect(message?.reply.address).toMatchObject({ to: [{ address: "Ann@people.example" }], answers: null });
   });
 
+  it("says which answers of the transcript were not sent", () => {
+    const said = [
+      { at: 0, who: "agent", text: "Never", unsent: true },
+      { at: 0, who: "agent", text: "Hello" },
+    ] as const;
+    const [message] = messages([[dueOf({}, byMail)]], { details: new Map([["e", { ...details(), said }]]) });
+    expect(message?.reply.text).toMatch(/Agent \(not sent\):\n> Never\n\n\S+ \S+.* Agent:\n> Hello/);
+  });
+
   it.each([
     ["continues the target's conversation", dueOf({}, { ...byMail, conversation: "k1" }), {}, "k1"],
     ["uses the person's conversation", dueOf(), { conversations: new Map([["sms +1", "k2"]]) }, "k2"],

@@ -259,7 +259,7 @@ it.concurrent.for([
   async ([where, words], { onTestFinished }) => {
     const clock = movableClock();
     const daemon = await startEscalationDaemon(onTestFinished, { clock });
-    daemon.api.fault({ code: 20429, retryAfter: 600 });
+    daemon.api.fault({ code: 20429, retryAfter: 60 });
     await daemon.text(words);
     await eventually(async () => expect(await outbound(daemon, "answer")).toEqual([{ state: "queued" }]));
     await eventually(() => expect(daemon.api.creates.length).toBeGreaterThan(0));
@@ -274,7 +274,7 @@ it.concurrent.for([
       await daemon.look(anna);
     }
     await eventually(async () => expect(await outbound(daemon, "answer")).toEqual([{ state: "dropped" }]));
-    clock.forward(900_000);
+    clock.forward(65_000);
     expect(await daemon.textTo(anna)).toBe("I am here.");
     await daemon.quiet();
     expect(daemon.textsTo(anna)).toHaveLength(1);

@@ -427,6 +427,15 @@ onEachDatabase((newDatabase) => {
       // The first message that exceeds the total is the last one read.
       expect((await newest(9, 8)).map(({ text }) => text)).toEqual(["On its way.", "Thanks."]);
       expect((await newest(9, 6)).map(({ text }) => text)).toEqual(["Thanks."]);
+      const unsent = async () => (await newest(9)).flatMap(({ text, unsent }) => (unsent ? [text] : []));
+      expect(await unsent()).toEqual([]);
+      for (const state of ["held", "failed", "dropped"]) {
+        await db.tx((q) => q.run("UPDATE drafts SET state = $1 WHERE id = 'd1'", state));
+        expect(await unsent()).toEqual(["I ask a colleague."]);
+      }
+      await db.tx((q) => q.run("UPDATE drafts SET state = 'unknown' WHERE id = 'd1'"));
+      await db.tx((q) => q.run("UPDATE replies SET state = 'failed' WHERE id = 'rd2'"));
+      expect(await unsent()).toEqual(["On its way."]);
     });
 
     it("knows whether the person has written since", async () => {
