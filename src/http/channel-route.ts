@@ -83,23 +83,34 @@ function bodyOf(
     const chunks: Buffer[] = [];
     let size = 0;
     let taken = 0;
-    incoming.on("data", (chunk: Buffer) => {
+    const receive = (chunk: Buffer) => {
       size += chunk.byteLength;
       const more = Math.max(0, size - standardBodyBytes) - taken;
       if (size <= limit && large.taken + more <= large.most) {
         chunks.push(chunk);
         taken += more;
         large.taken += more;
-      } else {
-        chunks.length = 0;
-        incoming.pause();
-        resolve(size > limit ? "too large" : "no memory");
+        return;
       }
+      release();
+      chunks.length = 0;
+      incoming.pause();
+      resolve(size > limit ? "too large" : "no memory");
+    };
+    // Node.js emits no "close" for a request that was answered before the end of its body.
+    const release = () => {
+      incoming.off("data", receive);
+      large.taken -= taken;
+      taken = 0;
+    };
+    incoming.on("data", receive);
+    incoming.once("end", () => {
+      release();
+      resolve(new Uint8Array(Buffer.concat(chunks)));
     });
-    incoming.once("end", () => resolve(new Uint8Array(Buffer.concat(chunks))));
     incoming.once("error", reject);
     incoming.once("close", () => {
-      large.taken -= taken;
+      release();
       reject(new Error("reading a webhook: the client disconnected"));
     });
   });

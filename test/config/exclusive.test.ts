@@ -143,7 +143,7 @@ export default {
     writeFileSync(path, head + twice);
     daemon.send("SIGHUP");
     await expect
-      .poll(() => daemon.complaints.join("\n"))
+      .poll(() => daemon.lines.map(({ problem }) => problem).join("\n"))
       .toContain("channels.second.imap.user: is used by channel first already");
     await daemon.stop();
   });

@@ -63,7 +63,7 @@ it("are deleted by the daemon after retention.raw, at the earliest after a day, 
   expect(erased.out).toContain(`a copy of the store remains, in which the address is not found: ${other}`);
   expect(erased.out).toContain("delete them, or the daemon does it after retention.raw");
 
-  const daemon = startDaemon({ config });
+  const daemon = startDaemon({ config, plant: ["quick-retention"] });
   onTestFinished(() => daemon.send("SIGKILL"));
   const deleted = expect.objectContaining({ message: "old copy of the store deleted", copy: old });
   await expect.poll(() => daemon.lines).toContainEqual(deleted);

@@ -274,7 +274,7 @@ const endFlaws: readonly Flaw[] = [
   flaw(
     "a timer of send runs on after close",
     sending(line, (send, attempt, draft) => {
-      const beat = setTimeout(() => beats.delete(beat), 5000);
+      const beat = setTimeout(() => beats.delete(beat), 20_000);
       beats.add(beat);
       return send(draft, attempt);
     }),
