@@ -112,7 +112,7 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   return withSafeAddress(exported as AdapterDefinition);
 }
 
-/** Returns the adapter with an \`address\` that never throws: it is called for persons of all channels, so one adapter would
+/** Returns the adapter with an `address` that never throws: it is called for persons of all channels, so one adapter would
  *  break commands and notifications that do not concern it. An exception, and what is no text, counts as null. */
 function withSafeAddress(definition: AdapterDefinition): AdapterDefinition {
   const known = definition.address === undefined ? definition : guarded.get(definition);
@@ -131,7 +131,7 @@ function withSafeAddress(definition: AdapterDefinition): AdapterDefinition {
   return safe;
 }
 
-/** The result of \`withSafeAddress\` by definition: an adapter that is loaded again is the same. */
+/** The result of `withSafeAddress` by definition: an adapter that is loaded again is the same. */
 const guarded = new WeakMap<AdapterDefinition, AdapterDefinition>();
 
 /** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */

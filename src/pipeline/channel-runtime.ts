@@ -57,7 +57,7 @@ export interface ChannelRuntime {
   catchingUp(): boolean;
   /** The settings from the last successful read of the platform; null until the first read succeeds. */
   settings(): AgentSettings | null;
-  /** Why nothing is asked now: the platform refuses the agent's key; null while it is accepted. */
+  /** Why nothing is asked now: the platform refuses the agent's key, or the settings could never be read (`AgentState.problem`). */
   problem(): string | null;
   /** Why an operator has to correct a key before the agent answers (`AgentState.refusal`); null without a refusal. */
   refusal(): string | null;

@@ -165,8 +165,11 @@ it("keeps a replaced agent's late refusal from the one that took its place", asy
   const after = app.host.lines.get("a");
   before?.report({ kind: "unauthorized", reason: "HTTP 401" }, true);
   expect([before?.problem(), before?.refusal()]).toEqual(Array(2).fill("the platform rejects its key: HTTP 401"));
-  expect(after?.problem()).toBeNull();
-  expect(app.agents.get("support")?.state.problem).toBeNull();
+  // Its settings may not have been read by now, which is a problem of another kind.
+  for (const state of [{ problem: after?.problem(), refusal: after?.refusal() }, app.agents.get("support")?.state]) {
+    expect(state?.refusal).toBeNull();
+    expect(state?.problem ?? "").not.toContain("rejects its key");
+  }
 });
 
 it("names the keys that need a restart, and not those it takes over", async () => {

@@ -67,6 +67,8 @@ async function startLinePeer(): Promise<Peer> {
     lines.on("error", () => undefined); // the socket's, once more
     lines.on("line", (line) => {
       if (fault === "hang-before") return;
+      // Another client, whose server had this port before.
+      if (!line.startsWith("{")) return void socket.destroy();
       const request = JSON.parse(line) as Request;
       if (request.op === "login") known = request.token === "open sesame";
       if (request.op === "login" || !known) return answer({ op: known ? "welcome" : "denied" });

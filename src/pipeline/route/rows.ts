@@ -61,7 +61,7 @@ class Parts {
     return `$${this.#values.length}`;
   }
 
-  /** `part` returns the columns after `kind`, and what follows FROM; \`given.value\` is the key. It depends on
+  /** `part` returns the columns after `kind`, and what follows FROM; `given.value` is the key. It depends on
    *  the kind and on earlier parameters only. */
   add(kind: string, keys: readonly (string | number)[], part: () => readonly [string, string?]): void {
     if (keys.length === 0) return;
