@@ -121,8 +121,8 @@ class CallHandlers {
     const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
     const gone = params.CallStatus === "completed";
     // When the caller hangs up in the voicemail, `/status` reports it, but only for a transfer that is stored (see `fallback`).
-    const isStored = ((await this.#factsOf(params))?.transferring ?? null) !== null;
-    if (gone || next !== "voicemail" || !isStored) await this.#missed(params, transferUnanswered);
+    const isStored = async () => ((await this.#factsOf(params))?.transferring ?? null) !== null;
+    if (gone || next !== "voicemail" || !(await isStored())) await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);

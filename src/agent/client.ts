@@ -11,7 +11,7 @@ import { limited } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import { contextLimit, modeOf } from "../wire/conversation.ts";
 import { type Dropped, once, plainText, read, textOrObject } from "../wire/record.ts";
-import { emailSkill, retentionSkill, smsSkill } from "../wire/skill.ts";
+import { emailSkill, escalationEntry, escalationRecipient, retentionSkill, smsSkill } from "../wire/skill.ts";
 import type {
   AgentClient,
   AgentSettings,
@@ -293,12 +293,8 @@ function voiceSettings(skill: Skill): Partial<ChannelSettings> {
   return { introduction: reading.success ? plainText(reading.data) : null };
 }
 
-const escalation = z.object({ topic: z.string(), response: z.string(), recipients: z.unknown() });
-const recipient = z.object({
-  channel: z.enum(["sms", "email", "webhook"]),
-  value: z.string(),
-  headers: z.record(z.string(), z.unknown()).nullish(),
-});
+const escalation = escalationEntry.pick({ topic: true, response: true }).extend({ recipients: z.unknown() });
+const recipient = escalationRecipient.extend({ headers: escalationRecipient.shape.headers.nullable() });
 
 /** Returns every complete entry, with its recipients on known channels. */
 function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonly EscalationSettings[] {

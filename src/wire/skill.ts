@@ -190,23 +190,25 @@ const calendarSkill = skillOf("CALENDAR", {
   config: z.looseObject({ type: z.string(), apiKey: z.string(), prompt: z.string() }),
 });
 
-const recipient = z.looseObject({
+/** A recipient of an entry of ESCALATION (External API 2.6). */
+export const escalationRecipient = z.looseObject({
   channel: z.enum(["sms", "email", "webhook"]),
   value: z.string(),
   headers: z.record(z.string(), z.unknown()).optional(),
 });
 
-const escalation = z.looseObject({
+/** An entry of ESCALATION (External API 2.6). */
+export const escalationEntry = z.looseObject({
   topic: z.string(),
   escalationPrompt: z.string(),
   /** True: a human handles the conversation from then on. */
   autoChangeConversationMode: z.boolean(),
   /** The text for the customer. */
   response: z.string(),
-  recipients: z.array(recipient),
+  recipients: z.array(escalationRecipient),
 });
 
-export const escalationSkill = skillOf("ESCALATION", { escalations: z.array(escalation) });
+export const escalationSkill = skillOf("ESCALATION", { escalations: z.array(escalationEntry) });
 
 const scoringSkill = skillOf("SCORING", {}, { scoringPrompt: z.string() });
 

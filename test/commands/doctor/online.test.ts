@@ -90,20 +90,23 @@ it("reports agents and skills that are not active, and a mail server that is not
   expect(without.ids).toContain("agent-skill-missing");
 });
 
-it("reports an inactive skill of a channel that the platform does not start, and misses none", async () => {
-  const escalation = await reachable();
-  const chat = join(newFolder(), "chat.mjs");
-  mkdirSync(join(dirname(chat), "node_modules"));
+/** Writes an adapter of a chat with that configuration and `create`; returns its path. */
+function chatAdapter(members: string): string {
+  const path = join(newFolder(), "chat.mjs");
+  mkdirSync(join(dirname(path), "node_modules"));
   symlinkSync(
     fileURLToPath(import.meta.resolve("zod/package.json")).replace("/package.json", ""),
-    join(dirname(chat), "node_modules/zod"),
+    join(dirname(path), "node_modules/zod"),
   );
-  writeFileSync(
-    chat,
-    `import * as z from "zod";
-export default { name: "chat", contract: 1, config: z.strictObject({}), create: () => ({}),
-  traits: { attachments: false, conversations: "person", platform: "live_chat" } };`,
-  );
+  const traits = { attachments: false, conversations: "person", platform: "live_chat" };
+  const text = `{ name: "chat", contract: 1, traits: ${JSON.stringify(traits)}, ${members} }`;
+  writeFileSync(path, `import * as z from "zod";\nexport default ${text};`);
+  return path;
+}
+
+it("reports an inactive skill of a channel that the platform does not start, and misses none", async () => {
+  const escalation = await reachable();
+  const chat = chatAdapter(`config: z.strictObject({}), create: () => ({})`);
   const channel = `  chat: { adapter: "${chat}", agent: support }\n`;
   const paused = await examine(await platform("active", "{ live_chat: { status: inactive } }"), channel, {
     escalation,
@@ -115,22 +118,11 @@ export default { name: "chat", contract: 1, config: z.strictObject({}), create: 
 });
 
 it("masks a secret that an adapter quotes", async () => {
-  const chat = join(newFolder(), "chat.mjs");
-  mkdirSync(join(dirname(chat), "node_modules"));
-  symlinkSync(
-    fileURLToPath(import.meta.resolve("zod/package.json")).replace("/package.json", ""),
-    join(dirname(chat), "node_modules/zod"),
-  );
-  writeFileSync(
-    chat,
-    `import * as z from "zod";
-export default { name: "chat", contract: 1, config: z.strictObject({ token: z.string().meta({ secret: true }) }),
+  const chat = chatAdapter(`config: z.strictObject({ token: z.string().meta({ secret: true }) }),
   create: (_channel, { token }) => ({ routes: [],
     probe: async () => ({ state: "ready", parts: [
       { part: "api", status: { state: "unauthorized", code: "login", reason: "bot" + token + " is unknown" }, fix: "not " + token },
-    ] }) }),
-  traits: { attachments: false, conversations: "person", platform: "live_chat" } };`,
-  );
+    ] }) })`);
   const channel = `  chat: { adapter: "${chat}", agent: support, token: "\${env:SECRET}" }\n`;
   const { findings } = await examine(await platform("active", ""), channel, { escalation: await reachable() });
   expect(findings).toMatchObject([

@@ -61,6 +61,14 @@ async function says(q: Query, id: string, kind: Kind, text: string, dueInMs = mi
   });
 }
 
+/** Another thread of the customer asks in the same conversation of the platform. */
+async function askElsewhere(q: Query): Promise<void> {
+  await conversation(q, "other");
+  await q.run("UPDATE conversations SET platform_id = 'p'");
+  await turn(q, "t", "other");
+  await recordAsking(q, await readTurn(q, "t"), "n", 1);
+}
+
 onEachDatabase((newDatabase) => {
   describe("looks", () => {
     it("is due when it was wanted soonest", async () => {
@@ -116,12 +124,7 @@ onEachDatabase((newDatabase) => {
 
     it("knows of a question that another thread asks in the same conversation of the platform", async () => {
       const db = await withConversation(newDatabase);
-      await db.tx(async (q) => {
-        await conversation(q, "other");
-        await q.run("UPDATE conversations SET platform_id = 'p'");
-        await turn(q, "t", "other");
-        await recordAsking(q, await readTurn(q, "t"), "n", 1);
-      });
+      await db.tx(askElsewhere);
       const isAsked = async () => (await db.tx((q) => loadPollFacts(q, "k", "p"))).isAskedElsewhere;
       expect(await isAsked()).toBe(true);
       await db.tx((q) => concludeTurn(q, "t", { state: "unknown", open: 1 }));
@@ -219,12 +222,7 @@ onEachDatabase((newDatabase) => {
 
     it("is not leased while another thread asks in the same conversation of the platform", async () => {
       const db = await withConversation(newDatabase);
-      await db.tx(async (q) => {
-        await conversation(q, "other");
-        await q.run("UPDATE conversations SET platform_id = 'p'");
-        await turn(q, "t", "other");
-        await recordAsking(q, await readTurn(q, "t"), "n", 1);
-      });
+      await db.tx(askElsewhere);
       expect(await idle(db, "a")).toBeNull();
       await db.tx((q) => concludeTurn(q, "t", { state: "answered", open: 0 }));
       expect(await idle(db, "a")).not.toBeNull();

@@ -70,12 +70,11 @@ export function isWordless(text: string): boolean {
 
 /** Scans lines with marks of signatures, and removes the marks. */
 function scanned(texts: readonly string[], options: ScanOptions): readonly TextLine[] {
-  const lines = scan(
-    texts.map((text) => text.replaceAll(signatureMark, "")),
-    options,
+  if (!texts.some((text) => text.includes(signatureMark))) return scan(texts, options);
+  const unmarked = texts.map((text) => text.replaceAll(signatureMark, ""));
+  return scan(unmarked, options).map(
+    (line, at): TextLine => (beginsSigned.test(texts[at] ?? "") ? { ...line, signed: true } : line),
   );
-  if (!texts.some((text) => text.includes(signatureMark))) return lines;
-  return lines.map((line, at): TextLine => (beginsSigned.test(texts[at] ?? "") ? { ...line, signed: true } : line));
 }
 
 /** Marks of lists are written in front of the text. */
