@@ -122,7 +122,7 @@ async function verifySource(
             `copying the store: the source has changed meanwhile (${table.name}, ${before?.rows} rows, now ${now.rows}): stop every daemon and command, and run this again`,
           );
       }
-      await write(q, "moved", "1");
+      await writeMeta(q, "moved", 1);
     },
     { unhurried: true },
   );
@@ -193,7 +193,7 @@ async function prepare(target: Database, tables: readonly StoreTable[]): Promise
             `copying the store: the target is not empty (${name} has rows): name an empty database, or a new file`,
           );
       }
-      await write(q, "copy_incomplete", "1");
+      await writeMeta(q, "copy_incomplete", 1);
     },
     { unhurried: true },
   );
@@ -201,14 +201,10 @@ async function prepare(target: Database, tables: readonly StoreTable[]): Promise
 
 /** Records that a batch was read; a process that uses an SQLite store holds its lock. */
 async function markRead(source: Database): Promise<void> {
-  if (source.kind === "postgres") await source.tx((q) => write(q, "copy_at", "now_ms()"));
+  const mark = `INSERT INTO meta (name, value) VALUES ('copy_at', now_ms())
+     ON CONFLICT (name) DO UPDATE SET value = excluded.value`;
+  if (source.kind === "postgres") await source.tx((q) => q.run(mark));
 }
-
-const write = (q: Query, name: string, value: "1" | "now_ms()"): Promise<number> =>
-  q.run(
-    `INSERT INTO meta (name, value) VALUES ($1, ${value}) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-    name,
-  );
 
 async function countRows(db: Database, tables: readonly StoreTable[]): Promise<number> {
   return db.read(async (q) => {

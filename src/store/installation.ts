@@ -49,9 +49,7 @@ export async function identifyInstallation(
   const beside = file === null ? null : readBeside(file);
   const { installation, generation } = await db.tx(async (q) => {
     await q.all("SELECT pg_advisory_xact_lock(7262) -- only: postgres\n SELECT 1 -- only: sqlite");
-    const rows = await q.all<InstallationRow>(
-      "SELECT id, number, cause, table_id, since FROM installations ORDER BY number",
-    );
+    const rows = await readInstallations(q);
     const tableId = await tableIdentity(db, q);
     const stored = await readMeta(q, "generation");
     const isBackup = (await readMeta(q, "backup")) > 0;
@@ -166,10 +164,11 @@ async function begin(
   await insert(newToken(16), number, cause);
 }
 
+const readInstallations = (q: Query): Promise<InstallationRow[]> =>
+  q.all("SELECT id, number, cause, table_id, since FROM installations ORDER BY number");
+
 async function current(q: Query, changed: boolean): Promise<Installation> {
-  const rows = await q.all<InstallationRow>(
-    "SELECT id, number, cause, table_id, since FROM installations ORDER BY number",
-  );
+  const rows = await readInstallations(q);
   const last = rows.at(-1);
   if (last === undefined || last.cause === "gone") throw new Error("reading the installation: there is none");
   const earlier = rows.slice(0, -1).map((row) => row.id);

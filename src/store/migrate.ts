@@ -3,6 +3,7 @@
 import { type Database, dialect, type Query } from "./driver.ts";
 import { core } from "./migrations/0001-core.ts";
 import { escalations } from "./migrations/0002-escalations.ts";
+import { readMeta, writeMeta } from "./tables/meta.ts";
 
 export interface Migration {
   readonly name: string;
@@ -42,8 +43,7 @@ export async function schemaVersion(db: Database): Promise<number> {
   return db.tx(async (q) => {
     await lock(db, q);
     await q.run("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)");
-    const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
-    return row?.value ?? 0;
+    return readMeta(q, "schema");
   }, unhurried);
 }
 
@@ -56,14 +56,10 @@ export async function migrate(db: Database, steps: readonly Migration[] = migrat
     const number = index + 1;
     const done = await db.tx(async (q) => {
       await lock(db, q);
-      const row = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'schema'");
-      if ((row?.value ?? 0) >= number) return false;
+      if ((await readMeta(q, "schema")) >= number) return false;
       if (db.kind === "postgres") await q.run(postgresClock);
       for (const statement of statementsOf(migration.sql, db.kind)) await q.run(statement);
-      await q.run(
-        "INSERT INTO meta (name, value) VALUES ('schema', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        number,
-      );
+      await writeMeta(q, "schema", number);
       return true;
     }, unhurried);
     if (done) applied.push(migration.name);

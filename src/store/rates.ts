@@ -3,9 +3,8 @@
 // that the sum over all nodes never exceeds the limit (`rateOf`). `arrival` is the theoretical arrival time of the next
 // request. Its unit is microseconds, so that 15 requests per second divide precisely enough.
 
-import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
-import { atCommit, type Core, type Database, type Query } from "./driver.ts";
+import { atCommit, type Core, type Query } from "./driver.ts";
 import { isUnreachable } from "./postgres/unreachable.ts";
 
 export interface Rate {
@@ -192,13 +191,10 @@ interface WaitingDraw {
   resolve(grant: RateGrant): void;
 }
 
+type RateReserveOptions = Omit<Core, "node"> & { readonly name: string; readonly rate: Rate };
+
 export class RateReserve {
-  readonly #db: Database;
-  readonly #clock: Clock;
-  readonly #log: Log;
-  readonly #name: string;
-  readonly #rate: Rate;
-  readonly #timing: Timing["rate"];
+  readonly #options: RateReserveOptions;
   /** Monotonic milliseconds from which each drawn request may be made, ascending. */
   #drawn: number[] = [];
   #waiting: WaitingDraw[] = [];
@@ -217,21 +213,16 @@ export class RateReserve {
   /** Incremented when the reserve is discarded. */
   #generation = 0;
 
-  constructor(options: Omit<Core, "node"> & { readonly name: string; readonly rate: Rate }) {
-    this.#db = options.db;
-    this.#clock = options.clock;
-    this.#log = options.log;
-    this.#name = options.name;
-    this.#rate = options.rate;
-    this.#timing = options.timing.rate;
+  constructor(options: RateReserveOptions) {
+    this.#options = options;
   }
 
   /** Returns an estimate of how many requests could be taken now with that wait. For claims, which must neither wait
    *  nor read the row. It is too high when other nodes have used up the limit since the last draw. */
   room(maxWaitMs: number): number {
-    const now = this.#clock.monotonic();
+    const now = this.#options.clock.monotonic();
     this.#expire(now);
-    const { tolerance, interval } = this.#rate;
+    const { tolerance, interval } = this.#options.rate;
     const ahead = Math.max(this.#arrivalAt, now) - now;
     const isLate = this.#nextAt - now > maxWaitMs;
     const undrawn = isLate ? 0 : Math.floor((maxWaitMs * 1000 + tolerance - ahead * 1000) / interval) + 1;
@@ -246,7 +237,7 @@ export class RateReserve {
    *  the returned function when it starts, which is after the commit: requests that were drawn by a
    *  transaction that is rolled back are not handed out. */
   async prepare(q: Query, count: number): Promise<() => void> {
-    const now = this.#clock.monotonic();
+    const now = this.#options.clock.monotonic();
     this.#expire(now);
     const missing = count - this.#drawn.length;
     if (missing <= 0) return nothing;
@@ -257,8 +248,8 @@ export class RateReserve {
     }
     const generation = this.#generation;
     const draw = { least: missing, wanted: missing, spare: this.#spare(now, count), maxWaitMs: 0 };
-    let found: Drawn | null = await drawRate(q, this.#name, this.#rate, draw);
-    const drawnAt = this.#clock.monotonic();
+    let found: Drawn | null = await drawRate(q, this.#options.name, this.#options.rate, draw);
+    const drawnAt = this.#options.clock.monotonic();
     return () => {
       if (found !== null && generation === this.#generation) this.#add(found, drawnAt);
       found = null;
@@ -282,21 +273,21 @@ export class RateReserve {
   async penalise(q: Query, forMs: number): Promise<void> {
     this.#drawn = [];
     this.#generation++;
-    this.#nextAt = Math.max(this.#nextAt, this.#clock.monotonic() + forMs);
-    await penalise(q, this.#name, forMs);
+    this.#nextAt = Math.max(this.#nextAt, this.#options.clock.monotonic() + forMs);
+    await penalise(q, this.#options.name, forMs);
   }
 
   #expire(now: number): void {
-    const alive = this.#drawn.findIndex((from) => from + this.#rate.validMs > now);
+    const alive = this.#drawn.findIndex((from) => from + this.#options.rate.validMs > now);
     if (alive !== 0) this.#drawn = alive < 0 ? [] : this.#drawn.slice(alive);
   }
 
   /** Takes the requests from memory; `taken` is false when there are too few, or they are too late. */
   #grant({ count, maxWaitMs }: WaitingDraw): RateGrant {
-    const now = this.#clock.monotonic();
+    const now = this.#options.clock.monotonic();
     this.#expire(now);
     // Requests beyond the burst are charged, although they exceed the limit at that moment.
-    const last = this.#drawn[Math.min(count, burstOf(this.#rate)) - 1] ?? now;
+    const last = this.#drawn[Math.min(count, burstOf(this.#options.rate)) - 1] ?? now;
     const waitMs = Math.max(0, last - now);
     if (this.#drawn.length < count || waitMs > maxWaitMs)
       return { taken: false, waitMs: Math.max(waitMs, Math.ceil(this.#nextAt - now)) };
@@ -315,11 +306,11 @@ export class RateReserve {
       if (served.length === 0) continue;
       const isWhole = await this.#draw(served).catch((error: unknown) => {
         // The scheduler has one line for a store that is lost.
-        const fields = { rate: this.#name, err: error };
+        const fields = { rate: this.#options.name, err: error };
         if (isUnreachable(error))
-          this.#log.debug(fields, "drawing from the rate limit failed, the store is unreachable");
-        else this.#log.warn(fields, "drawing from the rate limit failed");
-        for (const one of served) one.resolve({ taken: false, waitMs: this.#timing.drawRetry });
+          this.#options.log.debug(fields, "drawing from the rate limit failed, the store is unreachable");
+        else this.#options.log.warn(fields, "drawing from the rate limit failed");
+        for (const one of served) one.resolve({ taken: false, waitMs: this.#options.timing.rate.drawRetry });
         return true;
       });
       if (!isWhole) this.#waiting.unshift(...served); // discarded meanwhile
@@ -342,7 +333,7 @@ export class RateReserve {
    *  the draw ran. */
   async #draw(served: readonly WaitingDraw[]): Promise<boolean> {
     const generation = this.#generation;
-    const before = this.#clock.monotonic();
+    const before = this.#options.clock.monotonic();
     this.#expire(before);
     const demand = served.reduce((sum, { count }) => sum + count, 0);
     const wanted = Math.max(0, demand - this.#drawn.length);
@@ -354,10 +345,10 @@ export class RateReserve {
     };
     // Does not wait for the disk: what a power failure takes, the limit replaces before the machine is back.
     this.#served = demand;
-    const drawing = atCommit(this.#db, (q) => drawRate(q, this.#name, this.#rate, draw));
+    const drawing = atCommit(this.#options.db, (q) => drawRate(q, this.#options.name, this.#options.rate, draw));
     const found = await drawing.finally(() => (this.#served = 0));
     if (generation !== this.#generation) return false;
-    this.#add(found, this.#clock.monotonic());
+    this.#add(found, this.#options.clock.monotonic());
     for (const one of served) one.resolve(one.count === 0 ? { taken: true, waitMs: 0 } : this.#grant(one));
     return true;
   }
@@ -375,7 +366,7 @@ export class RateReserve {
   /** The number of requests to draw beyond the demand: as many as were used lately in the time for which
    *  they are valid, and no more than the limit replaces in that time. */
   #spare(now: number, demand: number): number {
-    const { validMs, interval } = this.#rate;
+    const { validMs, interval } = this.#options.rate;
     const elapsed = Math.max(1, now - this.#drawnAt);
     const used = this.#used + demand;
     const lately = Math.min((used * validMs) / elapsed, 2 * used);

@@ -201,11 +201,7 @@ async function withAttachments(
   const byEvent = Map.groupBy(rows, ({ event }) => event);
   return events.map((one) => ({
     ...one,
-    attachments: (byEvent.get(one.id) ?? []).map(({ name, media_type, size }) => ({
-      name,
-      media_type,
-      size,
-    })),
+    attachments: (byEvent.get(one.id) ?? []).map(({ event: _event, ...file }) => file),
   }));
 }
 

@@ -17,14 +17,19 @@ interface ListeningClient {
   readonly ended: Promise<void>;
 }
 
+interface WakeOptions {
+  readonly setup: ClientConfig;
+  /** Sets the settings of a connection. */
+  readonly settings: QueryConfig;
+  readonly clock: Clock;
+  readonly timing: Timing["postgres"];
+  readonly refused: RefusedConnections;
+}
+
 /** One per open store. */
 export class WakeListener {
   readonly #channel: string;
-  readonly #setup: ClientConfig;
-  readonly #settings: QueryConfig;
-  readonly #clock: Clock;
-  readonly #timing: Timing["postgres"];
-  readonly #refused: RefusedConnections;
+  readonly #options: WakeOptions;
   readonly #stop = new AbortController();
   readonly #stopped: Promise<void>;
   readonly #listeners: (() => void)[] = [];
@@ -36,23 +41,9 @@ export class WakeListener {
   #isPaused = false;
   #sent: Promise<unknown> = Promise.resolve();
 
-  constructor(
-    channel: string,
-    options: {
-      readonly setup: ClientConfig;
-      /** Sets the settings of a connection. */
-      readonly settings: QueryConfig;
-      readonly clock: Clock;
-      readonly timing: Timing["postgres"];
-      readonly refused: RefusedConnections;
-    },
-  ) {
+  constructor(channel: string, options: WakeOptions) {
     this.#channel = channel;
-    this.#setup = options.setup;
-    this.#settings = options.settings;
-    this.#clock = options.clock;
-    this.#timing = options.timing;
-    this.#refused = options.refused;
+    this.#options = options;
     this.#stopped = new Promise((resolve) =>
       this.#stop.signal.addEventListener("abort", () => resolve(), { once: true }),
     );
@@ -84,21 +75,21 @@ export class WakeListener {
   }
 
   async close(): Promise<void> {
-    const { listenClose } = this.#timing;
+    const { listenClose } = this.#options.timing;
     // One query at a time: what is due is sent behind the notification in progress.
     const isSent = this.#sent.then(() => {
       this.#isPaused = false;
       this.#send();
       return this.#sent;
     });
-    await endsWithin(isSent, listenClose, this.#clock);
+    await endsWithin(isSent, listenClose, this.#options.clock);
     this.#stop.abort();
     // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
-    await endsWithin(this.#kept, listenClose, this.#clock);
+    await endsWithin(this.#kept, listenClose, this.#options.clock);
   }
 
   async #connect(): Promise<ListeningClient> {
-    const client = new Client(this.#setup);
+    const client = new Client(this.#options.setup);
     let process = 0;
     client.on("notification", ({ processId }) => {
       if (processId !== process) this.#notified();
@@ -107,7 +98,7 @@ export class WakeListener {
     const ended = new Promise<void>((resolve) => client.once("end", resolve));
     try {
       await client.connect();
-      await client.query(this.#settings);
+      await client.query(this.#options.settings);
       // A notification must not wait for the disk: after a crash of the server the sweep finds the work.
       await client.query("SET synchronous_commit = off");
       await client.query(`LISTEN "${this.#channel}"`);
@@ -125,7 +116,7 @@ export class WakeListener {
   }
 
   async #keep(): Promise<void> {
-    const { listenRetry, listenRetryLongest } = this.#timing;
+    const { listenRetry, listenRetryLongest } = this.#options.timing;
     const { signal } = this.#stop;
     for (let pause = listenRetry; ; pause = Math.min(pause * 2, listenRetryLongest)) {
       if (this.#listening) {
@@ -134,10 +125,10 @@ export class WakeListener {
       }
       if (signal.aborted) return this.#end();
       this.#listening = null;
-      await this.#clock.sleep(jitter(pause), signal);
+      await this.#options.clock.sleep(jitter(pause), signal);
       if (signal.aborted) return;
       this.#listening = await this.#connect().catch((error: unknown) => {
-        this.#refused.note(error);
+        this.#options.refused.note(error);
         return null;
       });
       if (this.#listening) this.#notified(); // notifications during the outage were lost
@@ -147,7 +138,7 @@ export class WakeListener {
   /** Closes the connection; a lost one may never confirm, so the wait has a timeout. */
   async #end(): Promise<void> {
     const ending = this.#listening?.client.end().catch(() => undefined);
-    if (ending) await endsWithin(ending, this.#timing.listenClose, this.#clock);
+    if (ending) await endsWithin(ending, this.#options.timing.listenClose, this.#options.clock);
   }
 
   #send(): void {
@@ -156,7 +147,7 @@ export class WakeListener {
     this.#isPaused = true;
     const sent = this.#listening?.client.query(`NOTIFY "${this.#channel}"`);
     this.#sent = sent?.catch(() => undefined) ?? this.#sent;
-    const interval = this.#clock.sleep(this.#timing.notifyInterval, this.#stop.signal);
+    const interval = this.#options.clock.sleep(this.#options.timing.notifyInterval, this.#stop.signal);
     void Promise.all([interval, this.#sent]).then(() => {
       this.#isPaused = false;
       this.#send();
