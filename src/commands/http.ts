@@ -5,9 +5,11 @@
 
 import { request as plainRequest } from "node:http";
 import { request as encryptedRequest } from "node:https";
+import type { ChannelReport } from "../channels/readiness.ts";
 import { loadAdminListener, loadConsole } from "../config/index.ts";
 import { createLoginLink } from "../console/session.ts";
 import { askHealth } from "../http/health.ts";
+import type { ChannelOverview } from "../store/operators/overview.ts";
 import { type CommandOptions, exitCodes, fail, type Io, probeLimit, type Requesting } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 import { cleanLines } from "./text.ts";
@@ -80,21 +82,21 @@ interface HealthQuery extends CommandOptions {
   readonly quiet?: boolean;
 }
 
-/** What the command reads of /readyz. */
-interface ReadyBody {
+/** What commands read of /readyz. */
+export interface DaemonState {
+  readonly ready?: boolean;
   readonly reason?: string;
-  /** A sentence when the store has a problem. */
-  readonly store?: unknown;
-  readonly escalations?: { readonly says?: string };
   readonly warnings?: readonly string[];
-  readonly channels?: readonly {
-    readonly id: string;
-    readonly state: string;
-    readonly reason?: string | null;
-    readonly not_asking?: string | null;
-    readonly paused?: { readonly reason: string } | null;
-    readonly warnings?: readonly string[];
-  }[];
+  readonly channels?: readonly ChannelReport[];
+  /** A sentence when the store has a problem. */
+  readonly store?: string | readonly ChannelOverview[];
+  readonly escalations?: {
+    readonly says?: string;
+    readonly unreached?: number;
+    readonly numbers?: readonly number[];
+    readonly dead?: readonly string[];
+    readonly paths?: readonly string[];
+  };
 }
 
 /** Resolves to 0 when the daemon is ready, to 1 when it is not, and to 69 when it does not answer. Reads only the
@@ -117,7 +119,7 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   }
 }
 
-function summary(ready: boolean, { channels = [], store, reason, escalations, warnings = [] }: ReadyBody): string {
+function summary(ready: boolean, { channels = [], store, reason, escalations, warnings = [] }: DaemonState): string {
   const alarm = escalations?.says?.trim();
   const causes = [
     ...(reason ? [reason] : []),
@@ -125,7 +127,7 @@ function summary(ready: boolean, { channels = [], store, reason, escalations, wa
     ...(alarm ? [`escalations: ${alarm}`] : []),
     ...warnings.map((warning) => `warning: ${warning}`),
   ];
-  const lines = channels.map(({ id, state, reason, not_asking, paused, warnings: own = [] }) => {
+  const lines = channels.map(({ id, state, reason, not_asking, paused, warnings: own }) => {
     const notes = [
       ...(reason ? [reason] : []),
       ...(not_asking && !ready ? [`its agent is not asked: ${not_asking}`] : []),

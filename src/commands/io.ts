@@ -3,8 +3,9 @@
 
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { Log } from "bridgehead/contract";
+import type { Channel, Log } from "bridgehead/contract";
 import type { Problem } from "../config/index.ts";
+import { systemClock } from "../ops/clock.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 import type { Timing } from "../ops/timing.ts";
 
@@ -77,7 +78,6 @@ export interface CommandOptions {
   readonly json?: boolean;
 }
 
-/** Options of a command that lists. */
 export interface ListOptions extends CommandOptions {
   readonly channel?: string;
   /** Epoch milliseconds. */
@@ -96,6 +96,25 @@ export const silentLog: Log = {
   warn: () => undefined,
   error: () => undefined,
 };
+
+/** A channel for an adapter that is used outside the daemon: it stores nothing, and reports nothing. */
+export const standInChannel = (id: Channel["id"], adapter: string, { timing }: Pick<Io, "timing">): Channel => ({
+  id,
+  log: silentLog,
+  clock: systemClock,
+  timing: timing.adapters[adapter] ?? {},
+  url: (path) => new URL(`http://127.0.0.1/channels/${id}${path}`),
+  accept: () => Promise.reject(new Error("nothing is accepted outside the daemon")),
+  unconfirmed: async () => [],
+  addresses: async () => [],
+  known: async () => new Set(),
+  session: async () => null,
+  agent: () => null,
+  identity: async () => ({ since: new Date(), mark: "check00000", ownerOf: () => "foreign" as const }),
+  secrets: { read: async () => null, write: async () => undefined },
+  report: () => undefined,
+  warn: () => undefined,
+});
 
 /** Ends a command with an exit code. Every line of the message is printed to standard error, without a prefix. */
 export class CommandFailure extends Error {
@@ -123,7 +142,6 @@ export async function runCommand<Options>(command: Command<Options>, options: Op
   }
 }
 
-/** Resolves when the signal aborts. */
 export const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) resolve();
@@ -167,7 +185,6 @@ const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   config: "the configuration is invalid",
 };
 
-/** Returns each exit code once, with its meanings. */
 export function exitCodeMeanings(): ReadonlyMap<number, string> {
   const meanings = new Map<number, string>();
   for (const [name, meaning] of Object.entries(exitMeanings)) {

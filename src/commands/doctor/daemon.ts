@@ -5,25 +5,9 @@ import type { Config } from "../../config/index.ts";
 import { minutesText } from "../../domain/duration-text.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelOverview } from "../../store/operators/overview.ts";
-import { get, localUrl } from "../http.ts";
+import { type DaemonState, get, localUrl } from "../http.ts";
 import type { Requesting } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
-
-/** The parts of /readyz that are judged. */
-interface DaemonState {
-  readonly ready?: boolean;
-  readonly reason?: string;
-  readonly warnings?: readonly string[];
-  readonly channels?: readonly ChannelReport[];
-  /** A sentence when the store has a problem. */
-  readonly store?: string | readonly ChannelOverview[];
-  readonly escalations?: {
-    readonly unreached?: number;
-    readonly numbers?: readonly number[];
-    readonly dead?: readonly string[];
-    readonly paths?: readonly string[];
-  };
-}
 
 /** URL of the admin listener; null when its port is chosen at the start. */
 export const adminUrl = ({ http: { admin_listen: listen } }: Config): string | null =>

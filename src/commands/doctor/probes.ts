@@ -22,7 +22,7 @@ import { systemClock } from "../../ops/clock.ts";
 import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
 import { get, hostPort } from "../http.ts";
-import { probeLimit, type Requesting, silentLog } from "../io.ts";
+import { probeLimit, type Requesting, silentLog, standInChannel } from "../io.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
 import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
 import { readCursor } from "./rows.ts";
@@ -267,26 +267,14 @@ async function committedCursor(config: Config, id: string, io: Requesting): Prom
 function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string, io: Requesting): Channel {
   const base = config.http.public_url ?? "http://127.0.0.1";
   return {
-    id,
-    log: silentLog,
-    clock: systemClock,
-    timing: io.timing.adapters[adapter] ?? {},
+    ...standInChannel(id, adapter, io),
     url: (path) => new URL(`${base.replace(/\/$/, "")}/channels/${id}${path}`),
-    accept: () => Promise.reject(new Error("nothing is accepted while checking")),
-    unconfirmed: async () => [],
-    addresses: async () => [],
-    known: async () => new Set(),
-    session: async () => null,
-    agent: () => null,
-    identity: async () => ({ since: new Date(), mark: "check00000", ownerOf: () => "foreign" as const }),
     // The secrets in the daemon's store: a login neither fails because of a rotated token, nor loses a new one.
     secrets: {
       read: (name) => useStored(config, io, (db) => db.read((q) => readSecret(q, `${adapter}/${name}`))),
       write: async (name, value) =>
         void (await useStored(config, io, (db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
     },
-    report: () => {},
-    warn: () => {},
   };
 }
 

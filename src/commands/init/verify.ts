@@ -5,7 +5,7 @@ import { createAgentClient } from "../../agent/index.ts";
 import { loadAdapter } from "../../channels/loader.ts";
 import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { type Io, probeLimit, silentLog } from "../io.ts";
+import { type Io, probeLimit, silentLog, standInChannel } from "../io.ts";
 import { clean } from "../text.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
 import { type MailServerAddress, providerOfServer } from "./discovery.ts";
@@ -45,24 +45,12 @@ export async function createMailAdapter(
   const since = new Date(systemClock.now() - timing.commands.initClockSkew);
   return email.create(
     {
-      id: channelId("init"),
-      log: silentLog,
-      clock: systemClock,
-      timing: timing.adapters[email.name] ?? {},
-      url: (path) => new URL(`http://127.0.0.1/channels/init${path}`),
+      ...standInChannel(channelId("init"), email.name, { timing }),
       accept: async (events) => {
         accept(events);
         return events.map(({ id }) => ({ id, duplicate: false }));
       },
-      known: async () => new Set(),
-      unconfirmed: async () => [],
-      addresses: async () => [],
-      session: async () => null,
-      agent: () => null,
       identity: async () => ({ since, mark: "init000000", ownerOf: () => "foreign" as const }),
-      secrets: { read: async () => null, write: async () => undefined },
-      report: () => {},
-      warn: () => {},
     },
     settings.data,
   );

@@ -3,6 +3,7 @@
 
 import type { Shape } from "../../config/json-schema.ts";
 import { exitCodeMeanings } from "../io.ts";
+import { wrapped } from "../text.ts";
 import { type CommandDefinition, eachCommand, type OptionDefinition } from "./definition.ts";
 
 interface Edition {
@@ -34,25 +35,16 @@ const header = (title: string, section: number, { version, date }: Edition): str
     ".ad l",
   ].join("\n");
 
+/** The rest of a broken line must not begin like a macro. */
+const asText = (line: string): string => (line.startsWith(".") ? `\\&${line}` : line);
+
 /** Joins the lines of a page and breaks long ones, because roff tools expect lines of at most 80 bytes. */
 function page(lines: readonly string[]): string {
   const broken = lines
     .join("\n")
     .split("\n")
-    .flatMap((line) => (line.startsWith(".") ? [line] : wrapped(line)));
+    .flatMap((line) => (line.startsWith(".") ? [line] : wrapped(line, 78).map(asText)));
   return `${broken.join("\n")}\n`;
-}
-
-function wrapped(line: string): string[] {
-  const lines: string[] = [];
-  let current = "";
-  for (const word of line.split(" ")) {
-    if (current !== "" && current.length + word.length + 1 > 78) {
-      lines.push(current);
-      current = word.startsWith(".") ? `\\&${word}` : word;
-    } else current = current === "" ? word : `${current} ${word}`;
-  }
-  return [...lines, current];
 }
 
 function optionEntry({ names, value, description, initial, candidates, required }: OptionDefinition): string {
@@ -80,7 +72,6 @@ function synopsisOf(command: CommandDefinition, words: readonly string[]): strin
     .replace("[options]", `[${italic("options")}]`);
 }
 
-/** Returns bridgehead(1). */
 export function commandManual(program: CommandDefinition, edition: Edition): string {
   const help = (command: CommandDefinition) => command.options.filter(({ names }) => names[0] !== "--help");
   const commands: string[] = [];
