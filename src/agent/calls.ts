@@ -2,7 +2,7 @@
 // type for all. Everything except `PastQuestion` and `EffectOptions` can be serialized as JSON, so that it can be
 // stored with its turn.
 
-import type { CallResult } from "../client/index.ts";
+import type { BodyOf, CallResult } from "../client/index.ts";
 import type { RetentionSkill } from "../domain/retention.ts";
 import type { Trigger } from "../wire/webhook.ts";
 import type { MessageRange, ReadCall } from "./messages.ts";
@@ -122,42 +122,10 @@ export type ChannelSettings = {
   readonly address: string | null;
 };
 
-type StartCommon = {
-  readonly firstName: string;
-  readonly lastName: string;
-  /** Data about the conversation. */
-  readonly conversationContext?: string;
-  readonly source?: string;
-  readonly fkId?: string;
-  /** True archives the user's current conversation and opens a new one. */
-  readonly resetConversation?: boolean;
-};
-
-/** The body of the start call, by channel. */
-export type StartRequest =
-  | (StartCommon & {
-      readonly channel: "email";
-      readonly email: string;
-      readonly emailSubject: string;
-      readonly emailIntroduction: string;
-    })
-  | (StartCommon & {
-      readonly channel: "sms";
-      readonly phoneNumber: string;
-      readonly smsIntroduction: string;
-    })
-  | (Omit<StartCommon, "resetConversation"> & {
-      readonly channel: "voice";
-      readonly phoneNumber: string;
-      /** The assistant's first message. */
-      readonly firstMessage: string;
-    });
+export type StartRequest = BodyOf<"startConversation">;
 
 /** A user, identified by at least one of fkId, email and phoneNumber, and the conversation to open with them. */
-export type CreateRequest = Pick<StartCommon, "firstName" | "lastName" | "fkId" | "source" | "conversationContext"> & {
-  readonly email?: string;
-  readonly phoneNumber?: string;
-};
+export type CreateRequest = BodyOf<"createUser"> & { readonly conversationContext?: string };
 
 export type Question = { readonly text: string; readonly context?: string };
 

@@ -11,12 +11,11 @@ import type { NewNotice } from "../../store/tables/drafts.ts";
 import type { EventOutcome, EventRow } from "../../store/tables/events.ts";
 import type { AttachmentRow } from "../../store/tables/files.ts";
 import type { ErasedSuppression } from "../../store/tables/suppressions.ts";
-import type { NewTurn } from "../../store/tables/turns.ts";
+import type { NewTurn, TurnRow } from "../../store/tables/turns.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import type { EscalationTrigger } from "../escalation.ts";
 
-/** A stored message. */
 export interface Incoming<Event extends StoredMessage = StoredMessage> {
   readonly row: EventRow;
   readonly event: Event;
@@ -31,7 +30,6 @@ export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
   cites: references(event),
 });
 
-/** Returns the sender's address, in lower case. */
 export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
 
 /** Returns whether the message is a question in a call: its conversation is that of the session, and no cap counts it. */
@@ -51,17 +49,10 @@ export type ConsentMessage = Incoming<StoredMessage & { readonly consent: Consen
 export type HumansMessage = Incoming<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
 
 /** The last open turn of a conversation. */
-export interface LastTurn {
-  readonly id: string;
-  readonly conversation: string;
-  /** Lower case. */
-  readonly person: string;
-  readonly state: string;
+export interface LastTurn
+  extends Pick<TurnRow, "id" | "conversation" | "person" | "state" | "trace" | "question" | "context"> {
   /** 1 for the question of a message; 0 for one of a call, an opening and words of a human. */
   readonly own: 0 | 1;
-  readonly trace: string;
-  readonly question: string;
-  readonly context: string | null;
   /** Time at which the first of its messages was accepted. */
   readonly first_at: number;
 }

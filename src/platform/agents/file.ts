@@ -9,7 +9,7 @@ import { wrongTypeText } from "../../ops/type-text.ts";
 import { keyHash, uuidOf } from "../ids.ts";
 import type { KnowledgePassage } from "../store/files.ts";
 import { type AgentDefinition, definitionOf, knowledgeOf, organizationOf } from "./definition.ts";
-import { type AgentBlock, type AgentsFile, agentsFile } from "./schema.ts";
+import { type AgentBlock, type AgentsFile, agentsFile, type modelBlock } from "./schema.ts";
 
 /** Parses an agents file. `file` is its path, used in error messages and as the base for `knowledge:
  *  [{file}]`. Throws one Error whose message has a line for each problem. */
@@ -181,17 +181,11 @@ export interface InlineAgent {
   readonly retentionMs: number;
 }
 
-/** Fields of `model` in a file of agents. Timeouts in seconds. */
-export interface InlineModel {
-  readonly url: string;
-  readonly key?: string | undefined;
-  readonly name: string;
-  readonly api: "chat" | "responses";
-  readonly temperature: number | null;
-  readonly reasoning_effort?: string | undefined;
-  readonly timeout: number;
-  readonly total_timeout: number;
-}
+/** Fields of `model` in a file of agents. */
+type InlineModel = Pick<
+  z.output<typeof modelBlock>,
+  "url" | "key" | "name" | "api" | "temperature" | "timeout" | "total_timeout"
+> & { readonly reasoning_effort?: string | undefined };
 
 const defaultInstructions = [
   "You answer the messages that customers send to this address.",

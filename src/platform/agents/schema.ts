@@ -28,7 +28,7 @@ const outputSchema = z.union([z.record(z.string(), z.unknown()), z.string()]).tr
   return z.NEVER;
 });
 
-const modelBlock = z.strictObject({
+export const modelBlock = z.strictObject({
   url: address,
   /** `chat`: /chat/completions; `responses`: /responses. */
   api: z.enum(["chat", "responses"]).default("chat"),

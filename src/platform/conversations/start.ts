@@ -2,7 +2,7 @@
 // fields of requests into rows.
 
 import type * as z from "zod";
-import type { startRequest } from "../../wire/conversation.ts";
+import type { createUserRequest, startRequest } from "../../wire/conversation.ts";
 import type { FailureDetail } from "../../wire/record.ts";
 import { newUuid, uuidOf } from "../ids.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
@@ -11,20 +11,7 @@ import type { PersonRow } from "../store/users.ts";
 import { fire } from "../webhooks/deliveries.ts";
 import { countOpening } from "./statistics.ts";
 
-/** User fields shared by several requests; see wire/conversation.ts. */
-export interface PersonRequest {
-  readonly firstName: string;
-  readonly lastName: string;
-  readonly context?: string | undefined;
-  readonly source?: string | undefined;
-  readonly fkId?: string | undefined;
-  readonly fkUserId?: string | undefined;
-  readonly email?: string | undefined;
-  readonly phoneNumber?: string | undefined;
-  readonly customData?: { readonly [key: string]: unknown } | undefined;
-  readonly skipEmailValidation?: boolean | undefined;
-  readonly skipPhoneNumberValidation?: boolean | undefined;
-}
+type PersonRequest = z.infer<typeof createUserRequest>;
 
 /** Returns the invalid addresses, unless the caller disabled validation. */
 export function addressProblems(request: PersonRequest): FailureDetail[] {
