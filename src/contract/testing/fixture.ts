@@ -11,6 +11,7 @@ import {
   type Inbound,
   type Outbound,
   type Route,
+  type SocketRoute,
   type WrongField,
   wrongFieldText,
 } from "../index.ts";
@@ -175,6 +176,15 @@ export function ready(fixture: Fixture): Promise<void> {
 export function outboundOf(fixture: Fixture): Outbound {
   return present(fixture.adapter.outbound, "the adapter has no outbound", "outbound");
 }
+
+export function capacityOf(fixture: Fixture): () => number {
+  const outbound = outboundOf(fixture);
+  return present(outbound.capacity?.bind(outbound), "the adapter has no capacity()", "capacity");
+}
+
+/** Returns the socket route of that path; undefined when the adapter has none. */
+export const socketRouteOf = ({ routes = [] }: Adapter, path: string): SocketRoute | undefined =>
+  routes.filter((route) => route.kind === "socket").find((route) => route.path === path);
 
 /** Throws when an adapter has given a wrong field. `what` names the call: `probe returned`. `given` is the whole value. */
 export function assertRight(wrong: WrongField | null, what: string, given?: string): void {

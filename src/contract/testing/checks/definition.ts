@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import * as z from "zod";
 import { type ExclusiveResource, type Remark, type Surroundings, wrongTraits } from "../../index.ts";
-import { type AdapterUnderTest, type Check, check, type Fixture } from "../fixture.ts";
+import { type Check, check, type Fixture } from "../fixture.ts";
 import { secretsOf } from "./remains.ts";
 
 const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== "";
@@ -138,15 +138,10 @@ function unmarked(right: unknown, wrong: unknown, shapes: readonly KeyShape[], p
   );
 }
 
-async function marksSecrets({ definition, harness }: AdapterUnderTest): Promise<void> {
-  const peer = await harness.start();
-  try {
-    const paths = unmarked(peer.config("right"), peer.config("wrong"), [shapeOf(definition.config)]);
-    const fix = "add .meta({ secret: true }), so that check rejects it as plain text and support bundles omit it";
-    assert.deepEqual(paths, [], `a credential is not marked as secret: ${paths.join(", ")}: ${fix}`);
-  } finally {
-    await peer.stop();
-  }
+async function marksSecrets({ definition, peer }: Fixture): Promise<void> {
+  const paths = unmarked(peer.config("right"), peer.config("wrong"), [shapeOf(definition.config)]);
+  const fix = "add .meta({ secret: true }), so that check rejects it as plain text and support bundles omit it";
+  assert.deepEqual(paths, [], `a credential is not marked as secret: ${paths.join(", ")}: ${fix}`);
 }
 
 export const definitionChecks: readonly Check[] = [
@@ -154,5 +149,5 @@ export const definitionChecks: readonly Check[] = [
   check("definition: review names keys and remedies, and takes the harness's block", [], reviews),
   check("definition: exclusive names keys, and no secret", [], namesResources),
   check("definition: address knows what the channel reaches, and keeps its own form", [], knowsAddresses),
-  { name: "config: credentials are marked as secret", needs: ["credentials"], run: marksSecrets },
+  check("config: credentials are marked as secret", ["credentials"], marksSecrets),
 ];

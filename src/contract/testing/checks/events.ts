@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type InboundEvent, wrongField, wrongFieldText } from "../../index.ts";
-import { type Check, check, type Fixture, httpRouteOf, mark, ready, whileRunning } from "../fixture.ts";
+import { type Check, check, type Fixture, httpRouteOf, mark, ready, socketRouteOf, whileRunning } from "../fixture.ts";
 import { within } from "../patience.ts";
 import { serveTest } from "../socket.ts";
 
@@ -46,9 +46,9 @@ async function provoke(fixture: Fixture): Promise<void> {
       .catch(() => undefined);
   }
   for (const sample of peer.sessions?.(url) ?? []) {
-    const route = adapter.routes?.find((one) => one.kind === "socket" && one.path === sample.path);
+    const route = socketRouteOf(adapter, sample.path);
     const caller = await sample.begin(adapter);
-    if (route?.kind !== "socket" || (await route.authorize(caller.request.clone())) !== null) continue;
+    if (route === undefined || (await route.authorize(caller.request.clone())) !== null) continue;
     const call = serveTest(route, caller.request);
     const words = mark("provoked");
     for (const frame of [...caller.opening, ...caller.say(words)]) call.say(frame);

@@ -6,9 +6,9 @@ import type { Attempt, Json } from "../../index.ts";
 import { keptFiles } from "../files.ts";
 import { type Check, check, createFixture, type Fixture, mark, outboundOf, present } from "../fixture.ts";
 import type { TakenFile } from "../harness.ts";
-import { eventually, throughout } from "../patience.ts";
+import { throughout } from "../patience.ts";
 import { replyWith } from "./compose.ts";
-import { type ComposedDraft, send, taken } from "./send.ts";
+import { arrives, type ComposedDraft, send, taken } from "./send.ts";
 
 /** Contains every byte value, all kinds of line ends, and a last line without one. */
 const everyByte = Uint8Array.from({ length: 1024 }, (_, at) => at % 256);
@@ -49,8 +49,7 @@ async function carriesThemWhole(fixture: Fixture): Promise<void> {
     const composed = compose(fixture);
     const ending = await send(one, composed, { read: composed.read });
     assert.equal(ending.kind, "sent", `all was well, and send came to ${ending.detail}`);
-    const there = async () => (await taken(fixture, composed.text)) > 0;
-    await eventually("the message at the peer", there, fixture.patienceMs);
+    await arrives(fixture, composed.text);
     // Another check covers messages that were sent twice.
     const found = (await arrived(fixture, composed.text)).slice(0, files.length);
     assert.deepEqual(found.map(summary), files.map(summary), "the files did not arrive as they were");

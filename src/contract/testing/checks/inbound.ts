@@ -5,7 +5,6 @@ import { type Clock, type MessageEvent, wrongStatus } from "../../index.ts";
 import type { RecordingChannel } from "../channel.ts";
 import { wallClock } from "../clock.ts";
 import {
-  type AdapterUnderTest,
   assertRight,
   type Check,
   check,
@@ -18,7 +17,6 @@ import {
   type RunningInbound,
   ready,
   whileRunning,
-  withFixture,
 } from "../fixture.ts";
 import { elapse, eventually, throughout } from "../patience.ts";
 import { compose, send } from "./send.ts";
@@ -149,19 +147,15 @@ async function resumes(fixture: Fixture): Promise<void> {
 /** A year: the channel first runs this long after its peer got the message. */
 const farMs = 365 * 24 * 3_600_000;
 
-async function leavesHistory(subject: AdapterUnderTest): Promise<void> {
+async function leavesHistory(fixture: Fixture): Promise<void> {
   const old = mark("history");
-  const clock = wallClock(farMs);
-  const body = async (fixture: Fixture) => {
-    await say(fixture, old);
-    await whileRunning(fixture, async () => {
-      await ready(fixture);
-      const fix = "messages from before channel.identity().since are history when the cursor is null";
-      const isLeft = () => handedOver(fixture.channel, old).every(({ refusal }) => refusal !== undefined);
-      await throughout(`a message from before the first run is to be answered: ${fix}`, isLeft, fixture.quietMs);
-    });
-  };
-  await withFixture(subject, body, { clock });
+  await say(fixture, old);
+  await whileRunning(fixture, async () => {
+    await ready(fixture);
+    const fix = "messages from before channel.identity().since are history when the cursor is null";
+    const isLeft = () => handedOver(fixture.channel, old).every(({ refusal }) => refusal !== undefined);
+    await throughout(`a message from before the first run is to be answered: ${fix}`, isLeft, fixture.quietMs);
+  });
 }
 
 /** An answer that the peer lists among its messages must not be asked. */
@@ -244,11 +238,9 @@ export const inboundChecks: readonly Check[] = [
   running("inbound: the same input has the same id, another input another", ["inbound"], stableIds),
   check("inbound: goes on from the last committed cursor", ["inbound"], resumes),
   running("inbound: reads on after the peer was away", ["inbound", "refuse-connection"], comesBack),
-  {
-    name: "inbound: messages from before the channel's first run are not new",
-    needs: ["inbound", "history"],
-    run: leavesHistory,
-  },
+  check("inbound: messages from before the channel's first run are not new", ["inbound", "history"], leavesHistory, {
+    clock: wallClock(farMs),
+  }),
   check("inbound: our own messages are no messages of people", ["inbound", "outbound"], leavesItsOwn),
   running(
     "inbound: a message that is posted and listed has one id",

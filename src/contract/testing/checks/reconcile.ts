@@ -5,7 +5,7 @@ import { type ChannelStatus, type Finding, type PastAttempt, wrongFinding, wrong
 import { noFiles } from "../files.ts";
 import { assertRight, type Check, check, type Fixture, outboundOf, present } from "../fixture.ts";
 import { attempt, deadline, eventually } from "../patience.ts";
-import { type ComposedDraft, compose, taken } from "./send.ts";
+import { arrives, type ComposedDraft, compose, taken } from "./send.ts";
 
 /** Returns the finding on an attempt made an hour ago. A throw counts as "unsure", as in the core. */
 async function lookUp(fixture: Fixture, composed: ComposedDraft): Promise<Finding> {
@@ -24,11 +24,7 @@ async function sendNow(fixture: Fixture, composed: ComposedDraft): Promise<void>
   const signal = deadline(fixture.patienceMs);
   const made = { key: composed.key, number: 1, signal, crossing: () => Promise.resolve(), read: noFiles };
   await outboundOf(fixture).send(composed.draft, made);
-  await eventually(
-    "the message at the peer",
-    async () => (await taken(fixture, composed.text)) > 0,
-    fixture.patienceMs,
-  );
+  await arrives(fixture, composed.text);
 }
 
 async function findsWhatWasSent(fixture: Fixture): Promise<void> {

@@ -1,7 +1,7 @@
 // Rules of what an adapter leaves behind: free capacity after each send, nothing of an ended call, no secret in its words.
 
 import assert from "node:assert/strict";
-import { type Check, check, type Fixture, graceMs, outboundOf, present, whileRunning } from "../fixture.ts";
+import { type Check, capacityOf, check, type Fixture, graceMs, present, whileRunning } from "../fixture.ts";
 import type { Fault } from "../harness.ts";
 import { attempt, eventually, within } from "../patience.ts";
 import { watchRemains } from "../stillness.ts";
@@ -12,8 +12,7 @@ const aborted = () => AbortSignal.abort(new Error("the attempt's deadline (plant
 
 /** A send that ends without success must free its slot like any other. */
 async function freesItsSlot(fixture: Fixture): Promise<void> {
-  const outbound = outboundOf(fixture);
-  const capacity = present(outbound.capacity?.bind(outbound), "the adapter has no capacity()", "capacity");
+  const capacity = capacityOf(fixture);
   const idle = capacity();
   const isFree = async (when: string) => {
     await eventually("free capacity", () => capacity() === idle, graceMs).catch(() => undefined);

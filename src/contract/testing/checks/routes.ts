@@ -1,8 +1,8 @@
 // Rules of routes: a success response acknowledges the request, and requests without a valid signature are rejected.
 
 import assert from "node:assert/strict";
-import type { HttpRoute, Route, SocketRoute } from "../../index.ts";
-import { type Check, check, type Fixture, httpRouteOf, mark, present } from "../fixture.ts";
+import type { HttpRoute } from "../../index.ts";
+import { type Check, check, type Fixture, httpRouteOf, mark, present, socketRouteOf } from "../fixture.ts";
 import type { RequestSample } from "../harness.ts";
 import { attempt, throughout, within } from "../patience.ts";
 
@@ -117,8 +117,7 @@ async function refusesUpgrades(fixture: Fixture): Promise<void> {
   const calls = fixture.channel.calls.length;
   const upgrades = present(fixture.peer.upgrades?.bind(fixture.peer), "the peer has no upgrades()", "socket");
   for (const sample of upgrades((path) => fixture.channel.url(path))) {
-    const isIt = (route: Route): route is SocketRoute => route.kind === "socket" && route.path === sample.path;
-    const route = fixture.adapter.routes?.find(isIt);
+    const route = socketRouteOf(fixture.adapter, sample.path);
     assert.ok(route, `the adapter has no socket route ${sample.path}`);
     const refusal = await route.authorize(sample.forged());
     assert.ok(refusal, `${sample.path} let a forged upgrade in`);

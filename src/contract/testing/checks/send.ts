@@ -3,7 +3,17 @@
 import assert from "node:assert/strict";
 import { type Attempt, type Json, type SendKey, type SendOutcome, wrongOutcome } from "../../index.ts";
 import { noFiles } from "../files.ts";
-import { assertRight, type Check, check, type Fixture, graceMs, mark, outboundOf, present } from "../fixture.ts";
+import {
+  assertRight,
+  type Check,
+  capacityOf,
+  check,
+  type Fixture,
+  graceMs,
+  mark,
+  outboundOf,
+  present,
+} from "../fixture.ts";
 import type { Fault } from "../harness.ts";
 import { attempt as calling, deadline, eventually, throughout, within } from "../patience.ts";
 import { replyWith } from "./compose.ts";
@@ -28,6 +38,9 @@ export async function taken(fixture: Fixture, text: string): Promise<number> {
   const list = present(fixture.peer.delivered?.bind(fixture.peer), "the peer has no delivered()", "outbound");
   return (await list()).filter((one) => one.includes(text)).length;
 }
+
+export const arrives = (fixture: Fixture, text: string, what = "the message at the peer"): Promise<void> =>
+  eventually(what, async () => (await taken(fixture, text)) > 0, fixture.patienceMs);
 
 /** The result of a `send`, interpreted like the core does. */
 interface TestedOutcome {
@@ -94,11 +107,7 @@ async function sendsOnce(fixture: Fixture): Promise<void> {
   const composed = compose(fixture, "well");
   const ending = await send(fixture, composed);
   assert.equal(ending.kind, "sent", `all was well, and send came to ${ending.detail}`);
-  await eventually(
-    "the message at the peer",
-    async () => (await taken(fixture, composed.text)) > 0,
-    fixture.patienceMs,
-  );
+  await arrives(fixture, composed.text);
   assert.equal(await taken(fixture, composed.text), 1, "the peer took the message more than once");
 }
 
@@ -161,8 +170,7 @@ async function waitsForTheCrossing(fixture: Fixture): Promise<void> {
 const testedSends = 3;
 
 async function reportsCapacity(fixture: Fixture): Promise<void> {
-  const outbound = outboundOf(fixture);
-  const capacity = present(outbound.capacity?.bind(outbound), "the adapter has no capacity()", "capacity");
+  const capacity = capacityOf(fixture);
   const free = () => {
     const value = capacity();
     // An adapter without a limit has no capacity().
@@ -248,8 +256,7 @@ const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => async (fixtur
 /** Compares the outcome with what the peer actually received. */
 async function assertReceived(fixture: Fixture, composed: ComposedDraft, fault: Fault): Promise<void> {
   if (fault === "cut-after" || fault === "hang-after") {
-    const what = `the message at the peer (the harness's "${fault}" takes it)`;
-    await eventually(what, async () => (await taken(fixture, composed.text)) > 0, fixture.patienceMs);
+    await arrives(fixture, composed.text, `the message at the peer (the harness's "${fault}" takes it)`);
     assert.equal(await taken(fixture, composed.text), 1, "the peer took the message more than once");
   } else if (fault === "server-error") {
     assert.ok((await taken(fixture, composed.text)) <= 1, "the peer took the message more than once");

@@ -2,19 +2,21 @@
 // nothing running.
 
 import assert from "node:assert/strict";
-import type { Clock, MessageEvent, Route, SessionEvent, SocketRoute } from "../../index.ts";
+import type { Clock, MessageEvent, SessionEvent } from "../../index.ts";
 import type { AcceptCall } from "../channel.ts";
 import { wallClock } from "../clock.ts";
 import { noFiles } from "../files.ts";
 import {
   type AdapterUnderTest,
   type Check,
+  capacityOf,
   check,
   type Fixture,
   graceMs,
   mark,
   outboundOf,
   present,
+  socketRouteOf,
   withFixture,
 } from "../fixture.ts";
 import type { Caller, SessionSample } from "../harness.ts";
@@ -37,8 +39,7 @@ const samples = (fixture: Fixture): readonly SessionSample[] =>
 
 async function dial(fixture: Fixture, sample: SessionSample): Promise<TestedCall> {
   const caller = await sample.begin(fixture.adapter);
-  const isIt = (one: Route): one is SocketRoute => one.kind === "socket" && one.path === sample.path;
-  const route = fixture.adapter.routes?.find(isIt);
+  const route = socketRouteOf(fixture.adapter, sample.path);
   assert.ok(route, `the adapter has no socket route ${sample.path}`);
   const refusal = await route.authorize(caller.request.clone());
   assert.equal(refusal, null, `${sample.path} answered ${refusal?.status} to a good upgrade`);
@@ -222,7 +223,7 @@ async function answersInSession(fixture: Fixture): Promise<void> {
 /** Answers a caller while as many other drafts as can begin are at the crossing. */
 async function answersWithoutCapacity(fixture: Fixture): Promise<void> {
   const outbound = outboundOf(fixture);
-  const capacity = present(outbound.capacity?.bind(outbound), "the adapter has no capacity()", "capacity");
+  const capacity = capacityOf(fixture);
   if (!outbound.unlimitedInSessions) return;
   for (const sample of samples(fixture)) {
     const call = await begin(fixture, sample);
