@@ -78,8 +78,7 @@ export function firstTo(person: Party, subject: string | null): Address {
   return { to: [person], cc: [], subject, answers: null, history: [], hops: 1, session: null };
 }
 
-/** Returns the address of a further message in a thread that we began. `said` are the ids of its earlier
- *  messages, oldest first. */
+/** Returns the address of a message in a thread that we began. `said` are the ids of its earlier messages, oldest first. */
 export function furtherTo(person: Party, subject: string | null, said: readonly ExternalId[]): Address {
   const answers = said.at(-1) ?? null;
   return { to: [person], cc: [], subject, answers, history: said, hops: 1, session: null };

@@ -33,7 +33,6 @@ export async function loadCase(
   };
 }
 
-/** Names of the triggers. */
 const sourceNames: Readonly<Record<string, string>> = {
   webhook: "Webhook of the platform",
   mode: "Mode of the conversation on the platform",
@@ -42,24 +41,16 @@ const sourceNames: Readonly<Record<string, string>> = {
 };
 
 /** Returns the triggers of an escalation and the notes of its responders, in the order of their recording. */
-export function triggersAndNotes(recorded: readonly TriggerRow[]): {
-  readonly triggers: readonly {
-    readonly at: number;
-    readonly from: string;
-    readonly detail: string | null;
-  }[];
-  readonly notes: readonly { readonly at: number; readonly text: string }[];
-} {
-  const [notes, triggers] = [true, false].map((isNote) =>
-    recorded.filter(({ source }) => (source === "note") === isNote),
-  );
+export function triggersAndNotes(recorded: readonly TriggerRow[]) {
+  const triggers = recorded.filter(({ source }) => source !== "note");
+  const notes = recorded.filter(({ source }) => source === "note");
   return {
-    triggers: (triggers ?? []).map(({ source, detail, recorded_at: at }) => ({
+    triggers: triggers.map(({ source, detail, recorded_at: at }) => ({
       at,
       from: sourceNames[source] ?? source,
       detail,
     })),
-    notes: (notes ?? []).map(({ detail, recorded_at: at }) => ({ at, text: detail ?? "" })),
+    notes: notes.map(({ detail, recorded_at: at }) => ({ at, text: detail ?? "" })),
   };
 }
 

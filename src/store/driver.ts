@@ -253,14 +253,12 @@ export class ManyRows<T extends object> {
     return found;
   }
 
-  /** Returns the number of rows changed. */
   async run(q: Query, rows: readonly T[]): Promise<number> {
     let changed = 0;
     for (const [sql, values] of this.#statements(rows)) changed += await q.run(sql, ...values);
     return changed;
   }
 
-  /** See `Query.write`. */
   async write(q: Query, rows: readonly T[]): Promise<void> {
     for (const [sql, values] of this.#statements(rows)) await q.write(sql, ...values);
   }
@@ -294,6 +292,8 @@ export class ManyRows<T extends object> {
 
 /** Returns text from outside as a key that both databases accept: NUL and lone surrogates are invalid in PostgreSQL. */
 export const keyOf = (text: string): string => text.replaceAll("\0", "").toWellFormed();
+
+export const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map(({ id }) => id);
 
 /** Returns a list of ids as one parameter. Its statement has the same text for any number of ids. */
 export const listOf = (ids: Iterable<string>): string => JSON.stringify([...new Set(ids)].map(keyOf));

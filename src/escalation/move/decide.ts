@@ -2,6 +2,7 @@
 
 import { contactsOf, type Policy } from "../../domain/policy.ts";
 import { type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
+import { idsOf } from "../../store/driver.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { NewNotification, NotificationRow, TargetRow } from "../../store/tables/responders.ts";
 import { type NotificationRecipient, recipient } from "../notify/decide.ts";
@@ -118,8 +119,6 @@ export function planMove(
     unreachable: owners.length > 0 && owners.every((one) => gone.includes(one) && !places.has(one.id)),
   };
 }
-
-const idsOf = (some: readonly UnsentNotification[]): readonly string[] => some.map(({ id }) => id);
 
 /** True for a notification whose text is in no other one. */
 const isText = ({ kind }: Pick<UnsentNotification, "kind">): boolean => kind === "customer" || kind === "message";

@@ -7,7 +7,7 @@ import type { Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
 import { canSend } from "../../pipeline/channel-runtime.ts";
-import { logOnDisk, type Query } from "../../store/driver.ts";
+import { idsOf, logOnDisk, type Query } from "../../store/driver.ts";
 import { changeOwnerTargets, type EscalationRow, endReconsideration } from "../../store/tables/escalations.ts";
 import { addNotifications, addTargets } from "../../store/tables/responders.ts";
 import type { EscalationCore } from "../actions.ts";
@@ -29,10 +29,7 @@ export async function reconsiderAcknowledged(
 ): Promise<void> {
   const plans = await moveFromRemoved(q, policy, rows, deps);
   for (const { row, unreachable } of plans) if (unreachable) await reopenUnreached(q, row, deps.log);
-  await endReconsideration(
-    q,
-    rows.map(({ id }) => id),
-  );
+  await endReconsideration(q, idsOf(rows));
 }
 
 /** Moves the targets of acknowledged escalations that are on removed channels, with the notifications that they have not
@@ -44,16 +41,10 @@ export async function moveFromRemoved(
   deps: MoveDeps,
 ): Promise<readonly MovePlan[]> {
   const { clock, lines, log } = deps;
-  const targets = await loadKnownTargets(
-    q,
-    rows.map(({ id }) => id),
-  );
+  const targets = await loadKnownTargets(q, idsOf(rows));
   const gone = [...targets.values()].flat().filter(({ channel }) => !canSend(lines(), channel));
   if (gone.length === 0) return [];
-  const unsent = await loadUnsent(
-    q,
-    gone.map(({ id }) => id),
-  );
+  const unsent = await loadUnsent(q, idsOf(gone));
   const make = () => newId(clock.now());
   const plans = rows.map((row) => {
     const own = targets.get(row.id) ?? [];

@@ -2,7 +2,7 @@
 
 import { externalId } from "bridgehead/contract";
 import { type Contact, current, type Policy, type Step, step, type Way, webhookChannel } from "../../domain/policy.ts";
-import { firstTo, furtherTo } from "../../domain/turn.ts";
+import { furtherTo } from "../../domain/turn.ts";
 import { type ChannelRuntime, type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import type { NewConversation } from "../../store/tables/conversations.ts";
 import type { Notice } from "../../store/tables/drafts.ts";
@@ -12,7 +12,6 @@ import { hashOf } from "../link/page.ts";
 import { agentRecipients } from "../webhook/recipients.ts";
 import { type Details, mostHeadlines, notificationText } from "./text.ts";
 
-/** An address on a channel. */
 export type NotificationAddress = Pick<TargetRow, "channel" | "address">;
 export const addressKey = ({ channel, address }: NotificationAddress): string => `${channel} ${address}`;
 
@@ -110,7 +109,6 @@ export const groupedAddresses = (
       channel === null || address === null || to.way === "webhook" ? [] : [{ channel, address }],
     );
 
-/** The writes of one step. */
 export interface StepWrites {
   readonly targets: readonly TargetRow[];
   readonly moved: readonly Pick<TargetRow, "id" | "channel">[];
@@ -321,7 +319,6 @@ export interface Make {
   link(token: string): string | null;
 }
 
-/** One message and its writes. */
 export interface NotificationMessage {
   readonly reply: Notice & { readonly id: string };
   readonly group: Group;
@@ -371,7 +368,7 @@ export function planMessages(
         id: make.id(),
         channel,
         conversation,
-        address: said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId)),
+        address: furtherTo(party, subject, said.map(externalId)),
         text,
         forced: false,
         internal: true,

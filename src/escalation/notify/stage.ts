@@ -7,7 +7,7 @@ import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import { isolated, type Query } from "../../store/driver.ts";
+import { idsOf, isolated, type Query } from "../../store/driver.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
 import { insertNotices } from "../../store/tables/drafts.ts";
 import {
@@ -92,7 +92,6 @@ export function notifyStage(deps: NotifyDeps): TransactionalStage {
 
 const isAcknowledged = ({ state }: EscalationRow): boolean => state === "acknowledged";
 
-/** Applies one step of the policy to each escalation. */
 async function applySteps(
   q: Query,
   policy: Policy,
@@ -102,10 +101,7 @@ async function applySteps(
   const running = lines();
   const isGrouped = policy.group > 0;
   const addresses = isGrouped ? groupedAddresses(policy, rows, running) : [];
-  const states = await targetStates(
-    q,
-    rows.map(({ id }) => id),
-  );
+  const states = await targetStates(q, idsOf(rows));
   const targets = isGrouped ? [...states.values()].flat().map(({ target }) => target) : [];
   const ago = await lastNotified(q, [...addresses, ...targets.filter(({ way }) => way !== "webhook")], policy.group);
   const plans = rows.map((row) => planStep(policy, row, states.get(row.id) ?? [], running));
@@ -187,11 +183,7 @@ async function postpone(
   escalations: readonly string[],
   { timing }: NotifyDeps,
 ): Promise<void> {
-  await postponeNotifications(
-    q,
-    notifications.map(({ id }) => id),
-    timing.escalation.notifyRetry,
-  );
+  await postponeNotifications(q, idsOf(notifications), timing.escalation.notifyRetry);
   await hastenEscalations(q, escalations, timing.escalation.repeatFailed);
 }
 
@@ -211,11 +203,7 @@ async function leaveRemoved(
   if (failed.length === 0) return;
   const on = await passedOn(q, failed);
   const escalations = await handleFailedNotifications(q, failed, { rows, on }, deps);
-  await endNotifications(
-    q,
-    failed.map(({ id }) => id),
-    null,
-  );
+  await endNotifications(q, idsOf(failed), null);
   logLost(q, deps.log, escalations);
 }
 
