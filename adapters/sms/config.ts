@@ -196,7 +196,6 @@ export const config = z.strictObject({ ...keys, ...blocks }).superRefine((block,
 /** The parsed configuration block, with defaults filled in. */
 export type SmsConfig = z.output<typeof config>;
 
-/** Returns the definition of the configured provider. */
 export function definitionOf({ provider }: Pick<SmsConfig, "provider">): ProviderDefinition {
   const found = providers.find(({ name }) => name === provider);
   if (found === undefined) throw new Error(`there is no provider ${provider}`);

@@ -25,8 +25,6 @@ import type { TextClass } from "./outcomes.ts";
 import type { SmsTiming } from "./timing.ts";
 
 export interface Provider {
-  /** The configured value of `provider`. */
-  readonly name: string;
   readonly limits: {
     /** Maximum number of characters of one text. */
     readonly maxLength: number;
@@ -81,7 +79,6 @@ export function defineProvider<Block extends z.ZodType>(definition: ProviderDefi
   return definition;
 }
 
-/** Dependencies of a provider. */
 export interface ProviderParts {
   readonly channel: Channel;
   readonly timing: SmsTiming;
@@ -105,7 +102,6 @@ export interface ReceivedBatch {
   readonly statuses: readonly TextStatus[];
 }
 
-/** An inbound text message. */
 export interface InboundText {
   /** The provider's id (a MessageSid). The same text always has the same id. */
   readonly id: string;

@@ -29,7 +29,6 @@ import type { Call } from "./engine/call.ts";
 import type { VoiceChannel } from "./engine/record.ts";
 import { phrasesFor } from "./speech/phrases.ts";
 import { beginningOf } from "./speech/speakable.ts";
-import type { VoiceTiming } from "./timing.ts";
 
 export function outbound(
   { channel, timing }: VoiceChannel,
@@ -109,7 +108,6 @@ function compose(reply: Reply): readonly VoiceDraft[] {
 export type SpeechDraft = VoiceDraft & { readonly kind: "speech" };
 type Placing = VoiceDraft & { readonly kind: "call" };
 
-/** Reads a draft from its stored JSON. */
 const readDraft = (stored: Json): VoiceDraft => stored as unknown as VoiceDraft;
 
 // Outbound calls.
@@ -152,46 +150,42 @@ export function placedCalls(voice: VoiceChannel): PlacedCalls | null {
   if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
   const base = `${url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
   const login = key ? `${key.sid}:${key.secret}` : `${account}:${token}`;
-  return new PlacedCalls(voice, { base, number, login });
+  const authorization = `Basic ${Buffer.from(login).toString("base64")}`;
+  return new PlacedCalls(voice, { base, number, authorization });
+}
+
+interface CallingAccount {
+  readonly base: string;
+  readonly number: string;
+  readonly authorization: string;
 }
 
 /** The outbound calls of one channel. */
 class PlacedCalls {
-  readonly #channel: Channel;
-  readonly #config: VoiceConfig;
-  readonly #timing: VoiceTiming;
-  readonly #base: string;
-  readonly #number: string;
-  readonly #authorization: string;
+  readonly #voice: VoiceChannel;
+  readonly #account: CallingAccount;
   readonly #connections = new HttpConnections({ connections: placedAtOnce, once: true });
   readonly #lookups = new HttpConnections({ connections: mostLookups, once: true });
   /** Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
    *  call counts as this draft's. */
   readonly #keys = new Map<string, SendKey>();
 
-  constructor(
-    { channel, config, timing }: VoiceChannel,
-    account: { readonly base: string; readonly number: string; readonly login: string },
-  ) {
-    this.#channel = channel;
-    this.#config = config;
-    this.#timing = timing;
-    this.#base = account.base;
-    this.#number = account.number;
-    this.#authorization = `Basic ${Buffer.from(account.login).toString("base64")}`;
+  constructor(voice: VoiceChannel, account: CallingAccount) {
+    this.#voice = voice;
+    this.#account = account;
   }
 
   async place({ to, text }: Placing, attempt: Attempt): Promise<SendOutcome> {
     if (!e164.test(to)) return refusal("no-number", "that is no number to call", "recipient");
-    const call = { to, from: this.#number, text, key: attempt.key };
+    const call = { to, from: this.#account.number, text, key: attempt.key };
     const answer = await this.#ask("POST", "/Calls.json", attempt.signal, {
-      body: creation(this.#channel, this.#config, call).toString(),
+      body: creation(this.#voice.channel, this.#voice.config, call).toString(),
       crossing: () => attempt.crossing(),
     });
     const outcome = outcomeOf(answer);
-    if (answer.status === 401 || answer.status === 403) this.#channel.report(refused);
+    if (answer.status === 401 || answer.status === 403) this.#voice.channel.report(refused);
     if (outcome.kind === "sent") {
-      this.#channel.report({ state: "ready" });
+      this.#voice.channel.report({ state: "ready" });
       this.#keys.set(outcome.id, attempt.key);
       if (this.#keys.size > remembered) this.#keys.delete(this.#keys.keys().next().value ?? "");
     }
@@ -199,11 +193,11 @@ class PlacedCalls {
   }
 
   async find({ to }: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Finding> {
-    const { lookup, processing, skew } = this.#timing;
+    const { lookup, processing, skew } = this.#voice.timing;
     const since = attempt.startedAt.getTime() - skew;
     const query = new URLSearchParams({
       To: to,
-      From: this.#number,
+      From: this.#account.number,
       "StartTime>": new Date(since).toISOString().slice(0, 10),
       PageSize: "200",
     });
@@ -217,7 +211,7 @@ class PlacedCalls {
         (this.#keys.get(sid) ?? attempt.key) === attempt.key,
     );
     if (ours?.sid !== undefined) return { kind: "sent", id: externalId(ours.sid) };
-    const early = this.#channel.clock.now() - attempt.startedAt.getTime() < processing;
+    const early = this.#voice.channel.clock.now() - attempt.startedAt.getTime() < processing;
     return early ? { kind: "unsure", lookAgainAfterMs: processing / 2 } : { kind: "not-sent" };
   }
 
@@ -230,11 +224,11 @@ class PlacedCalls {
 
   /** Compares the webhook that is set for our number with our URL. Rejects when the API does not answer. */
   async examine(signal: AbortSignal): Promise<readonly ChannelFinding[]> {
-    const query = new URLSearchParams({ PhoneNumber: this.#number });
+    const query = new URLSearchParams({ PhoneNumber: this.#account.number });
     const { status, json } = await this.#ask("GET", `/IncomingPhoneNumbers.json?${query.toString()}`, signal);
     const { incoming_phone_numbers: found } = Object(json) as { incoming_phone_numbers?: NumberResource[] };
     if (status !== 200 || found === undefined) throw new Error(`the interface answered ${status}`);
-    return webhookFindings(this.#number, found[0], this.#channel.url("/call"));
+    return webhookFindings(this.#account.number, found[0], this.#voice.channel.url("/call"));
   }
 
   #ask(
@@ -245,11 +239,11 @@ class PlacedCalls {
   ): Promise<ExchangeAnswer> {
     const form = more.body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
     const connections = method === "POST" ? this.#connections : this.#lookups;
-    return withTimeout(this.#channel.clock, signal, this.#timing.request, (limited) =>
+    return withTimeout(this.#voice.channel.clock, signal, this.#voice.timing.request, (limited) =>
       connections.exchange({
         method,
-        url: new URL(this.#base + path),
-        headers: { authorization: this.#authorization, accept: "application/json", ...form },
+        url: new URL(this.#account.base + path),
+        headers: { authorization: this.#account.authorization, accept: "application/json", ...form },
         signal: limited,
         ...more,
       }),

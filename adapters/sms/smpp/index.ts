@@ -109,7 +109,6 @@ export const smpp = defineProvider({
 });
 
 class Smpp implements Provider {
-  readonly name = "smpp";
   readonly limits = { maxLength: 1600, media: false, bySegment: true } as const;
   readonly atOnce: number;
   readonly #channel: Channel;

@@ -72,7 +72,6 @@ export const telnyx = defineProvider({
 });
 
 class Telnyx implements Provider {
-  readonly name = "telnyx";
   readonly limits = { maxLength: 1600, media: true };
   readonly atOnce = sentAtOnce;
   readonly endpoints: readonly WebhookEndpoint[];

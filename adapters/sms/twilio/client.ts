@@ -59,7 +59,6 @@ export interface MessagingService {
   readonly usesNumber: boolean;
 }
 
-/** An error response of the API. */
 export interface ApiFailure extends Error {
   readonly api: ApiError;
 }
@@ -297,7 +296,6 @@ const classOfCode = classes({
  *  template can be used. */
 const windowCodes: ReadonlySet<number> = new Set([63003, 63016]);
 
-/** An error response of the API. */
 export interface ApiError {
   readonly status: number;
   readonly code: number | null;

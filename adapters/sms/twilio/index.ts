@@ -42,7 +42,6 @@ function create(parts: ProviderParts, settings: TwilioSettings): Provider {
   const sending = new TwilioSender(channel, settings, client, state);
   const backfill = new Backfill(parts, settings, client, state);
   return {
-    name: settings.name,
     limits: { maxLength: 1600, media: true },
     atOnce: sentAtOnce,
     endpoints: webhookEndpoints(channel, settings, (status) => sending.handleStatus(status)),
