@@ -15,7 +15,6 @@ export * from "./dialects/dialect.ts";
 export { VoiceChannel } from "./engine/record.ts";
 
 export interface VoiceAdapterOptions {
-  /** The name of the adapter. */
   readonly name: string;
   /** The first is the default of the key `dialect`. */
   readonly dialects: readonly Dialect[];

@@ -266,7 +266,6 @@ export function voiceConfig(dialects: readonly Dialect[], question: string) {
   });
 }
 
-/** Returns the dialect of a channel. */
 export function dialectOf(dialects: readonly Dialect[], { dialect }: { readonly dialect: string }): Dialect {
   const found = dialects.find(({ name }) => name === dialect);
   if (found === undefined) throw new Error(`there is no dialect ${dialect}`);

@@ -36,7 +36,6 @@ export async function signedParams(
   return { ...firstOf(formOf(search)), ...firstOf(form) };
 }
 
-/** Returns the first value of each name. */
 export const firstOf = (form: FormFields): Params =>
   Object.fromEntries(Object.keys(form).map((name) => [name, formField(form, name)]));
 

@@ -60,7 +60,6 @@ export function transferData(call: string, reason: string, language: string): st
   return JSON.stringify({ reason, call, language });
 }
 
-/** Returns the language from the callback's data, or null. */
 export function languageInData(data: string | undefined): string | null {
   try {
     const { language } = JSON.parse(data ?? "") as { language?: unknown };

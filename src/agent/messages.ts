@@ -90,7 +90,6 @@ function isReply(message: Message): boolean {
 /** Returns the text of a reply. An empty reply has no text to send. */
 export const spoken = ({ message }: Message): string | null => (message.trim() ? message : null);
 
-/** The options of a read. */
 export interface ReadCall {
   readonly signal: AbortSignal;
   /** Called before each request except the first. Returns false when the platform's rate limit leaves no

@@ -37,7 +37,6 @@ interface AgentSetParts extends Core {
   changed(): void;
 }
 
-/** The agents of a daemon. */
 export class AgentSet {
   readonly #parts: AgentSetParts;
   #entries: ReadonlyMap<string, AgentEntry> = new Map();
@@ -99,7 +98,6 @@ export class AgentSet {
     };
   }
 
-  /** Closes all agents. */
   async close(): Promise<void> {
     const entries = [...this.#entries.values()];
     for (const { abort } of entries) abort.abort();

@@ -30,7 +30,6 @@ interface HostOptions {
   readonly escalation: EscalationHooks;
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any more. */
   retire(routes: readonly Route[]): Promise<void>;
-  /** Returns the pause of a channel. */
   paused(channel: string): ChannelPause | null;
 }
 

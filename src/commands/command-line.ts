@@ -12,7 +12,6 @@ import { readSince, sinceForms } from "./text.ts";
 /** Adds a command. */
 type Define = (name: string, description: string) => Program;
 
-/** Defines all commands. */
 export function defineCommands(define: Define): void {
   defineDaemon(define);
   defineDiagnosis(define);
@@ -30,7 +29,6 @@ export function defineCommands(define: Define): void {
 const config = ["-c, --config <file>", "configuration file", defaultConfig] as const;
 const json = ["--json", "print JSON"] as const;
 
-/** The options of a list. */
 const listed = (
   command: Program,
   rows: number,

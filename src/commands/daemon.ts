@@ -275,7 +275,6 @@ export function logWarnings(log: Log, warnings: readonly Problem[]): void {
     log.warn({ key, line, reason: message, fix }, "configuration warning");
 }
 
-/** Returns the SQLite files of the store and of the embedded platform. */
 const sqliteFilesOf = ({ store, platform: { embedded } }: Config): string[] =>
   [store.kind === "sqlite" ? store.file : null, embedded?.database].flatMap((file) =>
     file === null || file === undefined || file === ":memory:" ? [] : file,

@@ -94,7 +94,6 @@ async function show(db: Database, number: number, options: EscalationOptions, io
   return exitCodes.ok;
 }
 
-/** Prints an escalation for a terminal. */
 function printOne({ details, notifications }: EscalationCase, io: Io): void {
   const now = clock.now();
   const { row, person, subject, said } = details;

@@ -7,7 +7,6 @@ import { defineCommands } from "./command-line.ts";
 import { type Command, exitCodeHelp, exitCodes, type Io, runCommand } from "./io.ts";
 import { definitionOf, type Shell } from "./reference/definition.ts";
 
-/** Loads the code of each command. */
 const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
   run: async () => {
     deferOptimization();

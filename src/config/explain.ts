@@ -25,7 +25,6 @@ export const findingAt = (path: Path, message: string, fix: string, of: "key" | 
 type Issue = z.core.$ZodIssue;
 
 export interface ExplainScope {
-  /** The parsed input. */
   readonly input: unknown;
   readonly shape: Shape;
   /** Known keys in addition to those of the shape's top block. */

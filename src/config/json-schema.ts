@@ -140,7 +140,6 @@ export function knownKeys(root: Shape, path: Path): readonly string[] {
   return [...new Set(shapesAt(root, path).flatMap((shape) => Object.keys(shape.properties ?? {})))];
 }
 
-/** Returns the description of a key. */
 export function descriptionAt(root: Shape, path: Path): string | undefined {
   return shapesAt(root, path).find((shape) => shape.description !== undefined)?.description;
 }

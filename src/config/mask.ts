@@ -80,7 +80,6 @@ function maskStore({ store }: Config): unknown {
   return { ...store, url: url.href };
 }
 
-/** Returns every secret string of the policy. */
 function policySecrets(policy: Policy): readonly string[] {
   const theirs = [...policy.responders.values()].flatMap(({ webhook }) =>
     webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],

@@ -81,7 +81,6 @@ function summaryOf([id, value]: readonly [string, unknown]): ChannelSummary {
   };
 }
 
-/** Loads the keys `store` and `console`. */
 export const loadConsole = (path: string, options: Environment) =>
   loadPart(
     path,
@@ -103,7 +102,6 @@ export async function loadSecretFiles(path: string): Promise<readonly string[]> 
   return [...new Set(referencedFiles(opened.document.value, opened.folder))];
 }
 
-/** Loads the address of the admin listener from the configuration at `path`. */
 export const loadAdminListener = (path: string, options: Environment) =>
   loadPart(
     path,
@@ -159,7 +157,6 @@ export const loadPolicy = (path: string, options: LoadOptions) =>
       const blocks = block(root["channels"]);
       return {
         store,
-        /** Names of the agents. */
         agents: Object.keys(block(root["agents"])),
         channels: carriers.map(({ id, core: { agent, enabled }, adapter: { traits } }) => ({
           id,

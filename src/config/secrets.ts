@@ -32,7 +32,6 @@ export interface Resolved {
 const reference = /\$\$\{|\$\{([^{}]*)\}/g;
 const kinds = ["env", "file", "credential"] as const;
 
-/** True when the text contains a reference. */
 export function isReference(text: string): boolean {
   return [...text.matchAll(reference)].some((match) => match[1] !== undefined);
 }

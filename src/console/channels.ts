@@ -106,7 +106,6 @@ const stateNames: Readonly<Record<string, string>> = { unauthorized: "credential
 const linked = (path: string, value: number): Markup =>
   value === 0 ? "0" : html`<a href="${path}">${count(value)}</a>`;
 
-/** The table of the channels, with pause and resume for each and for all. */
 export function channelTable(
   c: Context<ConsoleEnv>,
   rows: readonly ChannelRow[],

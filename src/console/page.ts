@@ -35,7 +35,6 @@ export interface StoreState {
 /** The variables of a request, set before a page is called. */
 export interface ConsoleEnv {
   readonly Variables: {
-    /** Token of the session. */
     session: string;
     /** The entries of the navigation. */
     pages: readonly ConsolePage[];
@@ -54,7 +53,6 @@ export interface ConsolePage {
 /** Escaped HTML. A promise when a part of it is one; `html` awaits it. */
 export type Markup = HtmlEscapedString | Promise<HtmlEscapedString> | string;
 
-/** A request of a page. */
 export type PageRequest = Context<ConsoleEnv>;
 
 const flashCookie = "bridgehead-flash";
@@ -71,7 +69,6 @@ export interface PageParts {
   readonly status?: 200 | 400 | 404 | 409;
 }
 
-/** Returns the response with a page in the layout. */
 export async function page(context: PageRequest, { title, main, status = 200 }: PageParts): Promise<Response> {
   const content = await html`${main}`;
   if (context.req.header(partHeader) !== undefined) return context.html(content, status);
@@ -174,7 +171,6 @@ export function done(context: PageRequest, to: string, says: string, kind: "done
   return context.redirect(localPath(to), 303);
 }
 
-/** Returns `to` when it is a path of the console, "/" otherwise. */
 export const localPath = (to: unknown): string =>
   typeof to === "string" && /^\/(?![/\\])[^\s\\]*$/.test(to) ? to : "/";
 

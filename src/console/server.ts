@@ -45,7 +45,6 @@ const standardPages: readonly ConsolePage[] = [
 /** Largest form in bytes: 20,000 characters of any script, encoded. Forms are read before the session is known. */
 const mostBytes = 2 ** 18;
 
-/** Creates the routes. */
 export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
   const pages = [...standardPages, ...more];
   const app = new Hono<ConsoleEnv>();

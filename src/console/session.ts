@@ -48,7 +48,6 @@ export async function renewSession(q: Query, token: string, timing: LoginTiming)
   await extendSession(q, hashOf(token), timing.longest, timing.idle);
 }
 
-/** Ends a session on all nodes. */
 export async function endSession(q: Query, token: string): Promise<void> {
   await deleteSession(q, hashOf(token));
 }

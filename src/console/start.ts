@@ -24,7 +24,6 @@ export async function startConsole(options: ConsoleOptions) {
   const { context, listen, publicUrl } = options;
   const load = async () => (await import("./server.ts")).createConsole(options);
   let loading: ReturnType<typeof load> | undefined;
-  /** Returns the routes. */
   const routes = () => (loading ??= load());
   const server = limitedServer({ fetch: async (request) => (await routes()).fetch(request) }, context.timing.http);
   server.maxConnections = mostConnections;

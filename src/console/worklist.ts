@@ -26,7 +26,6 @@ interface Tab {
   readonly count: number;
 }
 
-/** Links to the lists of a page. */
 export const tabsOf = (path: string, tabs: readonly Tab[], active: string): Markup =>
   html`<nav class="tabs" aria-label="Lists"><ul>${tabs.map(
     ({ list: { kind, label }, count: value }) =>

@@ -3,7 +3,6 @@
 /** The backoff speed of a kind of channel. Calls, texts and chats retry after seconds, mail after minutes. */
 export type Pace = "phone" | "mail";
 
-/** Returns the pace for `Traits.platform`. */
 export const paceOf = (platform: string | null): Pace => (platform === "email" ? "mail" : "phone");
 
 /** Returns the delay in milliseconds after that many consecutive failures, at least one. The last delay of the schedule

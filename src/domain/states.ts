@@ -79,7 +79,6 @@ const platformWebhookStates = {
   lost: ["stored"],
 } as const satisfies Machine;
 
-/** The machines by table. */
 export const machines = {
   events: eventStates,
   turns: turnStates,

@@ -27,7 +27,6 @@ export interface Claimed {
    *  or lost follows a durable record of its own, which makes the claim durable too. True: starts when the
    *  claim is on disk, for an effect whose record does not wait. */
   readonly waitsForDisk?: boolean;
-  /** The pace of its transition. */
   readonly pace?: CommitPace | undefined;
   /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. */
   work(signal: AbortSignal): Promise<Transition>;

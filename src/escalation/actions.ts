@@ -30,7 +30,6 @@ export interface EscalationParts extends Core {
   readonly rate: RateReserve;
   /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
   readonly link: (token: string) => string | null;
-  /** True when an agent of that name is configured. */
   readonly isAgent: (name: string) => boolean;
   /** The channels that run here. */
   readonly pulses: () => readonly ChannelHealth[];

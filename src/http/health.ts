@@ -16,7 +16,6 @@ export interface Readiness {
 export interface HealthOptions {
   /** Data of /readyz. */
   ready(): Promise<Readiness>;
-  /** Data of /metrics. */
   metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
 }
 

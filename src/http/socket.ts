@@ -108,7 +108,6 @@ export class LiveSocket implements Socket {
     return { next: () => this.#inbox.next() };
   }
 
-  /** Aborts `draining`. */
   drain(): void {
     this.#draining.abort();
   }

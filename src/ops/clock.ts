@@ -5,7 +5,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
 
-/** The system clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),

@@ -2,7 +2,6 @@
 // (`reportCommit`). `Query.hop` reports them. The field `trace` is the same in all lines about one message, from its receipt to the delivery
 // receipt of its answer: `grep -w m42` finds the history of the message that `inbox list` shows as 42.
 
-/** The log lines of the hops. */
 export const hopLines = {
   received: ["info", "message received"],
   refused: ["info", "message refused"],

@@ -101,7 +101,6 @@ export class RunningAgent {
     }
   }
 
-  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, refreshMs, timing } = this.#parts;
     const { settingsRetry, settingsPause } = timing.agents;

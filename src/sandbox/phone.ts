@@ -156,7 +156,6 @@ export class PhoneCall {
   }
 }
 
-/** The phones of all callers. */
 export class Phone {
   readonly #options: PhoneOptions;
   readonly #calls = new Set<PhoneCall>();

@@ -8,7 +8,6 @@ import { isListed, listOf, noteDue, type Query, touch, type Work } from "./drive
 
 export type Direction = "in" | "out";
 
-/** The table of the items of a lane. */
 export const itemTable = { in: "turns", out: "drafts" } as const;
 
 export interface Lease {
@@ -233,7 +232,6 @@ async function release(q: Query, lease: Lease, direction: Direction, note: (wait
 /** Bounds the memory for lanes of a channel that claims nothing. */
 const mostAnnounced = 1000;
 
-/** A lease in memory. */
 interface HeldLease {
   readonly channel: string;
   /** Null after the holder gave up without an outcome. */
@@ -311,7 +309,6 @@ export class LaneLeases {
     return entry?.token === token && entry.holder !== null;
   }
 
-  /** Releases the lane. */
   release(q: Query, lane: string): void {
     this.#set(q, lane, undefined);
   }

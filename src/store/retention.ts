@@ -13,7 +13,6 @@ const batch = 200;
 
 /** Number of rows that one call erased or deleted, by kind; all zero when nothing is left. */
 export interface Forgotten {
-  /** Raw messages. */
   readonly raw: number;
   readonly attachments: number;
   /** Files sent with answers. */

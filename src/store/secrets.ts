@@ -4,7 +4,6 @@
 import { wrongTypeText } from "../ops/type-text.ts";
 import type { Query } from "./driver.ts";
 
-/** Returns null when there is no secret with that name. */
 export async function readSecret(q: Query, name: string): Promise<string | null> {
   const row = await q.one<{ value: string }>("SELECT value FROM secrets WHERE name = $1", name);
   return row?.value ?? null;

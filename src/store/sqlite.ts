@@ -13,7 +13,6 @@ import { Commits } from "./sqlite/commits.ts";
 import { damaged, isDamage, isDamagedStore } from "./sqlite/damaged.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
 
-/** The version of the SQLite library. */
 export function sqliteVersion(): string {
   const db = new Sqlite(":memory:");
   const version = db.prepare<[], string>("SELECT sqlite_version()").pluck().get();

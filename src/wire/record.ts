@@ -10,7 +10,6 @@
 import * as z from "zod";
 
 type JsonFields = { readonly [name: string]: unknown };
-/** No fields. */
 export type NoFields = { readonly [name in never]: z.ZodType };
 type Fields = { readonly [name: string]: z.ZodType };
 type Lenient<F extends Fields> = { [K in keyof F]: z.ZodCatch<z.ZodOptional<F[K]>> };

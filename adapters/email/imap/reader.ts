@@ -41,7 +41,6 @@ interface OpenedMailbox extends ImapConnection {
   readonly signal: AbortSignal;
 }
 
-/** Reads the mailbox of one channel. */
 export class MailboxReader {
   readonly #options: ReaderOptions;
   /** In ms: the time between two polls. */

@@ -134,7 +134,6 @@ export interface DialectReading {
   readonly answers?: readonly string[];
 }
 
-/** An event in a call. */
 export type CallEvent =
   | StartEvent
   /** The caller finished an utterance. `language` is the value that the provider reports (`en-US`, `en`), or null. */
@@ -182,7 +181,6 @@ export interface StartEvent {
   readonly resumed: boolean;
 }
 
-/** Commands from the engine to the dialect. */
 export type DialectCommand =
   /** Speak. Pieces are played without a pause between them and include their own spaces. `last` closes the talk
    *  cycle; an empty text with `last` closes an open cycle. `text` is already speakable. */

@@ -221,7 +221,6 @@ const redirect = (queueCommand: boolean, ...data: readonly Verb[]): string =>
 
 // The jambonz messages that this adapter reads. Names are in snake case; any field may be missing.
 
-/** One message from the socket. */
 export interface JambonzMessage {
   readonly type: string;
   /** `[A-Za-z0-9_-]`, at most 64 characters. */

@@ -150,7 +150,6 @@ export function missedCall(call: MissedCall, why: string): MessageEvent {
   return { ...message(call, "missed", text), forHumans: { subject } };
 }
 
-/** Builds the message for a voicemail recording. */
 export function voicemail(
   call: MissedCall,
   recording: { readonly id: string; readonly url: string; readonly seconds: string },

@@ -81,7 +81,6 @@ export interface Diagnosis {
   readonly change?: FileChange;
 }
 
-/** A change of a file's mode or owner. */
 export type FileChange =
   | { readonly path: string; readonly mode: number }
   | { readonly path: string; readonly uid: number; readonly gid: number };

@@ -20,7 +20,6 @@ export const countWaiting = (q: Query): Promise<WaitingCount[]> =>
      ORDER BY channel, kind`,
   );
 
-/** Returns the first channel that has conversations with the address, and their number. */
 export const findCustomer = (q: Query, address: string): Promise<{ channel: string; count: number } | undefined> =>
   q.one<{ channel: string; count: number }>(
     "SELECT channel, COUNT(*) AS count FROM conversations WHERE person = $1 GROUP BY channel ORDER BY channel LIMIT 1",

@@ -92,7 +92,6 @@ async function writePrivate(path: string, text: string, exclusive = false): Prom
 }
 
 export interface Planned {
-  /** The text of the configuration. */
   readonly text: string;
   /** File names in the folder of secrets, with their contents. */
   readonly secrets: ReadonlyMap<string, string>;

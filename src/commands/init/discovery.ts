@@ -276,6 +276,5 @@ const facts: readonly (Omit<MailProvider, Usual> & Partial<Pick<MailProvider, Us
 /** Sources: the providers' documentation for other mail clients. */
 const mailProviders: readonly MailProvider[] = facts.map((one) => ({ ...usual, ...one }));
 
-/** Returns the provider whose IMAP server this is; null for others. */
 export const providerOfServer = (host: string): MailProvider | null =>
   mailProviders.find(({ imap }) => imap.host === host.toLowerCase()) ?? null;

@@ -23,7 +23,6 @@ interface OptOutOptions extends ListOptions {
   readonly action: "add" | "remove" | "list";
   /** Numbers of messages; with `channel` addresses. */
   readonly persons: readonly string[];
-  /** The operator's reason. */
   readonly reason?: string;
 }
 

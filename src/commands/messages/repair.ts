@@ -81,7 +81,6 @@ const done = {
   drop: "dropped",
 } as const;
 
-/** Returns the selection, or what is wrong with the options. */
 function selectionOf(
   boxes: readonly Box[],
   action: Repair,

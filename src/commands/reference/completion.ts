@@ -108,7 +108,6 @@ export async function printCompletion(program: CommandDefinition, given: readonl
   return exitCodes.ok;
 }
 
-/** Returns the completion function of a shell. */
 export const completionFor = (shell: Shell, name: string): string => functions[shell].replaceAll("NAME", name);
 
 const functions: Readonly<Record<Shell, string>> = {

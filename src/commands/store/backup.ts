@@ -145,7 +145,6 @@ function printCarried({ optOuts, lifted, pauses, erasures, lost }: CarriedOver, 
     );
 }
 
-/** Quotes an address for a shell. */
 const quoted = (address: string): string =>
   /^[\w@.+:-]+$/.test(address) ? address : `'${clean(address).replaceAll("'", "'\\''")}'`;
 

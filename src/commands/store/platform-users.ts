@@ -10,7 +10,6 @@ import { load } from "./open.ts";
 type PlatformConversation = PersonRecords["platform"][number];
 
 export interface PlatformDeletion {
-  /** Number of users. */
   readonly deleted: number;
   /** Ids of conversations that are no longer on the platform. */
   readonly conversations: readonly string[];

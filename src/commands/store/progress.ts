@@ -33,7 +33,6 @@ export class ProgressBar {
     if (io.terminal) void this.#show();
   }
 
-  /** Adds finished units. */
   add(units: number): void {
     this.#finished += units;
   }

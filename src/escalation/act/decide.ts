@@ -43,7 +43,6 @@ export interface ActionFacts {
   readonly hasSuccessor: boolean;
 }
 
-/** The writes of an action. */
 export interface ActionPlan {
   readonly outcome: ActionOutcome;
   readonly note: string | null;
@@ -52,7 +51,6 @@ export interface ActionPlan {
   readonly end: "resume" | "close" | null;
 }
 
-/** The text of a note, with its author. */
 export const noteOf = (by: Actor, text: string): string => `${by.name}: ${text}`;
 
 const nothing = { note: null, relay: false, acknowledge: false, end: null } as const;
@@ -63,7 +61,6 @@ const done = (says: string, plan: Partial<ActionPlan> = {}): ActionPlan => ({
   ...plan,
 });
 
-/** Decides what an action does. */
 export function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionFacts): ActionPlan {
   const { action, by, text } = request;
   if ((action === "note" || action === "reply") && text.trim() === "") return refused("the text is missing");

@@ -63,7 +63,6 @@ export interface Outage {
 
 export interface OutagePlan {
   readonly triggers: readonly EscalationTrigger[];
-  /** Outages that have ended. */
   readonly recovered: readonly (Pick<Outage, "row"> & { readonly recovery: string })[];
 }
 

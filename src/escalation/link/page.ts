@@ -63,7 +63,6 @@ export interface LinkResult {
   readonly repeated: boolean;
 }
 
-/** Returns the page of an escalation. */
 export async function pageResponse(status: number, content: PageContent, result: LinkResult | null): Promise<Response> {
   const { title, state, facts, details, messages, notes, notified } = content;
   return respond(

@@ -181,7 +181,6 @@ export interface BoundConversation {
   readonly agent: string;
 }
 
-/** A stored delivery with its payload. */
 export interface StoredDelivery {
   readonly row: PlatformWebhookRow;
   readonly payload: PayloadIn;

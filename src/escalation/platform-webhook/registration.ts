@@ -44,7 +44,6 @@ export class WebhookRegistrations {
     this.#deps = deps;
   }
 
-  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, timing } = this.#deps;
     let failures = 0;

@@ -45,7 +45,6 @@ export async function duePoll(q: Query, conversation: string): Promise<PollRow |
   return row ?? null;
 }
 
-/** Postpones the poll by `ms`. */
 export async function postponePoll(q: Query, conversation: string, ms: number): Promise<void> {
   await q.write("UPDATE polls SET due_at = now_ms() + $2 WHERE conversation = $1", conversation, ms);
   q.waits.add(ms);

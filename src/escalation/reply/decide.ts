@@ -102,7 +102,6 @@ export function whyIgnored(event: MessageEvent, { from }: Sender, first: Candida
   return null;
 }
 
-/** Returns the first candidate of each escalation. */
 export function perEscalation(candidates: readonly Candidate[]): readonly Candidate[] {
   const found = new Map<string, Candidate>();
   for (const one of candidates) if (!found.has(one.row.id)) found.set(one.row.id, one);
@@ -195,7 +194,6 @@ export interface ReplyPlan {
 /** Limit of escalation numbers in one answer; more do not fit into an SMS. */
 const mostNumbers = 10;
 
-/** Plans the effects of a reply. */
 export function planReply(input: ReplyInput): ReplyPlan {
   const { known, words, text } = input;
   const chosen = choose(known, words);

@@ -48,7 +48,6 @@ export async function routeResponderReply(
   return true;
 }
 
-/** Writes the plan of a reply. */
 async function write(
   q: Query,
   line: ChannelRuntime,

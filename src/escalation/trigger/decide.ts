@@ -142,7 +142,6 @@ export function effectOf(
 export interface AnswerPlan {
   /** The customer's text for the responder who has acknowledged the escalation. */
   readonly update: Update | null;
-  /** The effect of the trigger. */
   readonly effect: TriggerEffect;
   /** The call is transferred after the answer. */
   readonly transfers: boolean;

@@ -54,7 +54,6 @@ export interface NewAttachment {
  *  The body has the complete values. */
 const longestColumn = 250;
 
-/** Returns the row of an event that `node` has received. */
 export function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
   const bytes = "raw" in event ? event.raw : undefined;
   const message = event.kind === "message" ? event : null;

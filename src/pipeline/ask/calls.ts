@@ -171,7 +171,6 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   return next.attempt.obsolete ? { asking, decision } : { asking: next, decision: asked };
 }
 
-/** Asks the question. */
 export async function ask(
   asking: Asking,
   platformId: string,

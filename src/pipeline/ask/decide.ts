@@ -342,7 +342,6 @@ export function planWrites(
   }
 }
 
-/** Ends the attempt and changes the turn. */
 function end({ turn, attempt }: AskedTurn, outcome: AskOutcome, change: TurnChange): AskPlan {
   const { unbound, recorded: isRecorded } = attempt;
   const isUnsent = turn.state === "waiting" && !isRecorded;

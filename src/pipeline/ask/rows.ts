@@ -190,7 +190,6 @@ export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> 
   return true;
 }
 
-/** Returns the fields of a turn in a hop. */
 const hopOf = ({ id: turn, channel, conversation, trace, event, session }: Asking["turn"]) => ({
   channel,
   trace,

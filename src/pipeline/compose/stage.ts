@@ -100,7 +100,6 @@ async function enqueue(q: Query, line: ChannelRuntime, row: ReplyRow, { drafts, 
 
 /** An agent's answer, with the rows of its question. */
 interface NewAnswer {
-  /** Id of the reply. */
   readonly id: string;
   readonly turn: TurnRow;
   readonly conversation: ConversationRow;

@@ -24,7 +24,6 @@ export function madeAgent(row: AgentRow, organization: AgentDefinition["organiza
   });
 }
 
-/** An agent in the command's list. */
 export interface ListedAgent {
   readonly id: string;
   readonly name: string;

@@ -46,7 +46,6 @@ export class Roster {
     return agent?.apiEnabled ? agent : undefined;
   }
 
-  /** Returns all agents of the organization with this key. */
   ofOrganizationKey(key: string): readonly AgentDefinition[] {
     this.#look();
     return this.#ofOrganizations.get(keyHash(key)) ?? [];

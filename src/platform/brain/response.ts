@@ -16,7 +16,6 @@ export type ModelResult =
 
 const maxLength = 1024 * 1024;
 
-/** Creates an assembler for one response. */
 export function createAssembler(dialect: ModelDialect) {
   const decoder = new TextDecoder();
   let json: string | null = null;

@@ -22,7 +22,6 @@ const historyLength = 20;
 const withdrawnFor = hour;
 const mostWithdrawn = 200;
 
-/** The content of a message. */
 export interface MessageContent {
   readonly text: string;
   readonly context: string | null;
@@ -30,7 +29,6 @@ export interface MessageContent {
   readonly files: readonly MessageFileRow[];
 }
 
-/** Collaborators of `Turns`. */
 interface TurnsContext {
   readonly store: PlatformStore;
   readonly roster: Roster;

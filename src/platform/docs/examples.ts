@@ -176,7 +176,6 @@ const webhookDelivery = {
   score: null,
 };
 
-/** Examples by record name. */
 export const recordExamples: { readonly [record: string]: unknown } = {
   Agent: agent,
   AgentFile: file,

@@ -66,7 +66,6 @@ export function prepareMessages(db: Db) {
   const remove = run<[string]>(db, "DELETE FROM message WHERE id = ? AND open = 1");
   const release = run<[string]>(db, "UPDATE message_file SET message_id = NULL WHERE message_id = ?");
   return {
-    /** Stores the message and returns its row. */
     insert(row: NewMessage): MessageRow {
       const added = inserted(row);
       if (!added) throw new Error("storing a message: it is not there");
@@ -107,7 +106,6 @@ export function prepareMessages(db: Db) {
     close: run<[id: string]>(db, "UPDATE message SET open = 0 WHERE id = ?"),
     /** Records the error of an asynchronous question. */
     fail: (id: string, error: string) => fail(error, id),
-    /** Deletes all messages of a user's conversations. */
     removeOf: run<[personId: string]>(db, `DELETE FROM message WHERE ${ofPerson}`),
     /** Erases the text of all messages of the conversation. */
     anonymize: run<[conversationId: string]>(

@@ -11,7 +11,6 @@ import { versions } from "./tables.ts";
 import { preparePeople, prepareUsage } from "./users.ts";
 import { prepareEscalations, prepareWebhooks } from "./webhooks.ts";
 
-/** The platform's repositories. */
 export type PlatformStore = ReturnType<typeof openPlatformStore>;
 
 /** Opens or creates `file`; ":memory:" is not persistent. */

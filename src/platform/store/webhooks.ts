@@ -138,7 +138,6 @@ function prepareDeliveries(db: Db) {
          SELECT rowid FROM delivery WHERE ended_at < ? AND ended_at IS NOT NULL AND trigger <> 'escalation'
          ORDER BY ended_at LIMIT ?)`,
     ),
-    /** Deletes pending and past deliveries about a conversation. */
     forgetConversation: run<[id: string]>(db, "DELETE FROM delivery WHERE conversation_id = ?"),
     /** Deletes pending and past deliveries about all conversations of a user. */
     forget: run<[personId: string]>(db, `DELETE FROM delivery WHERE ${ofPerson}`),

@@ -267,7 +267,6 @@ async function byPlatformMessage(q: Query, id: string): Promise<readonly Found[]
 
 export type SummaryState = "held" | "failed" | "waiting" | "ignored" | "silent" | "dropped" | "answered" | "empty";
 
-/** A conversation in a list. */
 export interface ConversationSummary extends Omit<ConversationRow, "via" | "token"> {
   readonly opened_at: number;
   /** State of its newest message and of the answer to it. */

@@ -19,7 +19,6 @@ export interface EventSummary
   readonly conversation: string | null;
 }
 
-/** Columns of `EventSummary`. */
 export const eventColumns =
   "id, channel, external_id, cited, kind, state, code, reason, sender, subject, attempts, sent_at, received_at, conversation";
 

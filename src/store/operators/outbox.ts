@@ -27,7 +27,6 @@ export interface AttemptRow {
   readonly ended_at: number | null;
 }
 
-/** Columns of `DraftSummary`. */
 export const draftColumns =
   "id, channel, conversation, recipient, state, attempts, code, reason, external_id, due_at, created_at, updated_at";
 

@@ -18,7 +18,6 @@ export interface ChannelOverview {
   readonly paused_reason: string | null;
   /** Number of senders (our addresses) that are paused; a pause of the whole channel is not counted. */
   readonly paused_senders: number;
-  /** Number of suppressed addresses. */
   readonly suppressed: number;
   /** By state: stored, held, failed. */
   readonly events: Counts;

@@ -16,7 +16,6 @@ export type TimelineKind =
   | "notification"
   | "action";
 
-/** One step. */
 export interface TimelineEntry {
   readonly kind: TimelineKind;
   /** Epoch milliseconds. */

@@ -21,7 +21,6 @@ export interface ErasureDetail {
 }
 
 export interface ErasureOrder {
-  /** The operator. */
   readonly actor: string;
   /** Ids of the platform's conversations that were deleted there already. */
   readonly deleted: readonly string[];

@@ -13,7 +13,6 @@ export interface ActionRow {
   readonly made_at: number;
 }
 
-/** Columns of `ActionRow`. */
 export const actionColumns = "id, action, actor, detail, event, draft, made_at";
 
 /** The actor of an action whose caller does not know the operator. */

@@ -25,7 +25,6 @@ export async function readConversation(q: Query, id: string): Promise<Conversati
   return row;
 }
 
-/** A conversation to open. */
 export interface NewConversation
   extends Omit<ConversationRow, "platform_id" | "via">,
     Partial<Pick<ConversationRow, "via">> {

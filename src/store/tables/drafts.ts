@@ -71,7 +71,6 @@ export interface Notice {
   readonly internal: boolean;
 }
 
-/** A notice to be stored. */
 export interface NewNotice extends Notice {
   readonly id: string;
   /** It is stored unless the person (lower case) got the same text within the last `withinMs`, in this conversation or
@@ -183,7 +182,6 @@ export interface DraftRow {
   readonly updated_at: number;
 }
 
-/** The columns of a `DraftRow`. */
 export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, internal, released, seq, state, body, attempts, lookups,
    reconcile_until - now_ms() AS reconcile_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
    created_at, updated_at, now_ms() - drafts.received_at AS age`;
@@ -280,7 +278,6 @@ const draftValues = (id: string, change: DraftChange, from = ""): Value[] => [
 
 type ReportedDraft = Pick<DraftRow, "id" | "channel" | "conversation" | "session" | "trace" | "age">;
 
-/** Reports a hop of a draft. */
 export function reportDraft(q: Query, draft: ReportedDraft, name: HopName, more: Partial<Hop> = {}): void {
   const { id, channel, conversation, session, trace, age: ageMs } = draft;
   q.hop({ channel, trace, conversation, draft: id, session, ageMs, ...more, name });

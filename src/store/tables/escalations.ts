@@ -35,7 +35,6 @@ export interface EscalationRow {
   readonly closed_by: string | null;
 }
 
-/** Columns of `EscalationRow`. */
 export const escalationColumns =
   "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, notified_at, due_at, acknowledged_by, acknowledged_target, acknowledged_at, opened_at, from_seq, closed_at, closed_by";
 
@@ -242,7 +241,6 @@ export async function listEscalations(
   );
 }
 
-/** The escalations that are not closed. */
 export interface UnclosedEscalations {
   /** Number of escalations that no responder has acknowledged, and of acknowledged ones. */
   readonly open: number;
@@ -270,7 +268,6 @@ export async function unclosedEscalations(q: Query, limit: number): Promise<Uncl
   };
 }
 
-/** A trigger or a note. */
 export interface NewTrigger {
   readonly key: string;
   readonly escalation: string;

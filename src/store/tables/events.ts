@@ -34,7 +34,6 @@ export interface EventRow {
   readonly queue: string | null;
 }
 
-/** A stored event that is due. */
 export interface DueEvent extends EventRow {
   /** 1: messages of its channel wait for capacity under the cap. */
   readonly capped: 0 | 1;
@@ -98,7 +97,6 @@ export async function lockChannel(q: Query, channel: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** The columns of an `EventRow`. */
 const eventColumns = `id, channel, kind, state, code, reason, body, attempts, ${notAhead("received_at")} AS received_at, preferred, queue`;
 
 /** Builds a query over the stored events of a channel in two parts, each with an index of its own: those that were never
@@ -125,7 +123,6 @@ export async function storedEvents(q: Query, channel: string, limit: number): Pr
   return q.all<DueEvent>(`${oldestStored} ORDER BY id LIMIT $2`, channel, limit);
 }
 
-/** The outcome of an event. */
 export interface EventOutcome {
   readonly state: StateOf<"events">;
   readonly code?: string | null;

@@ -14,7 +14,6 @@ export interface Pause {
   /** `wholeChannel`, or a sender. */
   readonly sender: string;
   readonly cause: DeferralCause;
-  /** Number of consecutive failures. */
   readonly failures: number;
   /** Milliseconds left; zero or less when the next draft may be tried. */
   readonly remaining: number;

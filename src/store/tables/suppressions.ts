@@ -106,7 +106,6 @@ export async function lift(q: Query, channel: string, address: string, own: stri
   );
 }
 
-/** Removes one suppression. */
 export async function removeSuppression(q: Query, channel: string, stored: string, own: string): Promise<void> {
   await q.write(
     "DELETE FROM suppressions WHERE channel = $1 AND address = $2 AND own_address = $3",

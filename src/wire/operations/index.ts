@@ -33,7 +33,6 @@ import {
 import { accepted, delivery, registerWebhookRequest, webhook } from "../webhook.ts";
 import { requestLines } from "./requests.ts";
 
-/** What an operation takes and returns. */
 interface OperationRecords {
   readonly summary: string;
   readonly query?: z.ZodObject;

@@ -217,7 +217,6 @@ const emoji = /^(?:\p{Extended_Pictographic}|\p{EMod}|\p{RI}|\u200d|\ufe0f){1,20
 
 const noRules: CssRules = new Map();
 
-/** Returns the rules of the style attribute. */
 const styleOf = ({ attribs: { style } }: Element): CssRules =>
   style !== undefined && isRelevant(style) ? declarations(style) : noRules;
 
@@ -373,7 +372,6 @@ function wrapFromHere(element: Element): Element {
   return quote;
 }
 
-/** Returns the text of the `<style>` elements. */
 function styleTexts(document: Document): string {
   const texts: string[] = [];
   for (const element of elementsIn(document))

@@ -163,7 +163,6 @@ const soundsFailed = (mail: Mail): boolean =>
 
 const beginningOf = (mail: Mail): readonly string[] => [mail.subject.slice(0, 500), reportText(mail)];
 
-/** Returns the Message-IDs of the returned message. */
 const returnedIds = (mail: Mail): readonly string[] =>
   mail.report !== null && mail.report.about.length > 0 ? mail.report.about : embeddedIds(mail);
 
