@@ -2,18 +2,23 @@
 
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { firstTo } from "../../src/domain/turn.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { advanceGeneration, identifyInstallation } from "../../src/store/installation.ts";
+import { guardLease, LeaseLost, refreshLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { besideDaemon, type Repair, repair } from "../../src/store/operators/repair.ts";
 import { answeredBefore, countHeld, holdOpenWork } from "../../src/store/restored.ts";
 import { readSecret, writeSecret } from "../../src/store/secrets.ts";
+import { allKnown } from "../../src/store/tables/conversations.ts";
+import { insertNotices, insertReply } from "../../src/store/tables/drafts.ts";
 import {
   conversation,
   draft,
   dueChannels,
   fresh,
+  leaseLanes,
   onEachDatabase,
   sqliteDatabase,
   storeEvent,
@@ -109,6 +114,78 @@ onEachDatabase((newDatabase) => {
       expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 0, replies: 0 });
       expect((await all(db)).turns).toEqual(["failed", "failed", "answered"]);
       expect(await db.read((q) => dueChannels(q, "turns"))).toEqual([]);
+    });
+
+    it("holds what may have been asked or sent, and takes it from its worker", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        for (const id of ["in", "out", "ready"]) await conversation(q, id);
+        await turn(q, "unknown", "in");
+        await turn(q, "answered", "ready");
+        await draft(q, "sending", "out");
+        await draft(q, "unsure", "out");
+        const asked = await storeEvent(q, "asked");
+        await q.run("UPDATE events SET state = 'routed', turn = 'answered' WHERE id = $1", asked);
+        // Its answer is not composed yet.
+        await q.run("UPDATE turns SET state = 'answered', open = 0 WHERE id = 'answered'");
+        await refreshLane(q, "ready", "in");
+        const reply = { id: "r", conversation: "ready", channel: "c", turn: "answered", text: "x", platformId: null };
+        await insertReply(q, reply);
+      });
+      const leases = await db.tx(async (q) => [
+        ...(await leaseLanes(q, "in", "c", "n", 60_000, 9)),
+        ...(await leaseLanes(q, "out", "c", "n", 60_000, 9)),
+      ]);
+      expect(leases.map(({ lane }) => lane).sort()).toEqual(["in/in", "out/out"]);
+      await db.tx(async (q) => {
+        await q.run("UPDATE turns SET state = 'unknown' WHERE id = 'unknown'");
+        await q.run("UPDATE drafts SET state = 'sending' WHERE id = 'sending'");
+        await q.run("UPDATE drafts SET state = 'unknown' WHERE id = 'unsure'");
+      });
+      expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 1, replies: 2 });
+      expect(await all(db)).toEqual({ events: ["held"], turns: ["answered", "failed"], drafts: ["held", "held"] });
+      expect((await db.read((q) => states(q, "replies")))[0]).toBe("failed");
+      for (const lease of leases) await expect(db.tx((q) => guardLease(q, lease))).rejects.toThrow(LeaseLost);
+    });
+
+    it("leaves calls, what is exempt from the caps, and notices as they are", async () => {
+      const db = await fresh(newDatabase);
+      const notice = { channel: "c", conversation: "a", text: "bye", forced: true, internal: false };
+      await db.tx(async (q) => {
+        await storeEvent(q, "stop", { exempt: true });
+        for (const id of ["a", "call"]) await conversation(q, id);
+        await insertNotices(q, [{ ...notice, id: "n", address: firstTo({ address: "a@example.org" }, null) }]);
+        await draft(q, "notice", "a");
+        await turn(q, "spoken", "call");
+        await draft(q, "said", "call");
+        await q.run("UPDATE replies SET kind = 'notice' WHERE id = 'rnotice'");
+        await q.run("UPDATE turns SET session = 's'");
+        await q.run("UPDATE drafts SET session = 's' WHERE id = 'said'");
+        await q.run("UPDATE replies SET turn = 'spoken' WHERE id = 'rsaid'");
+      });
+      expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 0, replies: 0 });
+      expect([await all(db), await db.read((q) => states(q, "replies"))]).toEqual([
+        { events: ["stored"], turns: ["waiting"], drafts: ["queued", "queued"] },
+        ["ready", "ready", "ready"],
+      ]);
+    });
+
+    it("takes the platform's messages as known where all questions are older", async () => {
+      const db = await fresh(newDatabase);
+      const polls = () => db.read((q) => q.all("SELECT conversation, mark, position FROM polls ORDER BY conversation"));
+      await db.tx(async (q) => {
+        for (const id of ["old", "young"]) await conversation(q, id);
+        for (const id of ["old", "young"]) await turn(q, id, id);
+        await q.run("UPDATE turns SET made_at = 1, state = 'answered', open = 0 WHERE id = 'old'");
+        await q.run(
+          "INSERT INTO polls (conversation, channel, mark, position) SELECT id, 'c', 'm', 7 FROM conversations",
+        );
+      });
+      await db.tx((q) => holdOpenWork(q, { channel: "c", before: 2 }));
+      expect(await polls()).toEqual([
+        { conversation: "old", mark: null, position: allKnown },
+        { conversation: "young", mark: "m", position: 7 },
+      ]);
     });
 
     it("keeps secrets under their names", async () => {
