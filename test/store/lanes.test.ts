@@ -371,6 +371,7 @@ onEachDatabase((newDatabase) => {
       const record = (row: typeof tried) => db.tx((q) => recordAsking(q, row, "n", 8));
       expect(await record({ ...tried, question: "other words" })).toBe(false);
       expect(await record({ ...tried, opening: "{}" })).toBe(false);
+      expect(await record(claimed)).toBe(false);
       expect(await record(tried)).toBe(true);
       expect(await record(tried)).toBe(false);
       expect(await rows()).toHaveLength(2);

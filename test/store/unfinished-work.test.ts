@@ -1,8 +1,9 @@
-// Retention keeps what is not finished.
+// Retention keeps what is not finished, and the record of erasures.
 
 import { expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
+import { erasureAction, recordErasure } from "../../src/store/person/ledger.ts";
 import { forget } from "../../src/store/retention.ts";
 import { recordOutcome, recordOutcomesOf } from "../../src/store/tables/events.ts";
 import {
@@ -18,6 +19,20 @@ import {
 const day = 86_400_000;
 
 onEachDatabase((newDatabase) => {
+  it("keeps the record of an erasure, for the restore of an older backup, and no other action", async () => {
+    const db = await fresh(newDatabase);
+    const nobody = { addresses: ["a@example.org"], conversations: [], events: [], platform: [], probable: [] };
+    await db.tx(async (q) => {
+      await recordErasure(q, nobody, { actor: "dora", deleted: [] });
+      for (const channel of ["", "c"])
+        await q.run("INSERT INTO actions (action, actor, channel, made_at) VALUES ('drop', 'dora', $1, 1)", channel);
+      await q.run("UPDATE actions SET made_at = now_ms() - $1", 3 * day);
+    });
+    const rules = { rawMs: day, eventsMs: day };
+    expect(await db.tx((q) => forget(q, rules, standardTiming.upkeep.retentionRecheck))).toMatchObject({ actions: 2 });
+    expect(await db.read((q) => q.all("SELECT action FROM actions"))).toEqual([{ action: erasureAction }]);
+  });
+
   it("keeps a message while its question waits, so that an operator can release it", async () => {
     const db = await fresh(newDatabase);
     const blob = { id: "b", bytes: Buffer.from("b") };

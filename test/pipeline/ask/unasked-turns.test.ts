@@ -10,7 +10,7 @@ import { suppress } from "../../../src/store/tables/suppressions.ts";
 import { escalationsIn, raising } from "../../support/escalation/policy.ts";
 import { openPipeline, testClock } from "../../support/pipeline/pipeline.ts";
 import { activeSettings, clock, lineOf } from "../../support/pipeline/stage.ts";
-import { conversation, fresh, onEachDatabase, storeEvent, turn } from "../../support/store/databases.ts";
+import { conversation, fresh, onEachDatabase, put, storeEvent, turn } from "../../support/store/databases.ts";
 
 const hour = 3_600_000;
 const refused = "401: the key is not valid";
@@ -124,6 +124,34 @@ describe("a message that waits while its agent is not asked", () => {
 });
 
 onEachDatabase((newDatabase) => {
+  it("is no opening, no text of a human and no question of a call, was not released, and waits itself", async () => {
+    const db = await fresh(newDatabase);
+    const others = {
+      opening: "event = NULL, opening = '{}'",
+      relayed: "kind = 'relayed'",
+      call: "session = 's'",
+      released: "reason = 'released by an operator'",
+      asking: "state = 'asking', attempts = 1, tried_at = made_at",
+      retried: "attempts = 1, tried_at = now_ms()",
+      // It has waited at the channel's cap.
+      routed: "made_at = now_ms()",
+    };
+    await db.tx(async (q) => {
+      for (const [id, set] of Object.entries({ old: "state = 'waiting'", ...others })) {
+        const event = await storeEvent(q, id);
+        await conversation(q, id);
+        await turn(q, id, id);
+        const long = "made_at = now_ms() - 9000000, received_at = now_ms() - 9000000";
+        await q.run(`UPDATE turns SET event = $1, ${long} WHERE id = $2`, event, id);
+        await put(q, "turns", id, set);
+      }
+    });
+    const rules = { rules: { max_age: 2 * hour } };
+    await db.tx((q) => endOldTurns(q, lineOf(rules), 10, { clock, timing: standardTiming, node: "n" }));
+    const ended = await db.read((q) => q.all("SELECT id, state FROM turns WHERE open = 0"));
+    expect(ended).toEqual([{ id: "old", state: "failed" }]);
+  });
+
   it("is read again under the lock of its lane; a lane that a claim holds is left alone", async () => {
     const db = await fresh(newDatabase);
     await db.tx(async (q) => {

@@ -47,6 +47,13 @@ onEachDatabase((newDatabase) => {
       expect(actions).toEqual(["opt-out", "drop"].map((action) => ({ action, actor: "dora", event: id })));
     });
 
+    it("outlast a bounce", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx((q) => suppress(q, "c", "a@example.org", "said STOP"));
+      expect(await db.tx((q) => strike(q, "c", "a@example.org", 2, "bounced"))).toBe(true);
+      expect(await suppressions(db)).toMatchObject([{ address: "a@example.org", source: "stop", reason: "said STOP" }]);
+    });
+
     it("leave a message that was answered or dropped as it is", async () => {
       const db = await fresh(newDatabase);
       const id = await db.tx((q) => storeEvent(q, "e", { sender: "a@example.org" }));

@@ -298,6 +298,7 @@ onEachDatabase((newDatabase) => {
           receivedAt: 1,
         };
         await enqueueTurn(q, { ...own, id: "t2", opening: "{}" });
+        for (const kind of ["relayed", "mode"] as const) await enqueueTurn(q, { ...own, id: kind, kind });
       });
       const superseded = async (id: string) => {
         const found = await db.read((q) => readDraft(q, id));

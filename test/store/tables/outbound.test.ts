@@ -2,6 +2,7 @@
 
 import { externalId, sendKey } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { firstTo } from "../../../src/domain/turn.ts";
 import { lastAttempt, loadMatches } from "../../../src/pipeline/reconcile/rows.ts";
 import { headDraft, isSuperseded, recordSending } from "../../../src/pipeline/send/rows.ts";
 import type { Database } from "../../../src/store/driver.ts";
@@ -12,7 +13,9 @@ import {
   changeReply,
   enqueueDraft,
   hasEarlierReply,
+  insertNotices,
   insertReply,
+  type NewNotice,
   readDraft,
   readyReplies,
   unconfirmedRecipients,
@@ -65,6 +68,31 @@ onEachDatabase((newDatabase) => {
       expect(await db.tx(async (q) => (await readyReplies(q, "c", 9)).map((row) => row.text))).toEqual(["r3"]);
       await db.tx((q) => concludeReply(q, "r3", "composed", null));
       expect(await db.read((q) => dueChannels(q, "replies"))).toEqual([]);
+    });
+
+    it("stores a notice once for a person within its time, in whatever conversation", async () => {
+      const db = await fresh(newDatabase);
+      const once = { person: "a@example.org", withinMs: hour };
+      const address = firstTo({ address: "a@example.org" }, null);
+      const notify = (id: string, of: string, over: Partial<NewNotice> = {}) => {
+        const common = { channel: "c", address, text: "held", forced: false, internal: false, once };
+        return db.tx((q) => insertNotices(q, [{ ...common, id, conversation: of, ...over }]));
+      };
+      const stored = async () =>
+        (await db.read((q) => readyReplies(q, "c", 9))).flatMap(({ id, kind }) => (kind === "notice" ? [id] : []));
+      await db.tx(async (q) => {
+        for (const id of ["k1", "k2"]) await conversation(q, id);
+        await conversation(q, "kb", "c", "b@example.org");
+        await insertReply(q, { id: "r", conversation: "k1", channel: "c", turn: null, text: "held", platformId: null });
+      });
+      await notify("n1", "k1");
+      for (const of of ["k1", "k2"]) await notify(`again-${of}`, of);
+      await notify("n2", "k2", { text: "another" });
+      await notify("n3", "kb", { once: { ...once, person: "b@example.org" } });
+      expect(await stored()).toEqual(["n1", "n2", "n3"]);
+      await db.tx((q) => q.run("UPDATE replies SET created_at = created_at - 7200000"));
+      await notify("n4", "k2");
+      expect(await stored()).toEqual(["n1", "n2", "n3", "n4"]);
     });
 
     it("counts the drafts that may have been sent under an unknown id, by recipient", async () => {
@@ -261,7 +289,7 @@ onEachDatabase((newDatabase) => {
         await enqueueDraft(q, { ...other, dueAt: 0 });
         await concludeDraft(q, "d4", { state: "sent", open: 0 });
       });
-      expect(await by("B@example.org", hour)).toBe("d4");
+      expect([await by("B@example.org", hour), await by("a@example.org", hour)]).toEqual(["d4", "d1"]);
       await db.tx((q) => q.run("UPDATE drafts SET updated_at = updated_at - 7200000"));
       expect(await by("a@example.org", hour)).toBeNull();
     });
@@ -317,6 +345,10 @@ onEachDatabase((newDatabase) => {
       expect([await probe("d1"), await probe("d2")]).toEqual([true, false]);
       expect(await pauses()).toMatchObject([{ probe: "d1" }]);
       expect((await pauses())[0]?.remaining).toBeGreaterThan(30_000);
+      // Longer than any pause: by a wrong clock.
+      await pause("+1", 4_000_000);
+      expect((await pauses())[0]?.remaining).toBe(0);
+      expect(await probe("d3")).toBe(true);
       await db.tx((q) => endPause(q, "c", "+1"));
       expect(await pauses()).toEqual([]);
     });
@@ -328,6 +360,8 @@ onEachDatabase((newDatabase) => {
         await writePause(q, "c", { ...base, sender: wholeChannel, cause: "login" });
         await writePause(q, "c", { ...base, sender: "+1", cause: "rate" });
         await writePause(q, "c", { ...base, sender: "+2", cause: "unreachable", by_provider: true });
+        await writePause(q, "c", { ...base, sender: "+3", cause: "unreachable", forMs: -1 });
+        expect(await takeProbe(q, "c", "+3", "d", 60_000, 3_700_000)).toBe(true);
         await probeNow(q, "c");
       });
       const open = (await db.read((q) => pausesOf(q, "c", 3_700_000))).filter(({ remaining }) => remaining <= 0);
