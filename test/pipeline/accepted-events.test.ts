@@ -1,11 +1,13 @@
-// What stage accept stores of an event, without a database.
+// What stage accept stores: of an event, without a database, and with a cursor.
 
-import { externalId, type InboundEvent, type MessageEvent, sessionId, wrongField } from "bridgehead/contract";
+import { cursor, externalId, type InboundEvent, type MessageEvent, sessionId, wrongField } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { toRow } from "../../src/pipeline/accept/rows.ts";
 import { accept, tracedBy, withoutTrace } from "../../src/pipeline/accept/stage.ts";
 import { isCallQuestion, messageOf } from "../../src/pipeline/route/facts.ts";
-import type { EventRow } from "../../src/store/tables/events.ts";
+import { takeLease } from "../../src/store/leases.ts";
+import { type EventRow, readCursor } from "../../src/store/tables/events.ts";
+import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { mail } from "../support/rows.ts";
 
 describe("an accepted event", () => {
@@ -116,4 +118,17 @@ describe("an event with a wrong field", () => {
     expect(wrongField({ ...events["session"], id: "" })).toMatchObject({ field: "id", given: "an empty string" });
     expect(wrongField(null)).toMatchObject({ field: "event", given: "null" });
   });
+});
+
+it("stores a cursor with the events before it, and neither of a reader that has lost its lease", async () => {
+  const { db, scheduler } = await openPipeline();
+  const lease = "channel:c";
+  const token = (await db.tx((q) => takeLease(q, lease, "n", 60_000))) ?? 0;
+  const reads = (to: string, by: number) =>
+    accept(scheduler, "c", [mail({ text: to })], { cursor: cursor(to), reader: { lease, token: by } }, "n");
+  const stored = () =>
+    db.read(async (q) => [await readCursor(q, "c"), await q.one("SELECT COUNT(*) AS count FROM events")]);
+  expect(await reads("1", token)).toMatchObject([{ duplicate: false }]);
+  await expect(reads("2", token + 1)).rejects.toThrow("another node reads it now");
+  expect(await stored()).toEqual(["1", { count: 1 }]);
 });

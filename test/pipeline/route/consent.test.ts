@@ -38,6 +38,14 @@ it("answers HELP and changes nothing", async () => {
   expect(pipeline.platform.calls).toEqual([]);
 });
 
+it("answers a keyword however many answers of the agent there were", async () => {
+  const caps = { sender: [{ max: 2, per: 3_600_000 }], conversation: [], channel: [] };
+  const pipeline = await openTexts({ rules: { caps } });
+  for (const text of ["one", "two"]) await pipeline.says(text);
+  await pipeline.say(word("stop", "Bye."));
+  expect(pipeline.texts.at(-1)).toBe(`${ann}: Bye.`);
+});
+
 it("says nothing where the provider does, and opens no conversation for it", async () => {
   const pipeline = await openTexts();
   await pipeline.say(word("stop"), word("start"), word("help"));

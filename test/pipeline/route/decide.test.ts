@@ -1,6 +1,6 @@
 // The decisions of stage route on loaded facts, without a database.
 
-import { externalId, type MessageEvent, type Outbound, sessionId } from "bridgehead/contract";
+import { externalId, type MessageEvent, type Outbound, sessionId, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
@@ -229,13 +229,15 @@ describe("the turn", () => {
 });
 
 describe("a message that is not asked", () => {
-  const stop = received({ consent: { word: "stop", answer: "You get no more messages." } });
+  const others = { replyTo: { address: "other@example.org" }, cc: [{ address: "copy@example.org" }] };
+  const stop = received({ consent: { word: "stop", answer: "You get no more messages." }, ...others });
   const keyword = { outdated: false, notices: [] };
 
   it("suppresses its sender at STOP, and confirms it in spite of the suppression", () => {
     const writes = decided([[stop, { keyword }]]);
     expect(writes.suppressed).toMatchObject([{ address: "ada@example.org" }]);
     expect(writes.notices).toMatchObject([{ conversation: "id1", forced: true, text: "You get no more messages." }]);
+    expect(writes.notices[0]?.address).toMatchObject({ to: [{ address: "ada@example.org" }], cc: [] });
     expect(writes.outcomes).toMatchObject([{ state: "ignored", code: "opt-out", conversation: "id1" }]);
   });
 
@@ -349,6 +351,7 @@ describe("messages of one run", () => {
   it("are replies when they cite a message or carry a token", () => {
     expect(isReply(received())).toBe(false);
     expect(isReply(received({ thread: { answers: [externalId("a")] } }))).toBe(true);
+    expect(isReply(received({ thread: { answers: [], tokens: [threadToken("t")] } }))).toBe(true);
     expect(isReply(received({ thread: { session: sessionId("s") } }))).toBe(false);
   });
 

@@ -4,7 +4,9 @@ import type { Outbound, Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { answerTo } from "../../../src/domain/turn.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import { floodLimit } from "../../../src/pipeline/route/unasked/decide.ts";
 import { insertNotices } from "../../../src/store/tables/drafts.ts";
+import { escalationsIn, raising } from "../../support/escalation/policy.ts";
 import { ann, mail, openTexts, type TextOptions } from "../../support/pipeline/pipeline.ts";
 import { conversation } from "../../support/store/databases.ts";
 
@@ -126,6 +128,18 @@ it("is a reply like any other where it cannot be sent: listed nowhere, logged", 
     await insertNotices(q, [{ id: "r", ...notice }]);
   });
   expect(pipeline.heard).toContain("composing a reply failed");
+});
+
+it("notifies responders once of a flood of messages that only a human can read, also when each comes alone", async () => {
+  const pipeline = await openTexts({ line: raising() });
+  const sealed = { text: "", refusal: { code: "encrypted", reason: "it is encrypted", hold: true } as const };
+  for (let n = 0; n < floodLimit + 3; n++)
+    await pipeline.say({ ...sealed, from: { address: `+1555020${n}` }, to: [{ address: "+15550100" }] });
+  const raised = await escalationsIn(pipeline.db);
+  expect(raised.map(({ about }) => about.split(":")[0])).toEqual([
+    ...Array(floodLimit).fill("conversation"),
+    "channel",
+  ]);
 });
 
 describe("a throw in compose makes nothing undeliverable", () => {

@@ -309,6 +309,7 @@ describe("a finding about an unknown draft", () => {
     [{ kind: "not-sent" }, 0, -1, { on_unknown: "drop" }, { state: "queued", open: 1 }],
     [{ kind: "unsure" }, 0, null, {}, { state: "unknown", open: 1, dueInMs: 500, lookups: 1 }],
     [{ kind: "unsure" }, 3, 60_000, {}, { state: "unknown", open: 1, dueInMs: 15_000, lookups: 4 }],
+    [{ kind: "unsure" }, 3, 90_000, { unknown_window: 60_000 }, { state: "unknown", reconcileForMs: 60_000 }],
     [{ kind: "unsure" }, 3, 700, {}, { state: "unknown", open: 1, dueInMs: 700 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, {}, { state: "unknown", dueInMs: 500 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, { on_unknown: "hold" }, { state: "held", open: 0 }],
