@@ -32,10 +32,10 @@ describe.each(both)("whether notified of several (%j) or of one", (several) => {
 
   it.each(["417 #close", "#417: # close", "#close 417", "#close\n417", "417\n#close"])(
     "%j closes it, and says nothing to the customer",
-    (text) => expect(read(text)).toMatchObject({ number: 417, close: true, text: "", slip: null }),
+    (text) => expect(read(text)).toMatchObject({ number: 417, acknowledge: false, close: true, text: "", slip: null }),
   );
 
-  it.each(["ok 417 #close", "It is on its way #resume", "417 #clse"])("%j is a slip", (text) =>
+  it.each(["ok 417 #close", "It is on its way #resume", "417 #clse", "close", "Resume."])("%j is a slip", (text) =>
     expect(read(text).slip).not.toBe(null),
   );
 });

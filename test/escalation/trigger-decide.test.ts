@@ -104,7 +104,7 @@ describe("a trigger", () => {
   it("opens one escalation for several triggers of one subject", () => {
     const both = [triggerOf(), triggerOf({ key: "webhook:1", source: "webhook" })];
     const plan = planTriggers(both, [subject(), subject()], () => "new");
-    expect([plan.opened.length, plan.recorded.length]).toEqual([1, 2]);
+    expect([plan.opened.map(({ key }) => key), plan.recorded.length]).toEqual([[triggerOf().key], 2]);
   });
 });
 
@@ -397,16 +397,17 @@ describe("a poll", () => {
     const since = {
       messages: [question, human, { ...question, id: "q2" }, { ...human, id: "a2", role: "agent" }],
     } as const;
-    const later = (over: object, platform = "email", hasUnsent = true) =>
+    const after = (over: object, platform = "email", hasUnsent = true) =>
       planPoll(
         row,
         { mode: "ai", read: read(over), until: 9 },
         { ...facts, hasUnsent, takeover: null },
         { traits: { platform }, settings: () => null } as never,
         { policy: null, timing: standardTiming.escalation },
-      ).later;
-    expect([later({}), later(both), later(since)]).toEqual([null, new Set(), new Set(["q2", "a2"])]);
-    expect([later(both, "voice"), later(both, "email", false)]).toEqual([null, null]);
+      );
+    const found = [after({}), after(both), after(since), after(both, "voice"), after(both, "email", false)];
+    expect(found.map(({ later }) => later)).toEqual([null, new Set(), new Set(["q2", "a2"]), null, null]);
+    expect(after(both, "voice").deliver, "the call is over").toEqual([]);
   });
 
   it("records nothing of an erased customer after a restore", () => {
@@ -473,12 +474,13 @@ describe("a poll", () => {
     expect(failed.poll.nextMs).toBe(retryIn(row, standardTiming.escalation));
   });
 
-  it("that fails keeps the mark and the position", () =>
-    expect(plan("ai", { messages: [], failure: { kind: "deferred" } as never }).poll).toMatchObject({
-      mark: null,
-      position: 1,
-      failed: true,
-    }));
+  it.each([
+    ["keeps the mark and the position", [], {}],
+    ["sets no mark before the first one that succeeds", [question], { mark: null }],
+  ])("that fails %s", (_what, messages, watch) => {
+    const { poll } = plan("ai", { messages, failure: { kind: "deferred" } as never }, {}, watch);
+    expect(poll).toMatchObject({ mark: null, position: 1, failed: true });
+  });
 });
 
 it.each([

@@ -96,4 +96,11 @@ describe("an action", () => {
     expect([outcome.done, relay]).toEqual([false, false]);
     expect(outcome.says).toContain("looks like a command");
   });
+
+  it("sends nothing of our own notification to the customer", () => {
+    const text = "Hello\n> Still open: Escalation 417: refund";
+    const { outcome, relay } = decided("reply", {}, { text });
+    expect([outcome.done, relay]).toEqual([false, false]);
+    expect(outcome.says).toContain("our own notification");
+  });
 });

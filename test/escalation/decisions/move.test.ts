@@ -95,6 +95,12 @@ describe("a target", () => {
     ["of a responder who is not in the policy is lost", emptyPolicy, [gone], { unreachable: true }],
     ["without a channel for its address is lost", policyFor({ ...ann, sms: null }), [gone], { unreachable: true }],
     [
+      "is not replaced by one on a removed channel",
+      emptyPolicy,
+      [gone, { ...mail, channel: "older" }],
+      { owner: null, unreachable: true },
+    ],
+    [
       "is replaced by one of its responder although the policy has no such responder",
       emptyPolicy,
       [gone, mail],

@@ -124,6 +124,9 @@ describe("a step of the policy", () => {
     expect(plan(entered, [], running, by)[0]).toEqual(["ann sms", "agent:+9 sms"]);
     expect(plan(notified, [state()], running, by)[0]).toEqual([]);
     expect(plan({ entered_at: 400, notified_at: 400 }, [state()], running, by)[0]).toEqual(["bob mail", "ann sms"]);
+    // The last step failed, and is repeated.
+    const again = { tier: 1, entered_at: 900, notified_at: null };
+    expect(plan(again, [state()], running, by)[0]).toEqual(["bob mail", "ann sms"]);
     expect(plan(entered, [], running, policy)[0]).toEqual(["ann sms"]);
   });
 });

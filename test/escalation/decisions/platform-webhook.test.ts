@@ -33,6 +33,7 @@ describe("a platform webhook", () => {
       ["done"],
       0,
     ],
+    ["is lost when the policy has no such escalations", delivery({}, null), false, [], 0, ["lost"], 0],
     ["escalates at once when it names no conversation", delivery({}, null), true, ["webhook:a:w"], 0, ["lost"], 0],
     [
       "counts again when only its hash identifies it",

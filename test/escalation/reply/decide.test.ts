@@ -179,6 +179,10 @@ describe("the sender", () => {
     expect([open?.code, open?.stranger]).toEqual(["not-a-recipient", expect.stringContaining("x@example.org")]);
     const closed = whyIgnored(event(), from("stranger"), candidate(1, { state: "closed" }));
     expect([closed?.code, closed?.stranger]).toEqual(["not-a-recipient", undefined]);
+    const machine = event({ refusal: { code: "auto-reply", reason: "a machine" } });
+    expect(whyIgnored(machine, from("stranger"), candidate(1))?.stranger).toBeUndefined();
+    const sealed = event({ refusal: { code: "encrypted", reason: "it is encrypted", hold: true } });
+    expect(whyIgnored(sealed, from("stranger"), candidate(1))?.stranger).toContain("x@example.org");
   });
 
   it("is ignored when unauthenticated, refused, or citing only the subject", () => {
@@ -188,6 +192,14 @@ describe("the sender", () => {
     expect(code({ refusal: { code: "too-large", reason: "r" } })).toBe("too-large");
     expect(code({}, "subject")).toBe("not-threaded");
     expect(code({})).toBeUndefined();
+  });
+
+  it("learns that an encrypted text cannot be read; beside an encrypted file alone the text counts", () => {
+    const sealed = { text: "", refusal: { code: "encrypted", reason: "it is encrypted", hold: true } };
+    const ignored = (over: object) => whyIgnored(event({ ...sealed, ...over }), from("responder"), candidate(1));
+    expect(ignored({})).toMatchObject({ code: "encrypted", answer: expect.stringContaining("cannot be read") });
+    expect([ignored({ wordless: true }), ignored({ text: "ok" })]).toEqual([null, null]);
+    expect(ignored({ sender: "unverified" })).toEqual(expect.not.objectContaining({ answer: expect.anything() }));
   });
 
   it("has one candidate for each escalation, the first", () => {
@@ -213,11 +225,21 @@ describe("a poll", () => {
 
   it("delivers what appeared after the mark", () => {
     expect(ids(found({}).deliver)).toEqual(["h", "b"]);
+    const blank = { messages: [...messages, message("c", "human", { text: " \n" })], start: 0 };
+    expect(ids(externalMessages({ mark: "b", position: 4 }, blank, new Set(["q", "a", "h"]), []).deliver)).toEqual([]);
   });
 
   it("delivers only a human's messages at the first poll, after our first question", () => {
     expect(ids(found({ mark: null }).deliver)).toEqual(["h"]);
     expect(ids(found({ mark: null }, []).deliver)).toEqual([]);
+  });
+
+  it("delivers a human's messages also when the part that is read begins after our questions", () => {
+    const read = (start: number) =>
+      ids(externalMessages({ mark: "a", position: 9 }, { messages, start }, new Set(["a"]), []).deliver);
+    const human = { messages: [message("h", "human")], start: 5 };
+    expect(read(5)).toEqual(["h", "b"]);
+    expect(ids(externalMessages({ mark: "a", position: 9 }, human, new Set(), []).deliver)).toEqual(["h"]);
   });
 
   it("delivers answers of the agent to our question at the first poll, except the one that is known", () => {
