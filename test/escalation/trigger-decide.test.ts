@@ -397,17 +397,19 @@ describe("a poll", () => {
     const since = {
       messages: [question, human, { ...question, id: "q2" }, { ...human, id: "a2", role: "agent" }],
     } as const;
-    const after = (over: object, platform = "email", hasUnsent = true) =>
+    const after = (over: object, platform = "email", hasUnsent = true, to: Customer | null = facts.customer) =>
       planPoll(
         row,
         { mode: "ai", read: read(over), until: 9 },
-        { ...facts, hasUnsent, takeover: null },
+        { ...facts, hasUnsent, customer: to, takeover: null },
         { traits: { platform }, settings: () => null } as never,
         { policy: null, timing: standardTiming.escalation },
       );
-    const found = [after({}), after(both), after(since), after(both, "voice"), after(both, "email", false)];
-    expect(found.map(({ later }) => later)).toEqual([null, new Set(), new Set(["q2", "a2"]), null, null]);
+    const found = [after({}), after(both), after(since), after(both, "email", false)];
+    expect(found.map(({ later }) => later)).toEqual([null, new Set(), new Set(["q2", "a2"]), null]);
     expect(after(both, "voice").deliver, "the call is over").toEqual([]);
+    const inCall = after(both, "voice", true, { ...customer, session: "s" } as Customer);
+    expect([inCall.deliver.length, inCall.later]).toEqual([1, null]);
   });
 
   it("records nothing of an erased customer after a restore", () => {

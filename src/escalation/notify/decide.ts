@@ -40,8 +40,6 @@ export interface StepPlan {
   readonly recipients: readonly NotificationRecipient[];
   /** The next step, due even when no recipient is reachable. */
   readonly next: Step;
-  /** Time of the first notification when the step has none. */
-  readonly notifiedAt: number | null;
 }
 
 /** Returns the step of the policy that one escalation is at, with all that it may notify: the contacts of the policy, and
@@ -50,11 +48,11 @@ function stepOf(policy: Policy, row: DueEscalation, lines: ChannelRuntimes) {
   const { topic, agent, channel, now } = row;
   const about = { topic, agent, channel, cause: row.cause as never };
   const next = step(policy, about, { tier: row.tier, enteredAt: row.entered_at, notifiedAt: row.notified_at }, now);
-  const first = row.notified_at === null && row.tier === 0;
+  const isFirst = row.notified_at === null && row.tier === 0;
   const recipientOf = (to: Contact) => recipient(policy, to, lines);
   const contacts = next.notify.length > 0 ? next.notify : current(policy, about, next.progress, now);
-  const fromAgent = first && policy.agentRecipients ? agentRecipients(row, lines) : [];
-  return { next, first, contacts: contacts.map(recipientOf), fromAgent: fromAgent.map(recipientOf) };
+  const fromAgent = isFirst && policy.agentRecipients ? agentRecipients(row, lines) : [];
+  return { next, contacts: contacts.map(recipientOf), fromAgent: fromAgent.map(recipientOf) };
 }
 
 /** Plans one step of the policy for one escalation. When no step is due, the recipients are those of the current step
@@ -65,10 +63,9 @@ export function planStep(
   states: readonly TargetState[],
   lines: ChannelRuntimes,
 ): StepPlan {
-  const { next, first, contacts, fromAgent } = stepOf(policy, row, lines);
+  const { next, contacts, fromAgent } = stepOf(policy, row, lines);
   const due = next.notify.length > 0 ? contacts : contacts.filter((one) => isMissing(one, states, lines));
-  const notifiedAt = next.progress.notifiedAt ?? (first ? row.now : null);
-  return { row, states, recipients: [...due, ...fromAgent], next, notifiedAt };
+  return { row, states, recipients: [...due, ...fromAgent], next };
 }
 
 export function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): NotificationRecipient {
@@ -167,8 +164,8 @@ export function notifyRecipients(
   }
   // No responder of this step is reachable on any channel, so the next step is due at once.
   const failed = next.notify.length > 0 && unreachable.length === recipients.length;
-  const { tier, enteredAt } = next.progress;
-  const planned = { tier, entered_at: enteredAt, notified_at: plan.notifiedAt, due_at: next.dueAt };
+  const { tier, enteredAt, notifiedAt } = next.progress;
+  const planned = { tier, entered_at: enteredAt, notified_at: notifiedAt, due_at: next.dueAt };
   const to = failed ? hastened(planned, row.now, repeatFailedMs) : planned;
   return { targets, moved, retried, notifications, step: { id: row.id, ...to }, unreachable };
 }

@@ -86,8 +86,9 @@ describe("the recipient of a target of the policy", () => {
 
 describe("a step of the policy", () => {
   const plan = (row: Partial<DueEscalation>, states: readonly TargetState[] = [], running = lines, by = policy) => {
-    const { recipients, next, notifiedAt } = planStep(by, due(row), states, running);
-    return [recipients.map(({ to, channel }) => `${to.person} ${channel}`), next.progress.tier, next.dueAt, notifiedAt];
+    const { recipients, next } = planStep(by, due(row), states, running);
+    const { tier, notifiedAt } = next.progress;
+    return [recipients.map(({ to, channel }) => `${to.person} ${channel}`), tier, next.dueAt, notifiedAt];
   };
   const gone = state({ target: targetRow({ channel: "old" }), reached: false });
   it.each([

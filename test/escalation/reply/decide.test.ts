@@ -152,6 +152,22 @@ describe("a responder's reply", () => {
     expect([found.actions, texts(found)]).toEqual([[], [expect.stringContaining("is closed")]]);
   });
 
+  it("does nothing for the closed one that its number names, and asks about a number that names none", () => {
+    const known = [candidate(1, { state: "closed" }), candidate(2)];
+    const closed = plan("1: It is on its way.", known);
+    expect([closed.actions, texts(closed)]).toEqual([[], [expect.stringContaining("is closed")]]);
+    const unknown = plan("ok 9", known);
+    expect([unknown.actions, texts(unknown)]).toEqual([[], [expect.stringContaining("Which one do you mean: 2?")]]);
+  });
+
+  it("goes to the customer of the one that the responder has, of several, and asks where there are two of them", () => {
+    const own = (number: number) => candidate(number, { state: "acknowledged", acknowledged_target: `to-${number}` });
+    const one = plan("It is on its way.", [candidate(1), own(2)]);
+    expect(one.actions.map(({ row }) => row.number)).toEqual([2]);
+    const two = plan("It is on its way.", [own(1), own(2)]);
+    expect([two.actions, texts(two)]).toEqual([[], [expect.stringContaining("Which one do you mean: 1, 2?")]]);
+  });
+
   it("does nothing when it looks automatic, unless the operator has released it", () => {
     const away = "I am out of the office until Monday.";
     const found = plan(away, [candidate(1)], {
