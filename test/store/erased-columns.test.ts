@@ -190,7 +190,7 @@ async function withEverything(newDatabase: NewDatabase): Promise<Database> {
     await q.run("UPDATE platform_webhooks SET state = 'done', due_at = NULL");
     await q.run(
       `INSERT INTO actions (action, actor, channel, conversation, event, made_at)
-       VALUES ('release', 'ann', 'c', 'k', $1, now_ms())`,
+       VALUES ('release', 'ann', 'c', 'k', NULL, now_ms()), ('drop', 'ann', 'c', NULL, $1, now_ms())`,
       event,
     );
   });

@@ -10,7 +10,7 @@ import { isJoinable } from "../../../src/pipeline/route/decide.ts";
 import { extendTurn, lastTurns } from "../../../src/pipeline/route/rows.ts";
 import { headDraft, isSuperseded } from "../../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
-import { openingOutcome, readConversation } from "../../../src/store/tables/conversations.ts";
+import { bindVia, openingOutcome, readConversation } from "../../../src/store/tables/conversations.ts";
 import {
   changeReply,
   countNotices,
@@ -261,6 +261,18 @@ onEachDatabase((newDatabase) => {
         await changeReply(q, "rd1", "composed", null);
       });
       expect(await db.read((q) => hasEarlierReply(q, "k"))).toBe(true);
+    });
+
+    it("are bound with their lanes to our address that the person writes to", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        for (const id of ["k", "other"]) await conversation(q, id);
+        await bindVia(q, "k", "+15550199");
+      });
+      expect((await db.read((q) => readConversation(q, "k"))).via).toBe("+15550199");
+      const senders = await db.read((q) => q.all("SELECT conversation, sender FROM lanes ORDER BY id"));
+      const lanes = (of: string, sender: string) => Array(2).fill({ conversation: of, sender }) as object[];
+      expect(senders).toEqual([...lanes("k", "+15550199"), ...lanes("other", "")]);
     });
 
     it("are not superseded, nor is the rest of what has begun to go out, nor by our own beginnings", async () => {

@@ -11,12 +11,13 @@ import {
   loseSession,
   loseSessions,
   markTransferring,
+  openTurns,
   recordHeard,
   resumeSession,
   speakingState,
 } from "../../../src/calls/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import type { Database } from "../../../src/store/driver.ts";
+import type { Database, Query } from "../../../src/store/driver.ts";
 import { endLeases, forgetNodes, nodeLease, takeLease } from "../../../src/store/leases.ts";
 import { overview } from "../../../src/store/operators/overview.ts";
 import { forget } from "../../../src/store/retention.ts";
@@ -114,6 +115,32 @@ onEachDatabase((newDatabase) => {
       const [end] = await db.read((q) => q.all("SELECT duration FROM sessions"));
       expect(end).toEqual({ duration: 1501 });
       expect(await lostFor(db)).toBe("ended");
+    });
+
+    it("tells the open turns and the newer questions of a call from those of others, and from openings", async () => {
+      const db = await withCall(newDatabase);
+      const set = (q: Query, id: string, column: string, value: string) =>
+        q.run(`UPDATE turns SET ${column} = $1 WHERE id = $2`, value, id);
+      await db.tx(async (q) => {
+        await q.run("UPDATE turns SET session = NULL");
+        for (const id of ["own", "earlier", "opening"]) await turn(q, id, "k");
+        for (const id of ["own", "opening"]) await set(q, id, "session", "s");
+        await set(q, "earlier", "session", "before");
+        await set(q, "opening", "opening", "{}");
+        await q.run("UPDATE replies SET turn = 'own' WHERE id = 'rd'");
+      });
+      const { turns } = await db.tx((q) => openTurns(q, { channel: "c", id: "s", conversation: "k" }));
+      expect(turns.map(({ id, opening }) => [id, opening])).toEqual([
+        ["own", false],
+        ["opening", true],
+      ]);
+      const isOutdated = async () => (await db.read((q) => speakingState(q, "c", "s", "rd"))).outdated;
+      expect(await isOutdated()).toBe(false);
+      await db.tx(async (q) => {
+        await turn(q, "newer", "k");
+        await set(q, "newer", "session", "s");
+      });
+      expect(await isOutdated()).toBe(true);
     });
 
     it("finds the person's newest conversation in which no call lives", async () => {
