@@ -303,7 +303,8 @@ describe("a message that is not asked", () => {
   it("is held over a cap, and its sender is notified once", () => {
     const context = () => contextOf(lineWith({ cap_text: "Too many." }));
     const counts = [{ name: "sender", cap, count: 10 }] as const;
-    const first = decided([[received(), { counts }]], context());
+    const first = decided([[received({ cc: [{ address: "copy@example.org" }] }), { counts }]], context());
+    expect(first.notices[0]?.address).toMatchObject({ to: [{ address: "ada@example.org" }], cc: [] });
     expect(first.outcomes).toMatchObject([{ state: "held", code: "cap-sender" }]);
     const once = { person: "ada@example.org", withinMs: standardTiming.route.heldNotice };
     expect(first.notices).toMatchObject([{ text: "Too many.", forced: false, once }]);

@@ -154,11 +154,15 @@ describe("the outcome of an attempt", () => {
     [later, { attempts: 1 }, {}, { change: { state: "queued", dueInMs: 300_000 } }],
     [{ ...later, retryAfterMs: 5000 }, {}, {}, { change: { state: "queued", dueInMs: 5000 } }],
     [retriedLater({ ...later, retryAfterMs: 5 }, retries), {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
-    [{ ...later, scope: "channel" }, {}, {}, { change: { state: "queued", open: 1, reason: "later" } }],
     [later, { trying_for: 4 * days }, {}, { change: { state: "failed", reason: "given up: later" } }],
     [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, reconcileForMs: 60_000 } }],
   ])("%o of %o under %o", (outcome, over, policy, ending) => {
     expect(endingOf(outcome, { ...draft, ...over }, rules(policy), backoff)).toMatchObject(ending);
+  });
+
+  it.each(["channel", "sender"] as const)("keeps the due time of a draft whose %s is paused", (scope) => {
+    const change = { state: "queued", open: 1, reason: "later" };
+    expect(endingOf({ ...later, scope }, draft, rules({}), backoff)).toEqual({ change });
   });
 });
 
