@@ -62,6 +62,31 @@ onEachDatabase((newDatabase) => {
     expect(await forgotten()).toMatchObject({ raw: 1, attachments: 1, events: 1, turns: 1 });
   });
 
+  it("keeps a reply that is not composed, with its question, and one whose drafts are open or young", async () => {
+    const db = await fresh(newDatabase);
+    await db.tx(async (q) => {
+      for (const id of ["blocks", "old", "ready", "resent"]) {
+        await conversation(q, id);
+        await turn(q, id, id);
+        await draft(q, id, id);
+      }
+      await q.run("UPDATE turns SET state = 'answered', open = 0, received_at = received_at - $1", 3 * day);
+      await q.run("UPDATE replies SET turn = conversation, state = 'composed', created_at = created_at - $1", 3 * day);
+      await q.run("UPDATE drafts SET state = 'sent', open = 0, updated_at = updated_at - $1", 3 * day);
+      await q.run("UPDATE drafts SET state = 'failed', open = 1 WHERE id = 'blocks'");
+      await q.run("UPDATE drafts SET updated_at = now_ms() WHERE id = 'resent'");
+      await q.run("DELETE FROM drafts WHERE id = 'ready'");
+      await q.run("UPDATE replies SET state = 'ready' WHERE id = 'rready'");
+    });
+    const rules = { rawMs: day, eventsMs: day };
+    const forgotten = await db.tx((q) => forget(q, rules, standardTiming.upkeep.retentionRecheck));
+    expect(forgotten).toMatchObject({ turns: 3, replies: 1 });
+    const kept = (table: string, column: string) =>
+      db.read((q) => q.all(`SELECT id FROM ${table} WHERE ${column} <> '' ORDER BY id`));
+    expect(await kept("turns", "question")).toEqual([{ id: "ready" }]);
+    expect(await kept("replies", "text")).toEqual([{ id: "rblocks" }, { id: "rready" }, { id: "rresent" }]);
+  });
+
   // Events include delivery receipts, so a batch erases questions and replies earlier than their messages.
   it.each(["question", "reply"])("releases no message whose %s was erased in an earlier batch", async (erased) => {
     const db = await fresh(newDatabase);

@@ -218,10 +218,10 @@ onEachDatabase((newDatabase) => {
 
     it("is found by its address while the escalation is open, and for a while after", async () => {
       const db = await withContact(newDatabase);
-      const at = (address: string) =>
-        db.tx(async (q) => (await candidatesAt(q, "c", address, minute)).map(({ target: found }) => found));
+      const at = (address: string, channel = "c") =>
+        db.tx(async (q) => (await candidatesAt(q, channel, address, minute)).map(({ target: found }) => found));
       expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
-      expect(await at("x@example.org")).toEqual([]);
+      expect([await at("x@example.org"), await at("k@example.org", "d")]).toEqual([[], []]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));
       expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
       await db.tx((q) => q.run("UPDATE escalations SET closed_at = closed_at - $1", 2 * minute));
