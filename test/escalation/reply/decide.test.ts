@@ -119,6 +119,13 @@ describe("a responder's reply", () => {
     expect(answers).toEqual([]);
   });
 
+  it("acknowledges also with files alone", () => {
+    const files = [{ name: "a.pdf", media_type: "application/pdf", size: 1, blob: "b", reason: null }];
+    const carries = { ...line, traits: { ...line.traits, attachments: true } } as ChannelRuntime;
+    const { actions } = plan("", [candidate(1)], { files, lineOf: () => carries });
+    expect(actions).toMatchObject([{ acknowledge: true, relay: { text: "", files: [{ name: "a.pdf" }] } }]);
+  });
+
   it("acknowledges although the text cannot be relayed, and says why", () => {
     const found = plan("It is on its way.", [candidate(1)], { lineOf: () => undefined });
     expect(found.actions).toMatchObject([{ acknowledge: true, relay: null }]);
@@ -144,7 +151,9 @@ describe("a responder's reply", () => {
   it("asks when its number names an open escalation of another responder", () => {
     const found = plan("9: On its way", [candidate(1)], { other: { state: "open" } });
     expect([found.actions, texts(found)]).toEqual([[], [expect.stringContaining("Which one")]]);
-    expect(plan("9: On its way", [candidate(1)], { other: { state: "closed" } }).actions).toHaveLength(1);
+    expect(plan("9: On its way", [candidate(1)], { other: { state: "closed" } }).actions).toMatchObject([
+      { relay: { text: "9: On its way" } },
+    ]);
   });
 
   it("does nothing for a closed escalation", () => {

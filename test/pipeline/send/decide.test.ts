@@ -285,6 +285,13 @@ describe("pauses", () => {
     ["begins at the first failure", [], failed, begun(1, 5000)],
     ["is not extended by concurrent failures", [pause()], failed, []],
     ["is extended by its probe's failure", [pause({ probe: "d" })], failed, begun(3, 20_000)],
+    ["is not shortened by a Retry-After", [pause()], { ...failed, retryAfterMs: 3000 }, []],
+    [
+      "of the sender continues when its probe meets a failure of the channel",
+      [pause({ sender: "", probe: "d" })],
+      failed,
+      [...begun(1, 5000), { kind: "begin", sender: "", failures: 2, forMs: 10_000 }],
+    ],
     ["is extended by a longer Retry-After", [pause()], { ...failed, retryAfterMs: 9000 }, begun(2, 9000, true)],
     [
       "is as long as the shortest retry when the provider asks for an immediate one",
@@ -373,6 +380,7 @@ describe("a delivery receipt", () => {
     ["may be forged: ends nothing", { ...of("unknown"), certain: false }, event({}), {}],
     ["bounces", facts, event(bounce), { change: { state: "failed" }, suppress: strike, notifies: true }],
     ["bounces twice", of("failed"), event(bounce), {}],
+    ["fails for now", facts, event({ state: "failed" }), { change: { state: "failed" }, notifies: true }],
     ["may be forged: suppresses nothing", { ...facts, certain: false }, event(bounce), { change: { state: "failed" } }],
     [
       "bounces for a copy",
@@ -390,6 +398,13 @@ describe("a delivery receipt", () => {
       },
     ],
     ["bounces for a third address", facts, event({ ...bounce, about: { recipient: "z@x" } }), {}],
+    ["names none of its recipients", facts, event({ ...bounce, about: { mentioned: ["y@x", "z@x"] } }), {}],
+    [
+      "has the id that the response to the attempt would have had",
+      of("unknown"),
+      event({ state: "accepted", about: { sent: [externalId("p1")] } }),
+      { change: { state: "sent", externalId: "p1" }, ends: "sent" },
+    ],
     [
       "tells of an opt-out",
       of("failed"),
