@@ -1,8 +1,16 @@
 // Escalations and their notification targets: one per case, with any number of triggers; links that can be used once.
 
 import { describe, expect, it } from "vitest";
-import { bindTargets, endNotifications, lastNotified, targetStates } from "../../../src/escalation/notify/rows.ts";
+import { leaveBehind } from "../../../src/escalation/move/rows.ts";
+import {
+  bindTargets,
+  endNotifications,
+  lastNotified,
+  moveTargets,
+  targetStates,
+} from "../../../src/escalation/notify/rows.ts";
 import { acknowledgeEscalation, candidatesAt } from "../../../src/escalation/reply/rows.ts";
+import { passedOn } from "../../../src/escalation/trigger/rows.ts";
 import { openEscalations } from "../../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { changeDraft } from "../../../src/store/tables/drafts.ts";
@@ -298,6 +306,42 @@ onEachDatabase((newDatabase) => {
         states.push([state, await waits()]);
       }
       expect(states.filter(([, yes]) => yes).map(([state]) => state)).toEqual(["queued", "sending", "unknown"]);
+      await db.tx((q) => q.run("UPDATE drafts SET state = 'queued'"));
+      expect(await waits()).toBe(true);
+      await db.tx((q) => moveTargets(q, [{ id: "k", channel: "d" }]));
+      expect(await waits(), "what its former channel keeps").toBe(false);
+    });
+
+    it("of a customer's message is alive until it has failed, or stays on a removed channel", async () => {
+      const db = await withContact(newDatabase);
+      await db.tx(async (q) => {
+        await contact(q, "k2", "e");
+        await notice(q, "n", "k", "customer");
+        await conversation(q, "c1");
+        await draft(q, "d", "c1");
+        await q.run("UPDATE replies SET state = 'composed'");
+      });
+      const failed = { id: "n", target: "k", kind: "customer", subject: "", text: null, reply: null } as const;
+      const alive = async () => {
+        const on = (await db.tx((q) => passedOn(q, [{ ...failed, escalation: "e" }]))).get("n");
+        return on?.map((one) => [one.channel, one.targets, one.written, one.alive]);
+      };
+      expect(await alive(), "it is not written").toEqual([["c", 2, 1, 1]]);
+      await db.tx((q) => endNotifications(q, ["n"], "rd"));
+      const states: string[] = [];
+      for (const state of ["queued", "sending", "unknown", "sent", "delivered", "failed", "held", "dropped"]) {
+        await db.tx((q) => q.run("UPDATE drafts SET state = $1", state));
+        if ((await alive())?.[0]?.[3] === 1) states.push(state);
+      }
+      expect(states).toEqual(["queued", "sending", "unknown", "sent", "delivered"]);
+      await db.tx((q) => q.run("UPDATE replies SET state = 'ready'"));
+      expect(await alive(), "it is not composed").toEqual([["c", 2, 1, 1]]);
+      await db.tx((q) => moveTargets(q, [{ id: "k", channel: "d" }]));
+      expect(await alive()).toEqual(expect.arrayContaining([["d", 1, 1, 0]]));
+      await db.tx((q) => q.run("UPDATE drafts SET state = 'queued'"));
+      expect(await alive()).toEqual(expect.arrayContaining([["d", 1, 1, 0]]));
+      await db.tx((q) => leaveBehind(q, ["n"]));
+      expect(await alive()).toEqual(expect.arrayContaining([["d", 1, 0, 0]]));
     });
   });
 });

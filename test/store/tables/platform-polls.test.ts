@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { insertSession } from "../../../src/calls/rows.ts";
-import { duePolls, loadPollFacts, postponePoll } from "../../../src/escalation/poll/rows.ts";
+import { beginPoll, duePolls, endPoll, loadPollFacts, postponePoll } from "../../../src/escalation/poll/rows.ts";
 import { loadSubjects } from "../../../src/escalation/trigger/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import type { EscalationTrigger } from "../../../src/pipeline/escalation.ts";
@@ -83,6 +83,25 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => duePolls(q, "c", 9))).toMatchObject([{ mode: null, mark: null, failures: 0 }]);
       await db.tx((q) => postponePoll(q, "k", minute));
       expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
+    });
+
+    it("is due again when it was wanted while the last one ran, and counts the failed ones", async () => {
+      const db = await withConversation(newDatabase);
+      const poll = async (failed: boolean, meanwhile: (q: Query) => Promise<void> = async () => undefined) => {
+        await db.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, 0));
+        const until = await db.tx((q) => beginPoll(q, "k", minute));
+        await db.tx(meanwhile);
+        const read = { mode: "ai", mark: "m", position: 1, until, nextMs: 60 * minute, failed };
+        await db.tx((q) => endPoll(q, "k", read));
+        const due = (await db.read((q) => duePolls(q, "c", 9))).length === 1;
+        return [due, (await db.read((q) => q.one<{ failures: number }>("SELECT failures FROM polls")))?.failures];
+      };
+      expect([await poll(false), await poll(true), await poll(true)]).toEqual([
+        [false, 0],
+        [false, 1],
+        [false, 2],
+      ]);
+      expect(await poll(false, (q) => schedulePoll(q, { id: "k", channel: "c" }, 0))).toEqual([true, 0]);
     });
 
     it("knows no customer of a conversation that was erased while it was read", async () => {

@@ -354,7 +354,7 @@ export const notice = (
   q: Query,
   id: string,
   of: string,
-  kind: "opened" | "reminder" | "message" = "opened",
+  kind: "opened" | "reminder" | "message" | "customer" = "opened",
   inMs = 0,
 ) => addNotification(q, { id, target: of, kind, subject: "", text: null }, inMs);
 
