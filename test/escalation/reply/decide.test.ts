@@ -173,6 +173,9 @@ describe("a responder's reply", () => {
     const own = (number: number) => candidate(number, { state: "acknowledged", acknowledged_target: `to-${number}` });
     const one = plan("It is on its way.", [candidate(1), own(2)]);
     expect(one.actions.map(({ row }) => row.number)).toEqual([2]);
+    const amount = plan("3 weeks, then it is back", [own(2), candidate(3)]);
+    expect([amount.actions, texts(amount)]).toEqual([[], [expect.stringContaining("Which one do you mean")]]);
+    expect(plan("4 weeks, then it is back", [own(2), candidate(3)]).actions).toHaveLength(1);
     const two = plan("It is on its way.", [own(1), own(2)]);
     expect([two.actions, texts(two)]).toEqual([[], [expect.stringContaining("Which one do you mean: 1, 2?")]]);
   });
@@ -184,6 +187,20 @@ describe("a responder's reply", () => {
     });
     expect([found.automatic?.code, found.actions]).toEqual(["auto-reply", []]);
     expect(plan(away, [candidate(1)], { released: true }).automatic).toBeNull();
+    expect([plan(`1: ${away}`, [candidate(1)]), plan(`9: ${away}`, [candidate(1)])]).toMatchObject([
+      { automatic: null },
+      { automatic: { code: "maybe-automatic" } },
+    ]);
+    const receiver = { platform: null, conversations: "thread" } as const;
+    expect(plan(away, [candidate(1)], { traits: receiver }).automatic).toBeNull();
+  });
+
+  it("sends neither our own notification nor a signature to the customer", () => {
+    const own = plan("Hello\n> Still open: Escalation 417: refund", [candidate(1)]);
+    expect([own.actions, texts(own)]).toEqual([[], [expect.stringContaining("our own message")]]);
+    const text = "Best regards,\nDora";
+    const signed = plan(text, [candidate(1)], { words: readInstructions(text, ["Dora"], false) });
+    expect([signed.actions, texts(signed)]).toEqual([[], [expect.stringContaining("nothing but a signature")]]);
   });
 
   it("closes, resumes and keeps notes without a relay", () => {

@@ -2,6 +2,7 @@
 
 import { externalId, type MessageEvent, type Outbound, sessionId, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { hopLimit } from "../../../src/domain/retry.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import {
@@ -282,6 +283,8 @@ describe("a message that is not asked", () => {
     const writes = decided([[message, { conversation: "k" }]]);
     expect(writes.outcomes).toMatchObject([{ state: "held", code: "for-humans", conversation: "k" }]);
     expect(writes.forHumans).toMatchObject([{ conversation: "k" }]);
+    const inCall = decided([[message, { conversation: "k", session: "k2" }]]);
+    expect(inCall.forHumans, "of its call").toMatchObject([{ conversation: "k2" }]);
   });
 
   it("is for humans, and counts as held for the next one that only a human can read", () => {
@@ -321,6 +324,14 @@ describe("a message that is not asked", () => {
     expect(noNotice.map(({ notices, outcomes }) => [notices, outcomes[0]?.state])).toEqual(
       noNotice.map(() => [[], "held"]),
     );
+  });
+
+  it("counts for the limits: the last loop, and what is held", () => {
+    const run = newRun();
+    const handledBefore = { by: "self", reason: "marked" } as const;
+    decided([[received({ hops: hopLimit }, { id: 9 }), {}]], contextOf(), run);
+    decided([[received({ handledBefore }), {}]], contextOf(), run);
+    expect([run.loop?.id, run.held]).toEqual([9, 1]);
   });
 
   it("pauses the channel when a limit is exceeded", () => {
