@@ -203,6 +203,11 @@ describe("a responder's reply", () => {
     expect([signed.actions, texts(signed)]).toEqual([[], [expect.stringContaining("nothing but a signature")]]);
   });
 
+  it("does nothing for a misspelled command", () => {
+    const slip = plan("#clse", [candidate(1)]);
+    expect([slip.actions, texts(slip)]).toEqual([[], [expect.stringContaining('"#clse" is no command')]]);
+  });
+
   it("closes, resumes and keeps notes without a relay", () => {
     expect(plan("#close", [candidate(1)]).actions).toMatchObject([{ end: "close", relay: null }]);
     expect(plan("#resume", [candidate(1)]).actions).toMatchObject([{ end: "resume", relay: null }]);

@@ -167,6 +167,7 @@ onEachDatabase((newDatabase) => {
       expect(await due()).toEqual(["e"]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));
       await db.tx((q) => hastenEscalations(q, ["e"], 300_000));
+      expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({ due_at: null });
       await at(0);
       expect(await due()).toEqual([]);
     });
