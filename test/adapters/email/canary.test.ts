@@ -12,7 +12,7 @@ describeReal("the canary", missing, () => {
   let boxes: Mailboxes;
   let smtp: SmtpPeer;
   beforeAll(async () => {
-    boxes = await startMailboxes(8, sharedDovecot);
+    boxes = await startMailboxes(9, sharedDovecot);
     smtp = await startSmtpPeer();
   });
   afterEach(() => boxes.stopAll());
@@ -74,6 +74,21 @@ describeReal("the canary", missing, () => {
     await expect.poll(() => warned.has(channel)).toBeUndefined();
     expect(channel.escalated.get("canary")).toBeNull();
     expect(smtp.accepted).toHaveLength(before + 1);
+  });
+
+  it("is missing also when an older one comes back late", async () => {
+    const box = boxes.fresh();
+    const channel = recordingChannel();
+    const late = "0".repeat(24);
+    const sentOne = { tokens: ["1".repeat(24), late], begunAt: Date.now() - 1000, isSent: true, isBack: false };
+    await channel.secrets.write(`canary/${channel.id}`, JSON.stringify(sentOne));
+    boxes.open(settings("500ms"), {}, channel, box);
+    await expect.poll(() => warned.has(channel)).toMatch(/did not arrive/);
+    await boxes.dovecot.deliver(box, mailTo(`Bridgehead canary ${late}`));
+    await boxes.dovecot.deliver(box, mailTo("After"));
+    await channel.until("the other mail", (c) => c.messages.length > 0);
+    expect(channel.messages.map(({ subject }) => subject)).toEqual(["After"]);
+    expect(warned.has(channel)).toMatch(/did not arrive/);
   });
 
   it("is sent at once when the clock was set back", async () => {
