@@ -31,6 +31,7 @@ import {
   giveLinks,
   notificationStatesOf,
   notificationsOf,
+  notifyTargets,
   sentIds,
   targetByLink,
 } from "../../../src/store/tables/responders.ts";
@@ -265,6 +266,10 @@ onEachDatabase((newDatabase) => {
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
       expect(await db.tx((q) => notice(q, "n3", "k", "reminder", 60 * minute))).toBe(true);
       expect(await due()).toEqual(["n1"]);
+      const moved = (ms: number) => db.tx((q) => q.run("UPDATE notifications SET made_at = made_at + $1", ms));
+      await moved(2 * minute);
+      expect((await due()).sort(), "as after a step of the clock").toEqual(["n1", "n3"]);
+      await moved(-2 * minute);
       expect(await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000))).toEqual(
         new Map(),
       );
@@ -281,6 +286,28 @@ onEachDatabase((newDatabase) => {
         { kind: "opened", state: "queued" },
         { kind: "reminder", state: null },
       ]);
+    });
+
+    it("goes to the responder who has it, else to all, or to those who were notified", async () => {
+      const db = await withContact(newDatabase);
+      await db.tx(async (q) => {
+        // The first notification of `k` is not written; `moved` replaces a target on a removed channel.
+        await contact(q, "moved", "e");
+        await notice(q, "n", "k");
+      });
+      let count = 0;
+      const to = async (acknowledged_target: string | null, which: "owner" | "notified" | "all") => {
+        const id = `x${++count}`;
+        const text = { id, kind: "message", subject: id, text: "t" } as const;
+        await db.tx((q) => notifyTargets(q, { id: "e", acknowledged_target }, text, which));
+        const rows = await db.read((q) =>
+          q.all<{ target: string }>("SELECT target FROM notifications WHERE subject = $1 ORDER BY target", id),
+        );
+        return rows.map(({ target }) => target);
+      };
+      expect([await to("k", "owner"), await to(null, "owner")]).toEqual([["k"], ["k", "moved"]]);
+      expect([await to("k", "notified"), await to(null, "notified")]).toEqual([["k"], ["moved"]]);
+      expect(await to("k", "all")).toEqual(["k", "moved"]);
     });
 
     it("waits to be read until the last notification was sent, or has failed", async () => {

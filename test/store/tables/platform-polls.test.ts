@@ -291,6 +291,18 @@ onEachDatabase((newDatabase) => {
       expect((await db.read((q) => earlierRelay(q, "k", "On its way", minute))) !== null).toBe(isFound);
     });
 
+    it("is no repetition of one that could not be composed", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx((q) => says(q, "h", "human", "On its way"));
+      const found = () => db.read((q) => earlierRelay(q, "k", "On its way", minute));
+      expect(await found()).toMatchObject({ state: "queued" });
+      await db.tx(async (q) => {
+        await q.run("DELETE FROM drafts");
+        await q.run("UPDATE replies SET state = 'failed'");
+      });
+      expect(await found()).toBeNull();
+    });
+
     it("drops the agent's answers that wait for their delay, and nothing else", async () => {
       const db = await withConversation(newDatabase);
       await db.tx(async (q) => {
@@ -368,6 +380,15 @@ onEachDatabase((newDatabase) => {
       );
       const code = "human-answered";
       expect(rows).toEqual(["delayed", "old", "paused", "retried", "shadow"].map((id) => ({ id, code })));
+    });
+
+    it("does not wait for a question that has failed and blocks the lane", async () => {
+      const db = await withConversation(newDatabase);
+      await db.tx((q) => turn(q, "t", "k"));
+      expect(await db.tx((q) => clearLanes(q, "k")), "no turn has changed").toBe(true);
+      await db.tx((q) => concludeTurn(q, "t", { state: "failed", open: 1 }));
+      expect(await db.tx((q) => clearLanes(q, "k"))).toBe(false);
+      expect(await db.read((q) => q.all("SELECT state, open FROM turns"))).toEqual([{ state: "failed", open: 0 }]);
     });
 
     it("is not over while the return to the agent has failed", async () => {
