@@ -159,3 +159,12 @@ it("lets messages wait at the channel's cap when another one of their group fail
     { external_id: "fails", state: "stored", later: 1 },
   ]);
 });
+
+it("a message that cites an ancestor of another one continues its conversation", async () => {
+  const pipeline = await openPipeline();
+  const answers = [externalId("<ours@x>"), externalId("<first@x>")];
+  await pipeline.arrives({ text: "two", cited: externalId("<two@x>"), thread: { answers } });
+  await pipeline.arrives({ text: "three", cited: externalId("<three@x>"), thread: { answers: answers.slice(1) } });
+  expect(await pipeline.db.read((q) => q.all("SELECT id FROM conversations"))).toHaveLength(1);
+  expect(pipeline.sent).toHaveLength(2);
+});

@@ -302,3 +302,13 @@ it("waits at most a minute after a 429 of the platform without Retry-After", asy
 it("names the whole channel by a key that no address has", () => {
   expect(wholeChannel).not.toMatch(/^[+\w]/);
 });
+
+it("sends nothing while the channel still reads what it has missed", async () => {
+  let isCatchingUp = true;
+  const pipeline = await openTexts({ line: (line) => ({ ...line, catchingUp: () => isCatchingUp }) });
+  await pipeline.says("hello");
+  expect([await pipeline.drafts(), pipeline.texts]).toEqual([["queued"], []]);
+  isCatchingUp = false;
+  await pipeline.settles();
+  expect(pipeline.texts).toHaveLength(1);
+});
