@@ -309,6 +309,16 @@ it("names a picture in the HTML to the agent when the message has no words", asy
   expect([await named(""), await named("My mug is broken")]).toEqual([[true], [false]]);
 });
 
+it("must be authenticated before its encrypted text is held, and a machine's mail does not wait for that", async () => {
+  const refusal = async (raw: Uint8Array, auth: SenderAuth) =>
+    (await message(raw, { auth, sender_auth: { mode: "require" } })).refusal;
+  const sealed = mail({}, "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n");
+  expect(await refusal(sealed, failed)).toMatchObject({ code: "unauthenticated" });
+  expect(await refusal(sealed, passed)).toMatchObject({ code: "pgp-encrypted", hold: true });
+  const machine = mail({ "Auto-Submitted": "auto-replied" });
+  expect(await refusal(machine, { ...failed, result: "temperror" })).toMatchObject({ code: "auto-reply" });
+});
+
 it("compares organizational domains by the Public Suffix List", () => {
   expect(isSameOrganization("a@mail.one.co.uk", "b@one.co.uk")).toBe(true);
   expect(isSameOrganization("a@localhost", "b@localhost")).toBe(true);
