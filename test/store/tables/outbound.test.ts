@@ -321,6 +321,21 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => readDraft(q, "nope"))).toBeNull();
     });
 
+    it.each([
+      ["answer", true],
+      ["human", true],
+      ["opening", true],
+      ["notice", false],
+    ] as const)("knows that the conversation had a reply (%s: %s)", async (kind, expected) => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d", "k");
+        await q.run("UPDATE replies SET state = 'composed', kind = $1", kind);
+      });
+      expect(await db.read((q) => hasEarlierReply(q, "k"))).toBe(expected);
+    });
+
     it("pauses a sender, then lets one draft be tried", async () => {
       const db = await fresh(newDatabase);
       const pause = (sender: string, forMs: number) =>
