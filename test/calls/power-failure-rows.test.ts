@@ -209,7 +209,7 @@ describe("a power failure during a call", () => {
 });
 
 describe("the start", () => {
-  const asked = async (boot: number | null) => {
+  const asked = async (boot: number | null, before: "known" | "unknown" = "known") => {
     const db = await started(openSqlite(newDisk().file, Date.now), 1);
     onTestFinished(() => db.close());
     await db.tx(async (q) => {
@@ -219,6 +219,7 @@ describe("the start", () => {
       for (const id of ["first", "again"]) await turn(q, id, "k");
       await q.run("UPDATE turns SET session = 's'");
       await q.run("UPDATE turns SET attempts = 1 WHERE id = 'again'");
+      if (before === "unknown") await q.run("DELETE FROM meta WHERE name = 'boot'");
     });
     await started(db, boot);
     return db.read((q) => q.all<{ id: string; state: string }>("SELECT id, state FROM turns ORDER BY seq"));
@@ -230,6 +231,10 @@ describe("the start", () => {
       { id: "again", state: "waiting" }, // its attempts have waited for the disk
     ]);
     expect((await asked(1)).map(({ state }) => state)).toEqual(["waiting", "waiting"]);
+  });
+
+  it("drops nothing of an earlier version, whose commits have waited for the disk", async () => {
+    expect((await asked(2, "unknown")).map(({ state }) => state)).toEqual(["waiting", "waiting"]);
   });
 });
 
