@@ -229,12 +229,16 @@ onEachDatabase((newDatabase) => {
       const db = await withTurns(newDatabase, ["t3", "t1", "t2"]);
       const seen: (string | null)[] = [];
       for (let i = 0; i < 3; i++) {
-        const held = await one(db);
+        const claim = { channel: "c", holder: "n", leaseMs: minute, limit: 1, clock: systemClock };
+        const [held] = await db.tx((q) => leaseTurns(q, claim));
+        if (!held) throw new Error("no lane is due");
         expect(await lease(db, "other")).toEqual([]);
-        seen.push(await head(db, held));
+        // The claim and the search for the head of a lane agree.
+        expect(await head(db, held.lease)).toBe(held.head?.turn.id);
+        seen.push(held.head?.turn.id ?? null);
         await db.tx(async (q) => {
           await concludeTurn(q, seen.at(-1) ?? "", { state: "answered", open: 0 });
-          await releaseLane(q, held, "in");
+          await releaseLane(q, held.lease, "in");
         });
       }
       expect(seen).toEqual(["t3", "t1", "t2"]);
