@@ -408,7 +408,7 @@ describe("a poll", () => {
     const found = [after({}), after(both), after(since), after(both, "email", false)];
     expect(found.map(({ later }) => later)).toEqual([null, new Set(), new Set(["q2", "a2"]), null]);
     expect(after(both, "voice").deliver, "the call is over").toEqual([]);
-    const inCall = after(both, "voice", true, { ...customer, session: "s" } as Customer);
+    const inCall = after(both, "voice", true, { ...customer, session: "s" });
     expect([inCall.deliver.length, inCall.later]).toEqual([1, null]);
   });
 

@@ -271,7 +271,7 @@ onEachDatabase((newDatabase) => {
       });
       expect((await db.read((q) => readConversation(q, "k"))).via).toBe("+15550199");
       const senders = await db.read((q) => q.all("SELECT conversation, sender FROM lanes ORDER BY id"));
-      const lanes = (of: string, sender: string) => Array(2).fill({ conversation: of, sender }) as object[];
+      const lanes = (of: string, sender: string) => [1, 2].map(() => ({ conversation: of, sender }));
       expect(senders).toEqual([...lanes("k", "+15550199"), ...lanes("other", "")]);
     });
 
