@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { begin } from "../../src/pipeline/outbound.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
 import { bindPlatform, schedulePoll } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
@@ -12,10 +13,10 @@ import { messageRecord } from "../support/client/client.ts";
 import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
 import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { type Asked, listen, refusing } from "../support/pipeline/stage.ts";
-import { conversation, turn } from "../support/store/databases.ts";
+import { concludeTurn, conversation, turn } from "../support/store/databases.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
-async function watched({ asksTwice = false } = {}) {
+async function watched({ asksTwice = false, isStarted = false } = {}) {
   const lines = new Map<string, ChannelRuntime>();
   const raised = raising();
   const pipeline = await openPipeline({
@@ -30,7 +31,12 @@ async function watched({ asksTwice = false } = {}) {
       delete pipeline.platform.faults.ask;
       asked.cut();
     };
-  await pipeline.arrives({ text: "hello" });
+  if (isStarted) {
+    const opening = { introduction: "Your parcel is here.", subject: null, context: null, speak: true };
+    const wanted = { channel: "c", agent: "agent", address: "ada@example.org", name: null, opening };
+    await pipeline.db.tx((q) => begin(q, pipeline.clock, wanted));
+    await pipeline.settles();
+  } else await pipeline.arrives({ text: "hello" });
   if (asksTwice) await pipeline.passes(60_000);
   const [id = "", messages = []] = [...pipeline.platform.messages][0] ?? [];
   const { db, clock, rate } = pipeline;
@@ -48,15 +54,16 @@ async function watched({ asksTwice = false } = {}) {
   const [{ conversation } = { conversation: "" }] = await db.read((q) =>
     q.all<{ conversation: string }>("SELECT id AS conversation FROM conversations"),
   );
-  const look = async (meanwhile?: () => Promise<unknown>) => {
+  /** `due`: of another conversation, whose poll is due already. */
+  const look = async (meanwhile?: () => Promise<unknown>, due?: string) => {
     clock.forward(1000);
-    await db.tx((q) => schedulePoll(q, { id: conversation, channel: "c" }, 0));
+    if (due === undefined) await db.tx((q) => schedulePoll(q, { id: conversation, channel: "c" }, 0));
     const [claimed] = (await db.tx((q) => stage.claim(q, "c", 1))).claimed;
     if (!claimed) throw new Error("the look is not due");
     const transition = await claimed.work(new AbortController().signal);
     await meanwhile?.();
     await db.tx(transition);
-    return db.read((q) => q.one("SELECT * FROM polls WHERE conversation = $1", conversation));
+    return db.read((q) => q.one("SELECT * FROM polls WHERE conversation = $1", due ?? conversation));
   };
   const human = (name: string, length = 0) => {
     const over = { createdAt: new Date(Date.now() + messages.length * 1000).toISOString() };
@@ -200,6 +207,79 @@ describe("a look at a large conversation", () => {
   });
 });
 
+describe("a look at a conversation that the platform has continued", () => {
+  it("never delivers what a human wrote there before our first question", async () => {
+    const { platform, look, human, delivered, messages } = await watched();
+    platform.faults.look = (request) => request.answer(200, paged(request));
+    const role = (n: number) => (n === 98 ? "manual_assistant" : "assistant");
+    const createdAt = new Date(0).toISOString();
+    messages.unshift(
+      ...Array.from({ length: 100 }, (_, n) => messageRecord(`old-${n}`, role(n), `old-${n}`, { createdAt })),
+    );
+    expect(await look()).toMatchObject({ position: 102, failures: 0 });
+    await look();
+    expect(await delivered()).toEqual([]);
+    for (let n = 0; n < 100; n++) human(`word-${n}`);
+    await look();
+    await look();
+    expect(await delivered()).toEqual(messages.slice(102).map(({ id }) => id));
+  });
+});
+
+describe("a look at a conversation that we have opened, before the customer writes", () => {
+  const introduction = messageRecord("a0", "assistant", "Your parcel is here.");
+
+  it("is due shortly after the opening, and less often the longer the customer writes nothing", async () => {
+    const { look, clock, db } = await watched({ isStarted: true });
+    const dueIn = async () => {
+      const [row] = await db.read((q) => q.all<{ due: number | null }>("SELECT due_at - now_ms() AS due FROM polls"));
+      return row === undefined ? 0 : row.due;
+    };
+    expect(await dueIn()).toBeGreaterThan(0);
+    expect(await dueIn()).toBeLessThanOrEqual(standardTiming.escalation.pollAfterAnswer);
+    const hour = 3_600_000;
+    const pauses: (number | null)[] = [];
+    for (const passed of [0, 2, 9, 15]) {
+      clock.forward(passed * hour);
+      await look();
+      pauses.push(await dueIn());
+    }
+    expect(pauses.map((ms) => ms && Math.round(ms / 60_000))).toEqual([5, 30, 60, null]);
+  });
+
+  it.each([
+    ["with the introduction", [introduction]],
+    ["without messages", []],
+  ])("delivers what a human writes, once: a conversation %s", async (_, first) => {
+    const { look, human, delivered, messages, sent } = await watched({ isStarted: true });
+    messages.push(...first);
+    await look();
+    human("help");
+    await look();
+    human("more");
+    await look();
+    expect(await delivered()).toEqual(["help", "more"]);
+    expect(sent).toEqual(["Your parcel is here."]);
+  });
+
+  it("delivers neither the introduction nor what was written before the opening", async () => {
+    const started = await watched({ isStarted: true });
+    const { platform, look, human, delivered, messages, db } = started;
+    platform.faults.look = (request) => request.answer(200, paged(request));
+    for (let n = 0; n < 100; n++) human(`old-${n}`);
+    await look();
+    messages.push({ ...introduction, createdAt: messages.at(-1)?.createdAt ?? "" });
+    human("help");
+    await look();
+    human("more");
+    await look();
+    await started.arrives({ text: "thanks" });
+    await look();
+    expect(await delivered()).toEqual(["help", "more"]);
+    expect(await db.read((q) => q.all("SELECT 1 FROM replies WHERE kind = 'answer' AND turn IS NULL"))).toEqual([]);
+  });
+});
+
 describe("a look after the store was restored", () => {
   it("delivers no earlier messages, and every later one", async () => {
     const { look, human, messages, db, logged } = await watched();
@@ -267,5 +347,27 @@ describe("a look at a conversation of the platform that two threads share", () =
     });
     expect(await look()).toMatchObject({ mark: "a2", failures: 0 });
     expect(await external()).toEqual([]);
+  });
+
+  it("leaves a message that names the other thread's question to the poll of that thread", async () => {
+    const { look, messages, id, db } = await watched();
+    await look();
+    await db.tx(async (q) => {
+      await conversation(q, "other");
+      await bindPlatform(q, "other", id);
+      await turn(q, "t", "other");
+      await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "q7" });
+    });
+    messages.push(messageRecord("q7", "conversation_user", "question t"));
+    messages.push(messageRecord("a8", "assistant", "And one more.", { conversationMessageId: "q7" }));
+    messages.push(messageRecord("h9", "manual_assistant", "I help, too.", { conversationMessageId: "q7" }));
+    const external = () =>
+      db.read((q) => q.all("SELECT platform_id AS id, conversation FROM replies WHERE turn IS NULL ORDER BY id"));
+    expect(await look()).toMatchObject({ mark: "h9" });
+    expect(await external()).toEqual([]);
+    await look(undefined, "other");
+    expect(await external()).toEqual(["a8", "h9"].map((own) => ({ id: own, conversation: "other" })));
+    await look();
+    expect(await external()).toHaveLength(2);
   });
 });

@@ -336,6 +336,7 @@ describe("a poll", () => {
   const row: PollRow = { conversation: "k", channel: "c", mode: "ai", mark: "q", position: 1, failures: 0 };
   const facts: PollFacts = {
     known: new Set(["q"]),
+    elsewhere: new Map(),
     turns: [],
     customer,
     quiet: 0,

@@ -45,20 +45,25 @@ export function externalMessages(
   known: ReadonlySet<string>,
   turns: readonly KnownTurn[],
 ): ExternalMessages {
-  // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for an
-  // introduction. Those that name our question are answers to it: the first poll delivers them. A human's messages count as
-  // new after our first question, because the platform may have continued an old conversation. A partial read that does not
-  // start with the conversation comes after our first question.
+  // At the first poll, and when the mark is gone, agent messages count as known, and before our first message always: the
+  // daemon has no id for an introduction. Those that name our question are answers to it: the first poll delivers them. A
+  // human's messages count as new after our first message, because the platform may have continued an old conversation; where
+  // we have only opened it, after the mark. A partial read that lacks one of our messages comes after it.
   const begun = messages.findIndex(({ id }) => known.has(id));
-  const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
+  const read = new Set(messages.map(({ id }) => id));
+  const isLate = start > 0 && [...known].some((id) => !read.has(id));
+  const isOurs = (at: number) => isLate || (begun >= 0 && at > begun);
   if (poll.position === allKnown) {
     const record = messages.filter(({ id, role }, at) => role !== "person" && isOurs(at) && !known.has(id));
     return { deliver: [], record };
   }
   const marked = poll.mark === null ? -1 : messages.findIndex(({ id }) => id === poll.mark);
+  const isMarked = poll.mark === noMessage || marked >= 0;
   const isAnswer = ({ answers }: PlatformMessage) => poll.mark === null && answers !== null && known.has(answers);
-  const isNew = (message: PlatformMessage, at: number) =>
-    message.role === "human" ? isOurs(at) : message.role === "agent" && (marked < 0 ? isAnswer(message) : at > marked);
+  const isNew = (message: PlatformMessage, at: number) => {
+    if (message.role === "human") return isOurs(at) || (isMarked && at > marked);
+    return message.role === "agent" && (isMarked ? at > marked && isOurs(at) : isAnswer(message));
+  };
   // Texts that were posted again, or given up, because the platform did not list them. The first copy may
   // appear later, and the customer already has the text.
   const posted = textsOf(turns, ({ kind }) => kind === "relayed");
@@ -95,10 +100,18 @@ function unwantedQuestions(
 const textsOf = (turns: readonly KnownTurn[], which: (turn: KnownTurn) => boolean): ReadonlySet<string> =>
   new Set(turns.filter(which).map(({ text }) => normalizeWhitespace(text)));
 
+/** A conversation of this store. */
+export interface PolledThread {
+  readonly id: string;
+  readonly channel: string;
+}
+
 /** What the store knows of a polled conversation. */
 export interface PollFacts {
   /** Platform ids of our own questions and answers. */
   readonly known: ReadonlySet<string>;
+  /** Our conversations of other threads by the platform's ids of their questions. */
+  readonly elsewhere: ReadonlyMap<string, PolledThread>;
   readonly turns: readonly KnownTurn[];
   /** Null when the customer was erased, by an operator or by retention, since the poll began. */
   readonly customer: Customer | null;
@@ -127,6 +140,8 @@ export interface PollPlan {
   /** Messages that were delivered before a restore, to be recorded. */
   readonly record: readonly PlatformMessage[];
   readonly deliver: readonly PlatformMessage[];
+  /** Other threads, whose questions new messages name: their polls deliver these. */
+  readonly others: readonly PolledThread[];
   /** Address (JSON) of the delivered messages. */
   readonly address: string;
   /** Set when a human has answered on the platform, not in a call, and the agent may have unsent answers: the platform's ids of
@@ -158,16 +173,20 @@ export interface Takeover {
   readonly subject: Subject;
 }
 
+/** The mark of a conversation that had no messages at its first poll. */
+const noMessage = "";
+
 /** Finds the newest message that a poll has processed (null: the mark stays). `astray`: a partial read without the mark
  *  does not show which messages are new. The next poll then reads the whole conversation. */
 function newestOf(
   poll: PollRow,
-  { start, messages, failure }: PlatformMessages,
+  { start, end, messages, failure }: PlatformMessages,
 ): { readonly astray: boolean; readonly newest: string | null } {
   const astray = start > 0 && !messages.some(({ id }) => id === poll.mark);
   // No mark is set before the first complete poll: earlier messages would be treated as new.
   const whole = failure === null || poll.mark !== null;
-  return { astray, newest: astray || !whole ? null : (messages.at(-1)?.id ?? null) };
+  const isEmpty = end === 0 && poll.mark === null;
+  return { astray, newest: astray || !whole ? null : (messages.at(-1)?.id ?? (isEmpty ? noMessage : null)) };
 }
 
 /** Returns the trigger when the platform has given the conversation to a human since the last poll; else null. */
@@ -205,7 +224,9 @@ export function planPoll(
   const { astray, newest } = newestOf(poll, read);
   const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
   const isCall = line.traits.platform === "voice";
-  const deliver = customer === null || (isCall && customer.session === null) ? [] : found.deliver;
+  const threadOf = ({ answers }: PlatformMessage) => facts.elsewhere.get(answers ?? "");
+  const isReached = customer !== null && !(isCall && customer.session === null);
+  const deliver = isReached ? found.deliver.filter((message) => threadOf(message) === undefined) : [];
   const answer = deliver.findLast(({ role }) => role === "human");
   const acknowledge = escalation?.state === "open" && answer !== undefined;
   const isEmpty = newest === null && read.failure === null;
@@ -221,6 +242,7 @@ export function planPoll(
   return {
     record: customer === null ? [] : found.record,
     deliver,
+    others: [...new Set(found.deliver.flatMap((message) => threadOf(message) ?? []))],
     address: customer === null ? "" : addressFor(customer, isCall),
     later: answer === undefined || isCall || !facts.hasUnsent ? null : idsAfter(answer, read.messages),
     acknowledge,

@@ -128,14 +128,14 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
     platformId,
   );
   // After that: an answer that was recorded in the meantime has a known id.
-  const rows = await q.all<{ id: string | null } & KnownTurn>(
-    `SELECT question_id AS id, NULL AS kind, NULL AS state, NULL AS text, NULL AS "questionId" FROM turns
-       WHERE question_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
+  const rows = await q.all<{ id: string | null; thread: string | null; channel: string | null } & KnownTurn>(
+    `SELECT question_id AS id, conversation AS thread, channel, NULL AS kind, NULL AS state, NULL AS text, NULL AS "questionId"
+       FROM turns WHERE question_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
      UNION ALL
-     SELECT platform_id, NULL, NULL, NULL, NULL FROM replies
+     SELECT platform_id, NULL, NULL, NULL, NULL, NULL, NULL FROM replies
        WHERE platform_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
      UNION ALL
-     SELECT NULL, kind, state, question, question_id FROM turns
+     SELECT NULL, NULL, NULL, kind, state, question, question_id FROM turns
        WHERE conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
        AND ((state = 'dropped' AND (question_id IS NOT NULL OR ${wasTried("'unknown', 'sent'")}))
          OR (((kind = 'relayed' AND open = 0) OR (kind = 'question' AND state = 'answered')) AND ${wasTried("'unknown', 'refused'")}))`,
@@ -143,8 +143,19 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
   );
   const { quiet = null, escalation = null, elsewhere = 0, asking = 0, unsent = 0, ...customer } = found ?? {};
   const locked = escalation === null ? null : (await lockEscalations(q, [escalation])).get(escalation);
+  const others = new Map(
+    rows.flatMap(({ thread: id, channel }) =>
+      id === null || channel === null || id === conversation ? [] : [[id, { id, channel }] as const],
+    ),
+  );
   return {
     known: new Set(rows.flatMap(({ id }) => id ?? [])),
+    elsewhere: new Map(
+      rows.flatMap(({ id, thread }) => {
+        const other = others.get(thread ?? "");
+        return id === null || other === undefined ? [] : [[id, other] as const];
+      }),
+    ),
     turns: rows.filter(({ id }) => id === null),
     customer: found && found.person !== "" ? (customer as Customer) : null,
     quiet,

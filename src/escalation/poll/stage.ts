@@ -12,7 +12,7 @@ import { readCall } from "../../pipeline/rate.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, leaseDeadline, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
-import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
+import { type ConversationRow, readConversation, schedulePolls } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { clearLanes, dropWaitingAnswers } from "../../store/tables/takeover.ts";
@@ -144,7 +144,7 @@ const platformUser = { name: "a responder on the platform", target: null };
 async function write(
   q: Query,
   { line, conversation }: PollWork,
-  { record, deliver, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
+  { record, deliver, others, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
   escalation: EscalationRow | null,
   deps: PollDeps,
 ): Promise<void> {
@@ -169,6 +169,7 @@ async function write(
     const fields = { channel: line.channel, conversation: conversation.id, messages: deliver.length };
     log.info(fields, "external platform messages enqueued");
   }
+  await schedulePolls(q, others, 0);
   if (takeover === null) return;
   const { trigger, subject, effect, isResponse } = takeover;
   await dropWaitingAnswers(q, conversation.id, "a person has the conversation", isResponse);

@@ -362,7 +362,13 @@ function planOpened(asking: AskedTurn, opening: string): AskPlan {
   const { speak, introduction } = readOpening(opening);
   const text = introduction ?? skillOf(asking.line)?.introduction ?? "";
   if (speak && text.trim() === "") return planFailed(asking, "sent", "there is no introduction to begin with");
-  return { ...end(asking, "sent", { state: "answered", open: 0 }), ...(speak && { introduction: text }) };
+  // A human may write on the platform before the customer does. The first poll finds what is there already.
+  const isPolled = speak && asking.line.escalation() !== null;
+  return {
+    ...end(asking, "sent", { state: "answered", open: 0 }),
+    ...(speak && { introduction: text }),
+    ...(isPolled && { poll: asking.timing.escalation.pollAfterAnswer }),
+  };
 }
 
 /** A question without an answer is polled too, because a human may answer on the platform. */
