@@ -26,19 +26,17 @@ const failTurns = `${moves("turns", "failed", {
   where: `open = 1 AND session IS NULL AND ${ofChannel} AND made_at < $2`,
   from: ["waiting", "asking", "unknown"],
 })} RETURNING id, conversation`;
-const failReplies = `${moves("replies", "failed", {
-  set: "reason = $3",
-  where: `kind <> 'notice' AND ${ofChannel} AND created_at < $2
-     AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL)`,
-})} RETURNING turn`;
+/** Replies that were not composed: stage compose holds their drafts. */
+const holdReplies = `UPDATE replies SET reason = $3
+  WHERE state = 'ready' AND internal = 0 AND ${ofChannel} AND created_at < $2
+    AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL)`;
 const holdDrafts = `${moves("drafts", "held", {
   set: `open = 0, reconcile_until = NULL, code = '${answeredBefore}', reason = $3, updated_at = now_ms()`,
-  where: `open = 1 AND session IS NULL AND ${ofChannel} AND created_at < $2
-     AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')`,
+  where: `open = 1 AND session IS NULL AND internal = 0 AND ${ofChannel} AND created_at < $2`,
   from: ["queued", "sending", "unknown"],
 })} RETURNING conversation`;
 
-/** Holds every unanswered message and every unsent reply. Messages already present in the platform's
+/** Holds every unanswered message and every unsent reply, also confirmations of opt-outs. Messages already present in the platform's
  *  conversations count as delivered. What humans wrote for the platform, and changes of its mode, are given up: done a second
  *  time they would undo what has happened since. Notifications of responders are still sent. `only` limits this to
  *  one channel, and to work older than `before` (epoch milliseconds). */
@@ -49,9 +47,8 @@ export async function holdOpenWork(
   const which = [only?.channel ?? "", only?.before ?? Number.MAX_SAFE_INTEGER] as const;
   let messages = await q.run(holdEvents, ...which, reason);
   const turns = await q.all<{ id: string; conversation: string }>(failTurns, ...which, reason);
-  const replies = await q.all<{ turn: string | null }>(failReplies, ...which, reason);
-  for (const turn of [...turns.map(({ id }) => id), ...replies.flatMap((reply) => reply.turn ?? [])])
-    messages += await holdEventsOf(q, turn);
+  for (const { id } of turns) messages += await holdEventsOf(q, id);
+  const replies = await q.run(holdReplies, ...which, reason);
   const drafts = await q.all<{ conversation: string }>(holdDrafts, ...which, reason);
   // Messages of the agent and of humans since then were delivered by the later state of the store.
   await q.run(
@@ -61,7 +58,7 @@ export async function holdOpenWork(
   );
   for (const { conversation } of turns) await takeBack(q, conversation, "in");
   for (const { conversation } of drafts) await takeBack(q, conversation, "out");
-  return { messages, replies: drafts.length };
+  return { messages, replies: replies + drafts.length };
 }
 
 /** Revokes the lease on the lane, because a write of its holder would undo the hold. */

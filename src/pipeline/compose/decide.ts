@@ -13,6 +13,7 @@ import {
 } from "bridgehead/contract";
 import type { ChannelSettings } from "../../agent/calls.ts";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
+import { answeredBefore } from "../../store/restored.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { NewDraft, ReplyRow } from "../../store/tables/drafts.ts";
 import type { ReadyFile } from "../../store/tables/files.ts";
@@ -30,10 +31,14 @@ export interface ComposeFacts {
   readonly files: readonly ReadyFile[];
 }
 
-/** Returns the change of a reply's drafts in shadow mode, or null. Those to customers are held at once, so that a later
- *  change to live mode does not send them; notices, such as the confirmation of a STOP, would be outdated then and are
- *  dropped. */
-export function shadowChange({ kind, internal }: Pick<ReplyRow, "kind" | "internal">, mode: ChannelRules["mode"]) {
+/** Returns the change of a reply's drafts that are not sent, or null. Those to customers are held at once in shadow mode, so
+ *  that a later change to live mode does not send them; notices, such as the confirmation of a STOP, would be outdated then and
+ *  are dropped. Those of a reply that the lost state of a restored store may have sent are held. */
+export function unsentChange(
+  { kind, internal, reason }: Pick<ReplyRow, "kind" | "internal" | "reason">,
+  mode: ChannelRules["mode"],
+) {
+  if (reason !== null) return { state: "held", open: 0, code: answeredBefore, reason } as const;
   if (mode !== "shadow" || internal === 1) return null;
   const state = kind === "notice" ? "dropped" : "held";
   return { state, open: 0, code: shadowCode, reason: shadowReason } as const;
@@ -43,8 +48,8 @@ export function shadowChange({ kind, internal }: Pick<ReplyRow, "kind" | "intern
  *  that was tried before. */
 export interface ComposedDrafts {
   readonly drafts: readonly NewDraft[] | null;
-  /** What shadow mode makes of the drafts; null in live mode. */
-  readonly change: ReturnType<typeof shadowChange>;
+  /** The change of drafts that are not sent; null when they are. */
+  readonly change: ReturnType<typeof unsentChange>;
   readonly errors: readonly unknown[];
 }
 
@@ -55,7 +60,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
   const written = row.address ?? turn?.address;
   if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
-  const change = shadowChange(row, line.rules.mode);
+  const change = unsentChange(row, line.rules.mode);
   const { bodies, errors } = composed(line.outbound, dress(row, loaded, address));
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
   const delay = row.kind === "answer" && !address.session ? Math.round((skill?.responseDelaySeconds ?? 0) * 1000) : 0;

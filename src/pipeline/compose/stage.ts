@@ -78,7 +78,7 @@ function composed(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
   return { drafts, change };
 }
 
-/** Enqueues the drafts of a reply. The author of a human's reply is notified when shadow mode holds it. A call that is
+/** Enqueues the drafts of a reply. The author of a human's reply is notified when it is held. A call that is
  *  still running in shadow mode continues. */
 async function enqueue(q: Query, line: ChannelRuntime, row: ReplyRow, { drafts, change }: Composed): Promise<void> {
   for (const draft of drafts) {
@@ -124,6 +124,7 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
     transfer: transfer ? 1 : 0,
     internal: 0,
     address: null,
+    reason: null,
     rendered,
     created_at: clock.now(),
   };

@@ -21,6 +21,8 @@ export interface ReplyRow {
   /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
   readonly address: string | null;
   readonly text: string;
+  /** Why its drafts are held; null when they are sent. */
+  readonly reason: string | null;
   /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null without one. */
   readonly rendered: string | null;
   readonly created_at: number;
@@ -117,7 +119,7 @@ export async function countNotices(q: Query, conversation: string, withinMs: num
 /** Returns a channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, kind, transfer, internal, address, text, rendered,
+    `SELECT id, conversation, channel, turn, kind, transfer, internal, address, text, reason, rendered,
        ${notAhead("created_at")} AS created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,

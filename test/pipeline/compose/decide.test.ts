@@ -3,7 +3,7 @@
 import { externalId, type Json, type Outbound, type Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { firstTo } from "../../../src/domain/turn.ts";
-import { type ComposeFacts, draftsOf, shadowChange } from "../../../src/pipeline/compose/decide.ts";
+import { type ComposeFacts, draftsOf, unsentChange } from "../../../src/pipeline/compose/decide.ts";
 import type { ConversationRow } from "../../../src/store/tables/conversations.ts";
 import type { NewDraft, ReplyRow } from "../../../src/store/tables/drafts.ts";
 import { activeSettings, lineOf } from "../../support/rows.ts";
@@ -40,6 +40,7 @@ const answer: ReplyRow = {
   transfer: 0,
   internal: 0,
   address: null,
+  reason: null,
   text: "hello",
   rendered: null,
   created_at: 9000,
@@ -197,7 +198,13 @@ it.each([
   ["live", answer, undefined],
   [undefined, answer, undefined],
 ] as const)("in %s mode the drafts of %o are %s", (mode, row, state) => {
-  const change = shadowChange(row, mode);
+  const change = unsentChange(row, mode);
   expect(change?.state).toBe(state);
   if (change) expect(change).toMatchObject({ open: 0, code: "shadow" });
+});
+
+it.each([answer, human, notice])("after a restore the drafts of %o are held in every mode", (row) => {
+  const change = { state: "held", open: 0, code: "answered-before-restore", reason: "restored" };
+  for (const mode of ["shadow", "live"] as const)
+    expect(unsentChange({ ...row, reason: "restored" }, mode)).toEqual(change);
 });
