@@ -1,31 +1,50 @@
-// Random sequences of what customers, operators, responders, the platform, the provider and the machine do, on one pipeline. In the end
-// every message has one result that an operator can see, and nothing was asked, answered or kept more often than it may.
+// Random sequences of what customers, operators, responders, the platform, the provider and the machine do, on one pipeline and each
+// database. In the end every message has one result that an operator can see, and nothing was asked, answered or kept more often than it
+// may. A seed gives one sequence, but for the order of what runs at once. SEEDS=9-400 runs others.
 
 import { externalId, type Finding, type MessageEvent, type SendOutcome, sendKey } from "bridgehead/contract";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { firstTo } from "../../src/domain/turn.ts";
 import { enqueueRelay } from "../../src/escalation/actions.ts";
+import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { readCustomers } from "../../src/escalation/reply/rows.ts";
-import { newId } from "../../src/ops/clock.ts";
+import { newId, steadyNow } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { begin } from "../../src/pipeline/outbound.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { optOut, undoOptOut } from "../../src/store/operators/opt-outs.ts";
 import { type Repair, repair } from "../../src/store/operators/repair.ts";
 import { erasePerson } from "../../src/store/person/erase.ts";
 import { findPerson } from "../../src/store/person/find.ts";
+import { answeredBefore, holdOpenWork } from "../../src/store/restored.ts";
 import { forget } from "../../src/store/retention.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { clearLanes } from "../../src/store/tables/takeover.ts";
-import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
-import { type Asked, cutting, listen, receipt, refusing } from "../support/pipeline/stage.ts";
-import { generator } from "../support/process/mail/servers.ts";
+import { messageRecord } from "../support/client/client.ts";
+import { policyOf, raising } from "../support/escalation/policy.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import {
+  mail,
+  openPipeline,
+  type TestClock,
+  type TestPipeline,
+  type TestPipelineOptions,
+  testClock,
+} from "../support/pipeline/pipeline.ts";
+import { type Asked, cutting, listen, receipt, refusing, startPlatform, watched } from "../support/pipeline/stage.ts";
+import { generator, luck } from "../support/process/mail/servers.ts";
+import { clockedPostgres, sqliteDatabase } from "../support/store/databases.ts";
+import { needPostgres } from "../support/store/postgres.ts";
 
-const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
+const [firstSeed = 1, lastSeed = 8] = (process.env["SEEDS"] ?? "1-8").split("-").map(Number);
+const seeds = Array.from({ length: lastSeed - firstSeed + 1 }, (_, at) => firstSeed + at);
 const steps = 60;
 const [second, minute, hour] = [1000, 60_000, 3_600_000];
 const people = ["ada@example.org", "ben@example.org", "cleo@example.org"] as const;
-const requests = ["ask", "say", "start", "look", "search"] as const;
+const requests = ["ask", "say", "start", "look", "search", "mode"] as const;
 const operator = { actor: "op", reason: "a test" };
 
 interface Written {
@@ -40,8 +59,19 @@ interface Sent {
   readonly text: string;
 }
 
-it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout: 300_000 }, async (seed) => {
+const declare = (newStore: (clock: TestClock) => Promise<Database>) => () => {
+  it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout: 300_000 }, (seed) =>
+    sequence(seed, newStore),
+  );
+};
+const sqlite = declare((clock) => watched(() => sqliteDatabase(steadyNow(clock))));
+const postgres = declare((clock) => clockedPostgres(steadyNow(clock)));
+describe("on SQLite", sqlite);
+describeReal("on PostgreSQL", await needPostgres(), postgres);
+
+async function sequence(seed: number, newStore: (clock: TestClock) => Promise<Database>): Promise<void> {
   const random = generator(seed);
+  const luckOf = luck(seed);
   const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;
   const chance = (p: number): boolean => random() < p;
 
@@ -59,22 +89,40 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
   let isProviderWell = false;
   let isProviderDown = false;
   let gate: Promise<void> | null = null;
+  let mode: "live" | "shadow" = "live";
+  /** What humans have written in the platform's interface, and what operators have opened conversations with. */
+  const external: { readonly word: string; readonly to: string; readonly there: string | null }[] = [];
+  const raised = raising();
 
-  const outcomeOf = (key: string, deliver: () => void): SendOutcome => {
-    const dice = isProviderWell ? 1 : random();
+  const outcomeOf = (key: string, { text }: Sent, deliver: () => void): SendOutcome => {
+    const dice = isProviderWell ? 1 : luckOf(text);
     const reason = "a fault of the test";
     if (isProviderDown) return { kind: "deferred", reason, scope: "channel" };
     if (dice < 0.08) return { kind: "deferred", reason };
     if (dice < 0.12) return { kind: "deferred", reason, scope: "channel" };
-    if (dice < 0.17) return { kind: "refused", code: "550", reason, scope: pick(["draft", "recipient"] as const) };
+    if (dice < 0.17) return { kind: "refused", code: "550", reason, scope: luckOf(text) < 0.5 ? "draft" : "recipient" };
     if (dice < 0.22) return { kind: "unknown", reason };
     deliver();
     return dice < 0.3 ? { kind: "unknown", reason } : { kind: "sent", id: externalId(`sent-${key}`) };
   };
   const debounce = pick([0, 0, 3 * second]);
   const clock = testClock(true);
+  const platform = await startPlatform();
+  platform.continues = chance(0.5);
+  const db = await newStore(clock);
   const options = {
     clock,
+    db,
+    platform,
+    line: (line: ChannelRuntime): ChannelRuntime => ({
+      ...raised(line),
+      get rules() {
+        return { ...line.rules, mode };
+      },
+    }),
+    stages: (deps: Parameters<NonNullable<TestPipelineOptions["stages"]>>[0]) => [
+      pollStage({ ...deps, policy: () => policyOf() }),
+    ],
     rules: {
       debounce,
       caps: { sender: chance(0.5) ? [{ max: 8, per: 10 * minute }] : [], conversation: [], channel: [] },
@@ -94,19 +142,18 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
         await attempt.crossing();
         if (optedOut.has(draft.to)) problems.push(`sent to ${draft.to} after the opt-out: ${draft.text}`);
         await waits;
-        return outcomeOf(attempt.key, () => {
+        return outcomeOf(attempt.key, draft, () => {
           sent.push(draft);
           delivered.add(attempt.key);
         });
       },
-      async reconcile(_: unknown, { key }: { key: string }): Promise<Finding> {
-        if (chance(0.4)) return { kind: "unsure" };
+      async reconcile(body: unknown, { key }: { key: string }): Promise<Finding> {
+        if (luckOf(`find ${(body as Sent).text}`) < 0.4) return { kind: "unsure" };
         return delivered.has(key) ? { kind: "sent", id: externalId(`sent-${key}`) } : { kind: "not-sent" };
       },
     },
   };
   let pipeline: TestPipeline = await openPipeline(options);
-  const { db, platform } = pipeline;
   const store = {
     db,
     commit: <T>(write: Parameters<typeof pipeline.scheduler.commit<T>>[0]) => pipeline.scheduler.commit(write),
@@ -142,20 +189,22 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     const found = await db.read((q) =>
       q.all<{ id: string | number; code: string | null; state: string }>(
         box === "inbox"
-          ? "SELECT id, code, state FROM events WHERE state IN ('held', 'failed', 'ignored') AND kind = 'message'"
-          : "SELECT id, code, state FROM drafts WHERE state NOT IN ('sent', 'delivered')",
+          ? "SELECT id, code, state FROM events WHERE state IN ('held', 'failed', 'ignored') AND kind = 'message' ORDER BY id"
+          : "SELECT id, code, state FROM drafts WHERE state NOT IN ('sent', 'delivered') ORDER BY body, id",
       ),
     );
     // What may have been delivered is not sent again by hand: that may repeat it.
     // A later part that is released by hand goes out alone.
     const isSafe = ({ id, code, state }: (typeof found)[number]) =>
-      code !== "unknown-outcome" && state !== "dropped" && !/p\d+$/.test(String(id));
+      code !== "unknown-outcome" && code !== answeredBefore && state !== "dropped" && !/p\d+$/.test(String(id));
     const safe = found.filter((one) => action === "drop" || isSafe(one));
     if (safe.length > 0) await repair(store, box, action, { ids: [pick(safe).id] }, operator);
   };
   /** A responder answers in place of the agent. */
   const relays = async (): Promise<void> => {
-    const open = await db.read((q) => q.all<{ id: string }>("SELECT id FROM conversations WHERE person <> ''"));
+    const open = await db.read((q) =>
+      q.all<{ id: string }>("SELECT id FROM conversations WHERE person <> '' ORDER BY person, opened_at"),
+    );
     if (open.length === 0) return;
     const { id } = pick(open);
     const word = `human${relayed.length}x`;
@@ -181,7 +230,9 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     chance(0.5) ? pause(db, { channel: "c", reason: "a test", forMs: chance(0.5) ? minute : null }) : resume(db, "c");
   /** A late delivery receipt, which tells the truth. */
   const receives = async (): Promise<void> => {
-    const tried = await db.read((q) => q.all<{ id: string }>("SELECT id FROM drafts WHERE attempts > 0"));
+    const tried = await db.read((q) =>
+      q.all<{ id: string }>("SELECT id FROM drafts WHERE attempts > 0 ORDER BY body, id"),
+    );
     if (tried.length === 0) return;
     const { id } = pick(tried);
     const state = delivered.has(id) ? pick(["accepted", "delivered"] as const) : "failed";
@@ -197,7 +248,7 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     const all = await db.read((q) =>
       q.all<{ id: string; person: string; waiting: number }>(
         `SELECT id, person, (SELECT COUNT(*) FROM drafts WHERE conversation = conversations.id AND state IN ('queued', 'held'))
-           AS waiting FROM conversations WHERE person <> '' ORDER BY id`,
+           AS waiting FROM conversations WHERE person <> '' ORDER BY person, opened_at`,
       ),
     );
     const waiting = all.filter((one) => one.waiting > 0);
@@ -208,6 +259,7 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
       const unsent = await q.all<{ id: string }>(
         `SELECT drafts.id FROM drafts JOIN replies ON replies.id = drafts.reply WHERE drafts.conversation = $1
            AND drafts.state IN ('queued', 'held') AND drafts.released = 0 AND replies.kind = 'answer'
+           AND COALESCE(drafts.code, '') <> '${answeredBefore}'
            AND NOT EXISTS (SELECT 1 FROM drafts part JOIN attempts ON attempts.subject = part.id
              WHERE part.reply = drafts.reply AND COALESCE(attempts.outcome, '') <> 'deferred')`,
         conversation,
@@ -221,13 +273,46 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
   const forgets = async (): Promise<void> => {
     await db.tx((q) => forget(q, { rawMs: minute, eventsMs: 30 * minute }, hour));
   };
+  /** A human writes in the platform's interface. */
+  const writesThere = async (): Promise<void> => {
+    const bound = await db.read((q) =>
+      q.all<{ id: string; person: string; polled: number }>(
+        `SELECT platform_id AS id, MAX(person) AS person, MAX(CASE WHEN EXISTS (SELECT 1 FROM polls WHERE conversation = conversations.id
+             AND due_at IS NOT NULL AND mark IS NOT NULL) THEN 1 ELSE 0 END) AS polled
+         FROM conversations WHERE platform_id IS NOT NULL AND person <> '' GROUP BY platform_id ORDER BY person, MIN(opened_at)`,
+      ),
+    );
+    if (bound.length === 0) return;
+    const { id, person, polled } = pick(bound);
+    const word = `there${external.length}x`;
+    const messages = platform.messages.get(id) ?? [];
+    const question = messages.findLast(({ senderRole }) => senderRole === "conversation_user");
+    const over = question !== undefined && chance(0.5) ? { conversationMessageId: question.id } : {};
+    messages.push(messageRecord(word, "manual_assistant", `${word} writes a human`, over));
+    external.push({ word, to: person, there: polled === 1 ? id : null });
+  };
+  /** What `bridgehead start` does. */
+  const opens = async (): Promise<void> => {
+    const [word, address] = [`opening${external.length}x`, pick(people)];
+    const opening = { introduction: `${word} says hello`, subject: null, context: null, speak: true };
+    await db.tx((q) => begin(q, clock, { channel: "c", agent: "agent", address, name: null, opening }));
+    external.push({ word, to: address, there: null });
+  };
   const operates = (): Promise<unknown> =>
     pick([repairs, repairs, consents, pauses, relays, chance(0.3) ? () => erase(pick(people)) : receives])();
-  const dies = async (): Promise<void> => {
+  /** `begins`: what the next start does before it works. */
+  const dies = async (begins?: (q: Query) => Promise<unknown>, channels = ["c"]): Promise<void> => {
     await pipeline.scheduler.drain(0);
     await db.tx(endLeases);
-    pipeline = await openPipeline({ ...options, db, platform });
+    if (begins !== undefined) await db.tx(begins);
+    pipeline = await openPipeline({ ...options, channels });
   };
+  const restores = (): Promise<void> => dies((q) => holdOpenWork(q, null));
+  /** The channel is removed from the configuration, and added again. */
+  const removes = (): Promise<void> =>
+    dies(undefined, ["other"])
+      .then(() => pipeline.passes(pick([minute, hour])))
+      .then(() => dies());
   /** An operator acts while a question or a reply is on its way. */
   const interrupts = async (): Promise<void> => {
     const held: Asked[] = [];
@@ -284,7 +369,15 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     [3, interrupts],
     [2, weather],
     [3, clears],
-    [1, dies],
+    [1, () => dies()],
+    [3, writesThere],
+    [1, opens],
+    [1, () => void (platform.mode = pick(["ai", "manual"] as const))],
+    [0.7, () => void (mode = pick(["live", "shadow"] as const))],
+    // The wall clock is set; the store's does not go back.
+    [0.7, () => clock.set(pick([-1, 1]) * pick([second, 10 * minute]))],
+    [0.4, restores],
+    [0.4, removes],
     [6, () => pipeline.passes(pick([second, 10 * second, 2 * minute, 20 * minute]))],
   ];
   const total = acts.reduce((sum, [weight]) => sum + weight, 0);
@@ -297,6 +390,8 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
 
   // Calm: everything works again, and what blocks is dropped by an operator.
   isProviderWell = true;
+  mode = "live";
+  platform.mode = "ai";
   clears();
   await resume(db, "c");
   for (let round = 0; round < 3; round += 1) {
@@ -304,10 +399,11 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     await repair(store, "outbox", "drop", { states: ["failed", "held"] }, operator);
     await repair(store, "inbox", "drop", { states: ["failed", "held"] }, operator);
   }
-  const before = [sent.length, platform.calls.length];
+  const effects = () => [sent.length, platform.calls.filter((call) => !/^(look|mode)/.test(call)).length];
+  const before = effects();
   await dies();
   await pipeline.passes(2 * hour, 20 * minute);
-  expect([sent.length, platform.calls.length], "a second start does nothing").toEqual(before);
+  expect(effects(), "a second start does nothing").toEqual(before);
 
   expect(problems).toEqual([]);
   const asked = [...platform.messages.values()].flat().filter(({ senderRole }) => senderRole === "conversation_user");
@@ -338,7 +434,16 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
       ) > 1,
   );
   expect(repeatedRelays).toEqual([]);
-  const owners = [...written.map(({ word, event }) => ({ word, to: event.from.address })), ...relayed];
+  const owners = [...written.map(({ word, event }) => ({ word, to: event.from.address })), ...relayed, ...external];
+  expect(external.filter(({ word }) => timesSaid(word, sent) > 1)).toEqual([]);
+  const fetched = await db.read((q) =>
+    q.all<{ id: string }>(
+      `SELECT platform_id AS id FROM replies WHERE platform_id IS NOT NULL
+       UNION ALL SELECT platform_id FROM conversations WHERE person = ''`,
+    ),
+  );
+  const isFetched = (id: string) => fetched.some((one) => one.id === id);
+  expect(external.filter(({ word, there }) => there !== null && !isFetched(word) && !isFetched(there))).toEqual([]);
   const astray = owners.flatMap((own) => sent.filter(({ text, to }) => text.includes(own.word) && to !== own.to));
   expect(astray).toEqual([]);
   const late = await db.read((q) =>
@@ -370,7 +475,9 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
   const unsent = await db.read((q) =>
     q.all(
       `SELECT replies.text, replies.state, drafts.state AS draft FROM replies LEFT JOIN drafts ON drafts.reply = replies.id
-       WHERE kind = 'human' AND COALESCE(drafts.state, '') NOT IN ('sent', 'delivered', 'dropped')`,
+       WHERE kind = 'human' AND COALESCE(drafts.state, '') NOT IN ('sent', 'delivered', 'dropped')
+         -- What a poll has found after a restore is recorded, and not sent.
+         AND NOT (replies.state = 'composed' AND turn IS NULL AND drafts.id IS NULL)`,
     ),
   );
   expect(unsent).toEqual([]);
@@ -390,4 +497,4 @@ it.each(seeds)("explains every message and repeats nothing (seed %i)", { timeout
     ),
   );
   expect([...erased].filter((word) => kept.some(({ text }) => text.includes(word)))).toEqual([]);
-});
+}

@@ -356,19 +356,13 @@ function end({ turn, attempt }: AskedTurn, outcome: AskOutcome, change: TurnChan
   };
 }
 
-/** The platform's conversation of an outbound conversation is open. Its introduction becomes a reply, unless the
- *  channel speaks it. */
+/** The introduction of an outbound conversation becomes a reply, unless the channel speaks it; it is polled from now on. */
 function planOpened(asking: AskedTurn, opening: string): AskPlan {
   const { speak, introduction } = readOpening(opening);
   const text = introduction ?? skillOf(asking.line)?.introduction ?? "";
   if (speak && text.trim() === "") return planFailed(asking, "sent", "there is no introduction to begin with");
-  // A human may write on the platform before the customer does. The first poll finds what is there already.
-  const isPolled = speak && asking.line.escalation() !== null;
-  return {
-    ...end(asking, "sent", { state: "answered", open: 0 }),
-    ...(speak && { introduction: text }),
-    ...(isPolled && { poll: asking.timing.escalation.pollAfterAnswer }),
-  };
+  const said = speak && { introduction: text, poll: asking.timing.escalation.pollAfterAnswer };
+  return { ...end(asking, "sent", { state: "answered", open: 0 }), ...said };
 }
 
 /** A question without an answer is polled too, because a human may answer on the platform. */

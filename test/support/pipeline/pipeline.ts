@@ -21,16 +21,17 @@ import { heartbeatStage } from "../../../src/calls/heartbeat/stage.ts";
 import { loseSessions } from "../../../src/calls/rows.ts";
 import { CallSessions } from "../../../src/calls/sessions.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
+import type { Stage } from "../../../src/engine/stage.ts";
 import { steadyNow } from "../../../src/ops/clock.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
 import { askStage } from "../../../src/pipeline/ask/stage.ts";
-import type { ChannelRules, ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import type { ChannelRules, ChannelRuntime, ChannelRuntimes } from "../../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
 import { fetchStage } from "../../../src/pipeline/fetch/stage.ts";
 import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
-import type { Database } from "../../../src/store/driver.ts";
+import type { Core, Database } from "../../../src/store/driver.ts";
 import { endLeases } from "../../../src/store/leases.ts";
 import { type EventSummary, listEvents, releaseEvent } from "../../../src/store/operators/inbox.ts";
 import type { Rate, RateReserve } from "../../../src/store/rates.ts";
@@ -92,6 +93,10 @@ export interface TestPipelineOptions {
   readonly line?: (line: ChannelRuntime) => ChannelRuntime;
   /** Obsolete work is not cancelled: it ends at its own deadline. */
   readonly deaf?: boolean;
+  /** Stages besides those of the pipeline. */
+  readonly stages?: (
+    deps: Core & { readonly lines: () => ChannelRuntimes; readonly rate: RateReserve },
+  ) => readonly Stage[];
 }
 
 export interface TestPipeline {
@@ -182,6 +187,7 @@ export async function openPipeline(options: TestPipelineOptions = {}): Promise<T
       askStage({ ...deps, rate, timeout, absentAfter: options.absentAfter ?? 10_000 }),
       sendStage(deps),
       fetchStage({ ...deps, mostBytes: 1000 }),
+      ...(options.stages?.({ ...deps, rate }) ?? []),
     ],
     capacity: (_, channel) => lines.get(channel)?.rules.concurrency ?? 0,
   });

@@ -115,6 +115,8 @@ export interface ScriptedPlatform {
   readonly faults: { [operation in Operation]?: Fault };
   readonly messages: Map<string, ReturnType<typeof messageRecord>[]>;
   mode: "ai" | "manual";
+  /** A start continues the person's conversation. Default: false. */
+  continues: boolean;
   /** How often it was called that way. */
   count(begin: string): number;
   /** Writes the answer to a conversation's last question, as a person at the platform does. */
@@ -130,6 +132,7 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
     faults: {},
     messages: new Map(),
     mode: "ai",
+    continues: false,
     count: (begin) => platform.calls.filter((call) => call.startsWith(begin)).length,
     reply(conversation, text) {
       const known = platform.messages.get(conversation) ?? [];
@@ -139,6 +142,8 @@ export async function startPlatform(): Promise<ScriptedPlatform> {
   };
 
   function start(body: { fkId: string }): object {
+    const earlier = people.get(body.fkId)?.at(-1);
+    if (platform.continues && earlier !== undefined) return { conversationId: earlier };
     const id = `p${++ids}`;
     people.set(body.fkId, [...(people.get(body.fkId) ?? []), id]);
     platform.messages.set(id, []);

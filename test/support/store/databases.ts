@@ -135,6 +135,32 @@ export async function fresh(newDatabase: NewDatabase): Promise<Database> {
   return db;
 }
 
+/** Like `fresh`, on PostgreSQL, with that clock instead of the server's. */
+export async function clockedPostgres(now: () => number): Promise<Database> {
+  const db = await fresh(async () => postgresDatabase(await sharedPostgres()));
+  let set = now();
+  await db.tx(async (q) => {
+    await q.run("CREATE TABLE test_clock (ms BIGINT)");
+    await q.run("INSERT INTO test_clock VALUES ($1)", set);
+    const body = "$$BEGIN RETURN (SELECT ms FROM test_clock); END$$";
+    await q.run(`CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE plpgsql STABLE AS ${body}`);
+  });
+  const sets = async () => {
+    const at = now();
+    if (at === set) return;
+    set = at;
+    await db.tx((q) => q.run("UPDATE test_clock SET ms = $1", at));
+  };
+  return new Proxy(db, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      const call = (...args: unknown[]): unknown => Reflect.apply(value, target, args);
+      return name === "tx" || name === "read" ? async (...args: unknown[]) => sets().then(() => call(...args)) : call;
+    },
+  });
+}
+
 export const event = (externalId: string, over: Partial<NewEvent> = {}): NewEvent => ({
   channel: "c",
   externalId,

@@ -350,3 +350,16 @@ export function generator(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
+
+/** Returns a function that gives a number in [0, 1) for a text: the same one for the same seed, whatever runs at once, and
+ *  another one each time. */
+export function luck(seed: number): (what: string) => number {
+  const tries = new Map<string, number>();
+  return (what) => {
+    const count = (tries.get(what) ?? 0) + 1;
+    tries.set(what, count);
+    let hash = seed * 31 + count;
+    for (const letter of what) hash = (Math.imul(hash, 16777619) ^ letter.charCodeAt(0)) | 0;
+    return generator(hash)();
+  };
+}
