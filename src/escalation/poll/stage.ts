@@ -133,6 +133,7 @@ async function found(
   const plan = planPoll(poll, result, { ...facts, takeover }, line, settings);
   await write(q, work, plan, facts.escalation, deps);
   warnOf(work, read, plan, deps);
+  await schedulePolls(q, plan.others, 0);
   await endPoll(q, conversation.id, { ...plan.poll, until });
   await releaseLane(q, work.lease, "in");
 }
@@ -144,7 +145,7 @@ const platformUser = { name: "a responder on the platform", target: null };
 async function write(
   q: Query,
   { line, conversation }: PollWork,
-  { record, deliver, others, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
+  { record, deliver, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
   escalation: EscalationRow | null,
   deps: PollDeps,
 ): Promise<void> {
@@ -169,7 +170,6 @@ async function write(
     const fields = { channel: line.channel, conversation: conversation.id, messages: deliver.length };
     log.info(fields, "external platform messages enqueued");
   }
-  await schedulePolls(q, others, 0);
   if (takeover === null) return;
   const { trigger, subject, effect, isResponse } = takeover;
   await dropWaitingAnswers(q, conversation.id, "a person has the conversation", isResponse);
