@@ -11,7 +11,7 @@ import { ann, openTexts, type Texts } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";
 
 /** A provider that is down, and the store of a conversation with one answer that was sent. */
-async function answered(): Promise<{ pipeline: Texts; conversation: string; recover(): Promise<void> }> {
+async function answered(): Promise<{ pipeline: Texts; conversation: string; recover: () => Promise<void> }> {
   let isDown = false;
   const pipeline = await openTexts({
     provider: () => (isDown ? { kind: "deferred", reason: "down", scope: "channel" } : undefined),
