@@ -25,6 +25,7 @@ interface Traced extends SmtpFailure {
   readonly tlsFailed?: boolean;
   readonly mailboxMissing?: boolean;
   readonly storeFailed?: boolean;
+  readonly parserFailed?: boolean;
 }
 
 /** The status of a channel that does not work. */
@@ -98,6 +99,7 @@ export function statusOf(error: unknown, count: number): FailedStatus {
     return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
   }
   if (traced.storeFailed) return { state: "degraded", code: "store", reason: `storing mail failed: ${brief(error)}` };
+  if (traced.parserFailed) return { state: "degraded", code: "parser", reason: brief(error) };
   if (traced.mailboxMissing) return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
   // A tagged NO or BAD to a command after the login: imapflow's own message is only "Command failed".
   const answer = oneLine(traced.responseText ?? "");
@@ -111,7 +113,9 @@ export function statusOf(error: unknown, count: number): FailedStatus {
 /** Returns the status of one side, named in the reason: each has a server and credentials of its own. */
 export function statusOfSide(side: "imap" | "smtp", error: unknown, count: number): FailedStatus {
   const status = statusOf(error, count);
-  return status.code === "store" ? status : { ...status, reason: `${side}: ${status.reason}` };
+  return status.code === "store" || status.code === "parser"
+    ? status
+    : { ...status, reason: `${side}: ${status.reason}` };
 }
 
 /** Returns the first line of an error's message, without long text that a server may have added. */

@@ -55,6 +55,8 @@ export class Parser {
   #aheadBytes = 0;
   #lastId = 0;
   #worker: Worker | null = null;
+  /** False until the worker has started. */
+  #isReady = false;
   #idleSince = 0;
   #closed = false;
   /** Aborted at the end of the worker. */
@@ -65,7 +67,7 @@ export class Parser {
   }
 
   /** Parses one message. `raw` is copied; the caller may keep and use it. Rejects only when the signal
-   *  aborts or the parser is closed; a malformed message returns a result. */
+   *  aborts, the parser is closed or its worker does not start; a malformed message returns a result. */
   parse(raw: Uint8Array, context: ParseContext, signal?: AbortSignal): Promise<ParseResult> {
     return this.#submit<ParseResult>({ raw, context, request: null }, signal);
   }
@@ -173,13 +175,17 @@ export class Parser {
     });
     worker.on("exit", () => this.#broken(worker, "malformed", "the parser ended unexpectedly"));
     this.#worker = worker;
+    this.#isReady = false;
     this.#ended = new AbortController();
     void this.#watch(worker);
   }
 
   #take(worker: Worker, answer: ParseResponse): void {
     if (worker !== this.#worker) return;
-    if (answer.kind === "ready") return this.#startNextClock();
+    if (answer.kind === "ready") {
+      this.#isReady = true;
+      return this.#startNextClock();
+    }
     const task = this.#working.get(answer.id);
     if (task === undefined) return;
     if (answer.kind === "checking") {
@@ -240,7 +246,8 @@ export class Parser {
   }
 
   /** Handles a worker that failed or must end. When it processed a single message, that message caused
-   *  the failure; several messages are retried one by one. */
+   *  the failure; several messages are retried one by one. No message causes the end of a worker that was not
+   *  ready. */
   #broken(worker: Worker, code: "too-slow" | "too-big-in-memory" | "malformed", reason: string): void {
     if (worker !== this.#worker) return;
     void this.#end();
@@ -248,7 +255,10 @@ export class Parser {
     this.#working.clear();
     this.#outbox.length = 0;
     this.#aheadBytes = 0;
-    if (tasks.length === 1) {
+    if (!this.#isReady && code !== "too-slow") {
+      const error = new Error(`the mail parser does not start: ${reason}`);
+      for (const task of tasks) task.fail(Object.assign(error, { parserFailed: true }));
+    } else if (tasks.length === 1) {
       tasks[0]?.resolve({ ok: false, code, reason });
     } else {
       for (const task of tasks) {

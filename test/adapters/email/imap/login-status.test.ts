@@ -35,7 +35,7 @@ describe("an IMAP login that is refused with a response code", () => {
   });
 });
 
-it("names the side in the reason, unless the store is the cause", () => {
+it("names the side in the reason, unless the store or the parser is the cause", () => {
   const error = refusedBy("EXPIRED");
   expect(statusOfSide("smtp", error, 1)).toEqual({
     state: "unauthorized",
@@ -45,6 +45,8 @@ it("names the side in the reason, unless the store is the cause", () => {
   expect(statusOfSide("imap", error, 1)).toMatchObject({ reason: "imap: the password has expired" });
   const full = Object.assign(new Error("disk full"), { storeFailed: true });
   expect(statusOfSide("imap", full, 1)).toMatchObject({ code: "store", reason: "storing mail failed: disk full" });
+  const parser = Object.assign(new Error("the mail parser does not start: EAGAIN"), { parserFailed: true });
+  expect(statusOfSide("imap", parser, 1)).toMatchObject({ code: "parser", reason: parser.message });
 });
 
 it("quotes the server's response to a rejected command, on one line", () => {

@@ -1,3 +1,6 @@
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
 import { Parser, sharedParser } from "../../../../adapters/email/parse/parser.ts";
@@ -5,6 +8,8 @@ import { standardTiming as timing } from "../../../../adapters/email/timing.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { sleepersOn, workedMs } from "../../../support/clock.ts";
 import { answering, html, mail, multipart, reader } from "../../../support/email/mails.ts";
+import { root } from "../../../support/machine/command.ts";
+import { newFolder } from "../../../support/resources.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
 const { parser, read } = reader();
@@ -417,6 +422,19 @@ describe("the worker", () => {
     } finally {
       await small.close();
     }
+  });
+  it("judges no mail when it does not start, as during the installation of another version", async () => {
+    const folder = newFolder();
+    const file = "adapters/email/parse/parser.ts";
+    copyFileSync(join(root, file), join(folder, "parser.ts"));
+    // The file of its worker is not there.
+    const module = (await import(pathToFileURL(join(folder, "parser.ts")).href)) as { Parser: typeof Parser };
+    const own = new module.Parser({ clock: systemClock, timing });
+    const reading = [1, 2].map(() => own.parse(mail(), off));
+    const error = { message: expect.stringContaining("the mail parser does not start: "), parserFailed: true };
+    for (const each of reading) await expect(each).rejects.toMatchObject(error);
+    await expect(own.parse(mail(), off)).rejects.toMatchObject(error);
+    await own.close();
   });
   it("leaves the caller's bytes alone", async () => {
     const raw = mail();
