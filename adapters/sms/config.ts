@@ -31,7 +31,7 @@ const apiKey = z
     sid: z.string().min(1).describe("What is the SID of the API key (SK...)?"),
     secret: secret.describe("What is its secret?"),
   })
-  .describe("Which API key authenticates requests? Default: account_sid and the first of auth_tokens.");
+  .describe("Which API key authenticates requests? Default: account_sid with the auth_tokens.");
 
 const media = z
   .strictObject({

@@ -140,7 +140,7 @@ const keys = {
       secret: secret("What is the secret of the API key?"),
     })
     .optional()
-    .describe("Outbound calls: which API key is used? Default: the first of auth_tokens."),
+    .describe("Outbound calls: which API key is used? Default: account_sid with the auth_tokens."),
   api_url: z.url().prefault("https://api.twilio.com").describe("What is the URL of Twilio's API?"),
   number: z
     .string()

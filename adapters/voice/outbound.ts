@@ -146,24 +146,25 @@ const mostLookups = 32;
 export function placedCalls(voice: VoiceChannel): PlacedCalls | null {
   const { config } = voice;
   const { account_sid: account, number, api_key: key, api_url: url } = config;
-  const [token] = config.auth_tokens ?? [];
-  if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
+  const logins = key ? [`${key.sid}:${key.secret}`] : (config.auth_tokens ?? []).map((token) => `${account}:${token}`);
+  if (account === undefined || number === undefined || logins.length === 0) return null;
   const base = `${url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
-  const login = key ? `${key.sid}:${key.secret}` : `${account}:${token}`;
-  const authorization = `Basic ${Buffer.from(login).toString("base64")}`;
-  return new PlacedCalls(voice, { base, number, authorization });
+  const authorizations = logins.map((login) => `Basic ${Buffer.from(login).toString("base64")}`);
+  return new PlacedCalls(voice, { base, number, authorizations });
 }
 
 interface CallingAccount {
   readonly base: string;
   readonly number: string;
-  readonly authorization: string;
+  readonly authorizations: readonly string[];
 }
 
 /** The outbound calls of one channel. */
 class PlacedCalls {
   readonly #voice: VoiceChannel;
   readonly #account: CallingAccount;
+  /** During a rotation one of the logins is not yet valid, or no longer valid. The last accepted one is tried first. */
+  #current = 0;
   readonly #connections = new HttpConnections({ connections: placedAtOnce, once: true });
   readonly #lookups = new HttpConnections({ connections: mostLookups, once: true });
   /** Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
@@ -231,7 +232,7 @@ class PlacedCalls {
     return webhookFindings(this.#account.number, found[0], this.#voice.channel.url("/call"));
   }
 
-  #ask(
+  async #ask(
     method: "GET" | "POST",
     path: string,
     signal: AbortSignal,
@@ -239,15 +240,22 @@ class PlacedCalls {
   ): Promise<ExchangeAnswer> {
     const form = more.body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
     const connections = method === "POST" ? this.#connections : this.#lookups;
-    return withTimeout(this.#voice.channel.clock, signal, this.#voice.timing.request, (limited) =>
-      connections.exchange({
-        method,
-        url: new URL(this.#account.base + path),
-        headers: { authorization: this.#account.authorization, accept: "application/json", ...form },
-        signal: limited,
-        ...more,
-      }),
-    );
+    const { base, authorizations } = this.#account;
+    for (let tries = 1; ; tries++) {
+      const used = this.#current;
+      const authorization = authorizations[used] ?? "";
+      const answer = await withTimeout(this.#voice.channel.clock, signal, this.#voice.timing.request, (limited) =>
+        connections.exchange({
+          method,
+          url: new URL(base + path),
+          headers: { authorization, accept: "application/json", ...form },
+          signal: limited,
+          ...more,
+        }),
+      );
+      if (answer.status !== 401 || tries >= authorizations.length) return answer;
+      if (this.#current === used) this.#current = (used + 1) % authorizations.length;
+    }
   }
 }
 

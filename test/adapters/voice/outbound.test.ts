@@ -115,6 +115,19 @@ test("a refused login is the channel's state until a call goes out", async () =>
   expect(fixture.channel.statuses.at(-1)?.state).toBe("ready");
 });
 
+test("either token places calls and looks them up during a rotation", async () => {
+  for (const auth_tokens of [
+    ["not valid yet", authToken],
+    [authToken, "no longer valid"],
+  ]) {
+    const fixture = await openPlacing({ auth_tokens });
+    expect(await fixture.place(caller, "Hello.")).toMatchObject({ kind: "sent" });
+    expect(await fixture.place(caller, "Hello again.")).toMatchObject({ kind: "sent" });
+    expect(fixture.api.calls).toHaveLength(2);
+    expect(await fixture.adapter.probe?.(AbortSignal.timeout(60_000))).toEqual({ state: "ready" });
+  }
+});
+
 test("an uncertain call is found in the list, or missing there after a minute", async () => {
   const fixture = await openPlacing();
   const look = (to: string, startedAt: Date) =>
