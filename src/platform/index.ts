@@ -11,4 +11,4 @@ export { probeModel } from "./brain/model.ts";
 export { deleteUsers } from "./conversations/start.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";
-export { newerFile } from "./store/store.ts";
+export { newerFile, platformFileProblem } from "./store/store.ts";

@@ -16,7 +16,6 @@ import {
 } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import type { StoreConfig } from "../../config/index.ts";
 import { type Diagnosis, diagnosis, type FileChange } from "./catalogue.ts";
 
 const octal = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, "0");
@@ -53,29 +52,25 @@ function ownerProblem(path: string, owner: Stats, what: string): Diagnosis[] {
   return [diagnosis("file-owner", path, cause, `sudo chown ${uid}:${gid} ${path}`, { change: { path, uid, gid } })];
 }
 
-/** Checks the configuration, the files with secrets, and the files of an SQLite store. Files of the store belong to the
- *  owner of its folder, and so do files with secrets that only their owner can read. */
-export function fileProblems(config: string, secrets: readonly string[], store: StoreConfig | null): Diagnosis[] {
-  const file = store?.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
-  const folder = file === null ? null : dirname(file);
-  const owner = folder === null ? null : statOf(folder);
-  const own = file === null || folder === null ? [] : storeFiles(file, folder);
+/** Checks the configuration, the files with secrets, and the SQLite files `stores`, of which the store is the first. These
+ *  belong to the owner of their folder, and so do files with secrets that only their owner can read. */
+export function fileProblems(config: string, secrets: readonly string[], stores: readonly string[]): Diagnosis[] {
+  const own = stores.flatMap((file) => storeFiles(file).map((path) => ({ path, owner: statOf(dirname(file)) })));
+  const [store] = stores;
+  const owner = store === undefined ? null : statOf(dirname(store));
+  const closed = secrets.filter((path) => ((statOf(path)?.mode ?? 0) & 0o040) === 0);
   return [
     ...modeProblem(config, 0o027, "the configuration", "warning"),
     ...secrets.flatMap((path) => modeProblem(path, 0o037, "the file with a secret")),
-    ...own.flatMap((path) => modeProblem(path, 0o177, "the store")),
-    ...(owner === null ? [] : own.flatMap((path) => ownerProblem(path, owner, "the file"))),
-    ...(owner === null
-      ? []
-      : secrets
-          .filter((path) => ((statOf(path)?.mode ?? 0) & 0o040) === 0)
-          .flatMap((path) => ownerProblem(path, owner, "the file with a secret"))),
+    ...own.flatMap(({ path }) => modeProblem(path, 0o177, "the store")),
+    ...own.flatMap((one) => (one.owner === null ? [] : ownerProblem(one.path, one.owner, "the file"))),
+    ...(owner === null ? [] : closed.flatMap((path) => ownerProblem(path, owner, "the file with a secret"))),
   ];
 }
 
 /** The store and the files next to it, such as its log and its copies. No links: the daemon's user can create one to any file. */
-function storeFiles(file: string, folder: string): string[] {
-  const name = basename(file);
+function storeFiles(file: string): string[] {
+  const [folder, name] = [dirname(file), basename(file)];
   try {
     return readdirSync(folder)
       .filter((one) => one === name || one.startsWith(`${name}-`) || one.startsWith(`${name}.before-`))

@@ -13,7 +13,7 @@ import { agentsProblems, disk, withoutResponders } from "./check.ts";
 import { daemonProblems, readDaemon } from "./daemon.ts";
 import { applyChanges, diskProblems, fileProblems, nodeProblems } from "./machine.ts";
 import { onlineChecks } from "./probes.ts";
-import { addressesOf, contentProblems, storeProblems } from "./stored.ts";
+import { addressesOf, contentProblems, platformProblems, storeProblems } from "./stored.ts";
 
 /** Options of doctor and support-bundle. */
 export interface DoctorOptions extends CommandOptions {
@@ -54,7 +54,7 @@ export async function diagnose(options: DoctorOptions, io: Io): Promise<readonly
   const found = [
     ...(await configProblems(loaded)),
     ...nodeProblems(process.versions.node, systemClock.now(), io.timing.commands.nodeSoon),
-    ...(await machineProblems(path, loaded, io)),
+    ...(await machineProblems(path, io)),
     ...(loaded.ok ? await systemProblems(loaded.config, options, io) : []),
   ];
   return found.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
@@ -103,14 +103,15 @@ function loopProblems({ file, channels, escalation }: Config): Diagnosis[] {
   });
 }
 
-async function machineProblems(path: string, loaded: Loaded, io: Io): Promise<Diagnosis[]> {
+async function machineProblems(path: string, io: Io): Promise<Diagnosis[]> {
   const secrets = await loadSecretFiles(path);
-  const stored = loaded.ok
-    ? ({ ok: true, store: loaded.config.store } as const)
-    : await loadStore(path, { env: io.env });
-  const store = stored.ok ? stored.store : null;
-  const folder = store?.kind === "sqlite" && store.file !== ":memory:" ? dirname(store.file) : null;
-  return [...fileProblems(path, secrets, store), ...(folder === null ? [] : await diskProblems(folder))];
+  const stored = await loadStore(path, { env: io.env, ...credentialsFor(path, io.env) });
+  const store = stored.ok && stored.store.kind === "sqlite" ? stored.store.file : null;
+  const all = [store, stored.ok ? stored.embedded : null];
+  const files = all.flatMap((file) => (file === null || file === ":memory:" ? [] : file));
+  const folders = new Set(files.map((file) => dirname(file)));
+  const disks = await Promise.all([...folders].map((folder) => diskProblems(folder)));
+  return [...fileProblems(path, secrets, files), ...disks.flat()];
 }
 
 function systemProblems(config: Config, { online = false }: DoctorOptions, io: Io): Promise<Diagnosis[]> {
@@ -124,7 +125,7 @@ function systemProblems(config: Config, { online = false }: DoctorOptions, io: I
     progress.add(1);
     const content = unusable ? [] : await contentProblems(config, io);
     const connected = await Promise.all(checks.map((check) => check().finally(() => progress.add(1))));
-    return [...store, ...daemon, ...content, ...connected.flat()];
+    return [...store, ...(await platformProblems(config)), ...daemon, ...content, ...connected.flat()];
   });
 }
 

@@ -74,6 +74,17 @@ export async function storeProblems(
   }
 }
 
+/** Checks the file of the embedded platform. Reads the whole file. */
+export async function platformProblems({ file, platform: { embedded } }: Config): Promise<Diagnosis[]> {
+  const database = embedded?.database ?? ":memory:";
+  if (database === ":memory:" || !existsSync(database)) return [];
+  const { platformFileProblem } = await import("../../platform/index.ts");
+  const found = platformFileProblem(database);
+  if (found === null) return [];
+  if (found.kind === "damaged") return [damaged(database, found.message, file)];
+  return [diagnosis(`store-${found.kind}`, database, `the embedded platform: ${found.message}`, found.remedy)];
+}
+
 const damaged = (place: string, problem: string, file: string): Diagnosis =>
   diagnosis(
     "store-damaged",

@@ -58,10 +58,19 @@ export async function verify(options: BackupOptions, io: Io): Promise<number> {
     found.missing === null
       ? []
       : [`the copy of the embedded platform is missing: move ${found.missing} back to its place beside ${file}`];
-  const summary = { ...found, problems: [...found.problems, ...lost] };
+  const newer = await newerPlatform(found);
+  const summary = { ...found, problems: [...found.problems, ...lost, ...(newer === null ? [] : [newer])] };
   print(summary, file, "verified", options, io);
   if (summary.problems.length > 0) return exitCodes.damagedStore;
   return summary.schema > migrations.length ? exitCodes.newerSchema : exitCodes.ok;
+}
+
+/** Says that a newer version has written the backup's copy of the embedded platform; null when none has. */
+async function newerPlatform({ platform }: StoreSummary): Promise<string | null> {
+  if (platform === null) return null;
+  const { platformFileProblem } = await import("../../platform/index.ts");
+  const found = platformFileProblem(platform.file);
+  return found?.kind === "newer" ? `${platform.file}: ${found.message}` : null;
 }
 
 /** Replaces the configured store with a verified backup, and the database of the embedded platform with its copy. Keeps the
@@ -81,6 +90,8 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
       `${source} has schema ${summary.schema}, this version knows up to ${migrations.length}`,
       exitCodes.newerSchema,
     );
+  const newer = embedded === null ? null : await newerPlatform(summary);
+  if (newer !== null) fail(newer, exitCodes.newerSchema);
   // The store is replaced first: a platform with more conversations than the store refers to is harmless.
   const files = [{ from: source, to: store, size: summary.size }];
   const platform = embedded === ":memory:" ? null : summary.platform;

@@ -49,8 +49,9 @@ export type Db = Database.Database;
 /** `normal` may lose the last commits in a power cut (never in a crash); for demos and benchmarks. */
 export type Durability = "full" | "normal";
 
-/** `code` of the error for a file with a newer schema. */
+/** `code` of the error for a file with a newer schema, and for a damaged one (as for the daemon's store). */
 export const newerFile = "PLATFORM_FILE_NEWER";
+const damagedFile = "STORE_DAMAGED";
 
 /** Opens or creates the file. Throws when its schema is newer than this version. */
 export function openDatabase(file: string, durability: Durability): Db {
@@ -65,12 +66,9 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("cache_size = -16384");
     // Erased texts do not stay in free pages.
     db.pragma("secure_delete = ON");
-    const found = Number(db.pragma("user_version", { simple: true }));
-    if (found > versions.length)
-      throw Object.assign(
-        new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`),
-        { code: newerFile },
-      );
+    const newer = newerVersion(db);
+    if (newer !== null)
+      throw Object.assign(new Error(`opening the platform's file ${file}: ${newer}`), { code: newerFile });
     // A migration that rebuilds a table drops one that other tables reference.
     db.pragma("foreign_keys = OFF");
     bringUp(db);
@@ -78,14 +76,48 @@ export function openDatabase(file: string, durability: Durability): Db {
     return db;
   } catch (error) {
     db?.close();
-    const { code, message } = error as NodeJS.ErrnoException;
+    const { code = "", message } = error as NodeJS.ErrnoException;
     if (code === newerFile) throw error;
-    const remedy = accessRemedy(code ?? "", file) ?? "check the path of the database";
-    throw new Error(`opening the platform's file ${file}: ${message} (${remedy})`, {
-      cause: error,
-    });
+    const isDamaged = damage.test(code);
+    const remedy = isDamaged ? damageRemedy : (accessRemedy(code, file) ?? "check the path of the database");
+    const opening = new Error(`opening the platform's file ${file}: ${message} (${remedy})`, { cause: error });
+    throw isDamaged ? Object.assign(opening, { code: damagedFile }) : opening;
   }
 }
+
+/** Why this version cannot use a file of the platform. */
+export interface PlatformFileProblem {
+  readonly kind: "newer" | "damaged" | "unusable";
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** Reads the whole file, and changes nothing. Returns null when this version can use it. Blocks the thread. */
+export function platformFileProblem(file: string): PlatformFileProblem | null {
+  let db: Db | null = null;
+  try {
+    db = new Database(file, { readonly: true, fileMustExist: true });
+    const newer = newerVersion(db);
+    if (newer !== null) return { kind: "newer", message: newer, remedy: "run the newer Bridgehead that wrote it" };
+    const found = String(db.pragma("quick_check(1)", { simple: true }));
+    return found === "ok" ? null : { kind: "damaged", message: found, remedy: damageRemedy };
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    if (damage.test(code)) return { kind: "damaged", message, remedy: damageRemedy };
+    return { kind: "unusable", message, remedy: accessRemedy(code, file) ?? "run this as the daemon's user" };
+  } finally {
+    db?.close();
+  }
+}
+
+/** Says that a newer version has written the file; null when none has. */
+function newerVersion(db: Db): string | null {
+  const found = Number(db.pragma("user_version", { simple: true }));
+  return found > versions.length ? `it was written by a newer version (${found})` : null;
+}
+
+const damage = /^SQLITE_(?:CORRUPT|NOTADB)/;
+const damageRemedy = "stop the daemon, keep the file with its -wal, and run bridgehead restore with the newest backup";
 
 /** Two processes may open a new file at the same time, so the version is read again under the lock. */
 function bringUp(db: Db): void {

@@ -1,17 +1,29 @@
 // Findings without a connection: configuration, files, disk, Node.js and the store.
 
-import { chmodSync, chownSync, linkSync, mkdirSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  linkSync,
+  mkdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { diskProblems, nodeProblems } from "../../../src/commands/doctor/machine.ts";
-import { exitCodes } from "../../../src/commands/io.ts";
+import { exitCodeOf, exitCodes } from "../../../src/commands/io.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
+import { openDatabase } from "../../../src/platform/store/store.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { pauseChannel } from "../../../src/store/tables/pauses.ts";
 import { env, type Fixture, fixture, rest } from "../../support/commands/configuration.ts";
 import { bridgehead } from "../../support/machine/command.ts";
+import { newerPlatform } from "../../support/platform/platform.ts";
 import { conversation, draft, event } from "../../support/store/databases.ts";
 
 const base = `platform: { url: "https://127.0.0.1:1" }
@@ -30,6 +42,14 @@ function prepared(text = withMail): Fixture {
   writeFileSync(join(made.folder, "password"), "secret\n", { mode: 0o600 });
   made.write(text);
   return made;
+}
+
+function thrownBy(act: () => unknown): unknown {
+  try {
+    return act();
+  } catch (error) {
+    return error;
+  }
 }
 
 describe("doctor", () => {
@@ -188,6 +208,37 @@ export default { name: "chat", contract: 1, config: z.strictObject({ login: z.st
       mode: 0o600,
     });
     expect(await gone.doctor()).toMatchObject({ code: exitCodes.failed, ids: ["store-unusable"] });
+  });
+
+  it("reports a file of the embedded platform that is damaged, newer, not usable or readable by others", async () => {
+    const text = withMail.replace(
+      'platform: { url: "https://127.0.0.1:1" }',
+      "platform: embedded\nmodel: { url: http://127.0.0.1:1, name: x }",
+    );
+    const embedded = async (change: (file: string) => void) => {
+      const one = prepared(text);
+      await one.stored();
+      const file = join(one.folder, "data/platform.db");
+      openDatabase(file, "normal").close();
+      change(file);
+      return { file, findings: (await one.doctor()).findings.map(({ id, place }) => [id, place]) };
+    };
+    expect((await embedded(() => undefined)).findings).toEqual([]);
+    const newer = await embedded(newerPlatform);
+    expect(newer.findings).toEqual([["store-newer", newer.file]]);
+    const damaged = await embedded((file) => writeFileSync(file, Buffer.alloc(8192, 0x55)));
+    expect(damaged.findings).toEqual([["store-damaged", damaged.file]]);
+    // The daemon ends with the code for which systemd does not start it again.
+    const opening = () => openDatabase(damaged.file, "normal");
+    expect(opening).toThrow(/is not a database \(stop the daemon, .* bridgehead restore/);
+    expect(exitCodeOf(thrownBy(opening))).toBe(exitCodes.damagedStore);
+    const folder = await embedded((file) => {
+      rmSync(file);
+      mkdirSync(file);
+    });
+    expect(folder.findings).toEqual([["store-unusable", folder.file]]);
+    const open = await embedded((file) => chmodSync(file, 0o644));
+    expect(open.findings).toEqual([["file-mode", open.file]]);
   });
 
   it("reports what waits for an operator, and own addresses among the customers", async () => {

@@ -1,7 +1,17 @@
 // The output of backup, verify, restore and migrate. backup.long.test.ts runs them with a running daemon, kills them
 // and damages files.
 
-import { closeSync, existsSync, openSync, renameSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, runCommand } from "../../../src/commands/io.ts";
@@ -11,6 +21,7 @@ import { verifyStore } from "../../../src/store/backup.ts";
 import { migrations } from "../../../src/store/migrate.ts";
 import { lockStore } from "../../../src/store/sqlite/lock.ts";
 import { commandIo } from "../../support/machine/command.ts";
+import { newerPlatform } from "../../support/platform/platform.ts";
 import { newFolder } from "../../support/resources.ts";
 import { fresh, sqliteDatabase, storeEvent } from "../../support/store/databases.ts";
 
@@ -158,6 +169,19 @@ it("copies, verifies and restores the database of the embedded platform with the
   const found = await run("restore", "other.db");
   expect(found[0]).toBe(exitCodes.damagedStore);
   expect(agents()).toEqual(["before"]);
+});
+
+it("refuses a copy of the embedded platform that a newer version has written, before anything is replaced", async () => {
+  const { folder, run } = setUp("sqlite:store.db", "platform: embedded\n");
+  await run("migrate");
+  openDatabase(join(folder, "platform.db"), "normal").close();
+  await run("backup", "copy.db");
+  newerPlatform(join(folder, "copy.db-platform"));
+  const problem = "copy.db-platform: it was written by a newer version (9999)";
+  expect(await run("restore", "copy.db")).toEqual([exitCodes.newerSchema, problem]);
+  expect(readdirSync(folder).filter((name) => name.includes("before-restore"))).toEqual([]);
+  const [code, ...lines] = await run("verify", "copy.db");
+  expect([code, lines.at(-1)]).toEqual([exitCodes.newerSchema, `problem: ${problem}`]);
 });
 
 it("reports the copy of the embedded platform that a backup was made with and that is gone; the store can be restored", async () => {

@@ -7,6 +7,7 @@ import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { ModelDefinition } from "../../../src/platform/agents/definition.ts";
 import { type Platform, type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
+import { openDatabase } from "../../../src/platform/store/store.ts";
 import { bodyServer, type Fault, serve } from "../machine/network.ts";
 import { silentLog } from "../resources.ts";
 
@@ -42,6 +43,13 @@ agents: { support: { key: ${keys.other} } }
 `;
 
 const quiet = () => {};
+
+/** Makes the platform's file one of a newer version. */
+export function newerPlatform(file: string): void {
+  const db = openDatabase(file, "normal");
+  db.pragma("user_version = 9999");
+  db.close();
+}
 
 /** Starts the platform with the agents of a YAML text: in memory, on a free port, without a log and with a high rate. */
 export const startPlatformOf = (agents: string, over: Partial<PlatformOptions> = {}): Promise<Platform> =>
