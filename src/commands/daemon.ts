@@ -66,7 +66,7 @@ export class Daemon {
     this.#url = url;
     this.#redefine = redefine;
     this.#config = service.config;
-    this.#logLevels = new LogLevels(service.log, () => this.#config.log.level);
+    this.#logLevels = new LogLevels(service.log, () => this.#config.log.level, clock);
   }
 
   /** Reports READY after the first connection attempts. Resolves when the service is asked to stop. */

@@ -181,3 +181,24 @@ test("a delivery whose outcome cannot be recorded is repeated after a pause, and
   const [first, second, third] = hook.got.map(({ headers }) => headers["webhook-id"]);
   expect([first === second, second === third, hook.got.length]).toEqual([true, false, 3]);
 });
+
+test.each(["while it runs", "before it starts again"])("a clock that goes back %s delays no delivery", async (when) => {
+  const [file, hook] = [join(newFolder(), "platform.db"), await receiver()];
+  let ahead = 40 * 86_400_000;
+  const options = { file, clock: { ...systemClock, now: () => Date.now() + ahead }, allowPrivateWebhooks: true };
+  const before = await startTestPlatform(options);
+  const webhook = await registered(before, hook.url);
+  const conversationId = await before.open();
+  hook.answer(500);
+  await before.call("POST", `agents/webhooks/${webhook}/fire`, { conversationId });
+  const attempts = async () =>
+    (await before.call("GET", `agents/webhooks/${webhook}/deliveries`)).body.data.map(
+      (one: { attempts: number }) => one.attempts,
+    );
+  await expect.poll(attempts).toEqual([1]);
+  hook.answer(204);
+  if (when !== "while it runs") await before.platform.close();
+  ahead = 0;
+  if (when !== "while it runs") await startTestPlatform(options);
+  await expect.poll(() => hook.got.length).toBe(2);
+});

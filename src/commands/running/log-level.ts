@@ -1,7 +1,8 @@
 // bridgehead log-level: shows or changes the log level of the running daemon, optionally for a limited time. The command and
 // the daemon exchange a request and its answer through the store.
 
-import { systemClock as clock } from "../../ops/clock.ts";
+import type { Clock } from "bridgehead/contract";
+import { systemClock } from "../../ops/clock.ts";
 import type { Level, RunningLog } from "../../ops/log.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
@@ -44,10 +45,10 @@ async function awaitAnswer(
   { logLevel: patience, logLevelCheck }: Timing["commands"],
   signal: AbortSignal,
 ): Promise<LogLevelAnswer | null> {
-  for (const end = clock.monotonic() + patience; clock.monotonic() < end && !signal.aborted; ) {
+  for (const end = systemClock.monotonic() + patience; systemClock.monotonic() < end && !signal.aborted; ) {
     const answer = await db.read(readLogLevelAnswer);
     if (answer?.id === id) return answer;
-    await clock.sleep(logLevelCheck, signal);
+    await systemClock.sleep(logLevelCheck, signal);
   }
   return null;
 }
@@ -58,12 +59,16 @@ export class LogLevels {
   readonly #log: RunningLog;
   readonly #configured: () => Level;
   #level: Level;
-  /** Epoch milliseconds; 0 while no time limit is set. */
+  readonly #clock: Clock;
+  /** Epoch milliseconds, to be shown; 0 while no time limit is set. */
   #until = 0;
+  /** The same time in monotonic milliseconds, which counts also when the clock is corrected. */
+  #end = 0;
 
-  constructor(log: RunningLog, configured: () => Level) {
+  constructor(log: RunningLog, configured: () => Level, clock: Clock) {
     this.#log = log;
     this.#configured = configured;
+    this.#clock = clock;
     this.#level = configured();
   }
 
@@ -74,10 +79,11 @@ export class LogLevels {
 
   /** Runs until the signal aborts. Rejects when the store cannot be read; the task is then started again. */
   async follow(db: Database, { logLevelCheck }: Timing["upkeep"], signal: AbortSignal): Promise<void> {
+    const clock = this.#clock;
     let last = (await db.read(readLogLevelRequest))?.id ?? 0;
     while (!signal.aborted) {
       await clock.sleep(logLevelCheck, signal);
-      if (this.#until > 0 && clock.now() >= this.#until) {
+      if (this.#until > 0 && clock.monotonic() >= this.#end) {
         this.reset();
         this.#log.info({ wanted: this.#level }, "log level restored: its time is over");
       }
@@ -86,8 +92,7 @@ export class LogLevels {
       last = request.id;
       const wanted = levels[request.level];
       if (wanted !== undefined) {
-        const until = request.forMs === 0 ? 0 : clock.now() + request.forMs;
-        this.#set(wanted, until);
+        this.#set(wanted, request.forMs);
         // An operator changed what is logged, so this is a warning: it is shown at most levels.
         this.#log.warn({ wanted }, "log level changed by an operator");
       }
@@ -96,9 +101,11 @@ export class LogLevels {
     }
   }
 
-  #set(level: Level, until: number): void {
+  /** `forMs`: 0 without a time limit. */
+  #set(level: Level, forMs: number): void {
     this.#level = level;
-    this.#until = until;
+    this.#until = forMs === 0 ? 0 : this.#clock.now() + forMs;
+    this.#end = this.#clock.monotonic() + forMs;
     this.#log.setLevel(level);
   }
 }

@@ -129,6 +129,11 @@ function prepareDeliveries(db: Db) {
         const own = webhook(row.webhook_id);
         return own ? [{ ...row, webhook: own }] : [];
       }),
+    /** Makes the pending deliveries with that number of attempts due that would be due only after `latest`. */
+    advance: run<[now: number, attempts: number, latest: number]>(
+      db,
+      "UPDATE delivery SET due_at = ? WHERE state = 'pending' AND attempts = ? AND due_at > ?",
+    ),
     conclude: (id: string, to: DeliveryEnd) => conclude({ id, ...to }),
     /** Deletes at most `limit` deliveries that ended before `before`, and returns their number. Those of escalations are
      *  kept, because the list of escalations shows their state. */

@@ -42,6 +42,8 @@ export class Deliveries {
   readonly #busy = new Set<string>();
   readonly #queue = new PQueue({ concurrency: atOnce });
   #woken: SignalScope | null = null;
+  /** When retries were last found to be due no later than their schedule says. */
+  #correctedAt = Number.POSITIVE_INFINITY;
 
   constructor(store: PlatformStore, context: DeliveryContext) {
     this.#store = store;
@@ -59,11 +61,29 @@ export class Deliveries {
     while (!signal.aborted) {
       const woken = scopeUnder(signal);
       this.#woken = woken;
+      await this.#correct();
       this.#begin();
       await clock.sleep(lookMs, woken.signal);
       woken.end();
     }
     await this.#queue.onIdle();
+  }
+
+  /** A clock that was ahead has dated retries later than their schedule says. Looks for them at the start, and when the clock
+   *  goes back. */
+  async #correct(): Promise<void> {
+    const { clock } = this.#context;
+    const now = clock.now();
+    if (now < this.#correctedAt)
+      try {
+        await this.#store.commits.write(() => {
+          for (const [attempts, wait] of [0, ...schedule].entries())
+            this.#store.webhooks.advance(now, attempts, now + wait);
+        });
+      } catch (error) {
+        return this.#pauseAfter(error);
+      }
+    this.#correctedAt = now;
   }
 
   /** Runs one delivery per webhook at a time, so a receiver gets events in order unless a delivery fails. */

@@ -4,11 +4,15 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
-import { logLevel } from "../../../src/commands/running/log-level.ts";
+import { LogLevels, logLevel } from "../../../src/commands/running/log-level.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
 import { timingWith } from "../../../src/ops/timing.ts";
+import { migrate } from "../../../src/store/migrate.ts";
+import { readLogLevelRequest, requestLogLevel } from "../../../src/store/operators/log-level.ts";
+import { openSqlite } from "../../../src/store/sqlite.ts";
 import { commandIo, inProcess } from "../../support/machine/command.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
-import { newFolder } from "../../support/resources.ts";
+import { newFolder, silentLog } from "../../support/resources.ts";
 
 function configured(): string {
   const file = join(newFolder(), "bridgehead.yaml");
@@ -47,6 +51,40 @@ it("changes the level of the running daemon for a limited time, and reports it",
   const timing = timingWith({ commands: { logLevel: 200 } });
   const io = commandIo({ out: () => undefined, err: () => undefined, timing });
   await expect(logLevel(asked, io)).rejects.toThrow("no daemon answered");
+});
+
+it("ends the limited time also when the clock goes back", async () => {
+  const db = openSqlite(":memory:", Date.now);
+  onTestFinished(() => db.close());
+  await migrate(db);
+  let ahead = 0;
+  const set = Promise.withResolvers<void>();
+  const levels: string[] = [];
+  const log = {
+    ...silentLog,
+    setLevel: (level: string) => void levels.push(level),
+    setMask: () => undefined,
+    warn: () => {
+      ahead = -86_400_000;
+      set.resolve();
+    },
+  };
+  const ended = new AbortController();
+  const clock = { ...systemClock, now: () => Date.now() + ahead };
+  const following = new LogLevels(log, () => "info", clock).follow(
+    db,
+    timingWith({ upkeep: { logLevelCheck: 1 } }).upkeep,
+    ended.signal,
+  );
+  onTestFinished(async () => {
+    ended.abort();
+    await following;
+  });
+  // What was requested before it has read the last request does not count.
+  await db.read(readLogLevelRequest);
+  await db.tx((q) => requestLogLevel(q, { level: 0, forMs: 50 }));
+  await set.promise;
+  await expect.poll(() => levels).toEqual(["debug", "info"]);
 });
 
 it("rejects a wrong level and a wrong time", async () => {
