@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { receiver, saying, startModel, startTestPlatform, startWith } from "../support/platform/platform.ts";
 import { newFolder } from "../support/resources.ts";
@@ -39,6 +40,25 @@ describe("an answer that cannot be stored", () => {
     expect((await call("POST", at, { message: "refund" })).body.message).toBe("Refunds take five days.");
     expect((await call("GET", at)).body.messages).toHaveLength(2);
     expect((await call("GET", "agents/statistic")).body.emailsUsed).toBe(1);
+  });
+
+  test("takes its question with it as soon as the store can be written again", async () => {
+    const file = newFile();
+    const paused = Promise.withResolvers<void>();
+    const sleep = (ms: number, signal: AbortSignal) => (ms === 5_000 ? paused.promise : systemClock.sleep(ms, signal));
+    const { call, open, errors } = await startTestPlatform({ file, clock: { ...systemClock, sleep } });
+    const at = `conversations/${await open()}/messages`;
+    change(
+      file,
+      `${broken}; CREATE TRIGGER kept BEFORE DELETE ON message BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+    );
+    expect(await call("POST", at, { message: "refund" })).toMatchObject({ status: 500 });
+    expect(errors).toContainEqual(expect.objectContaining({ question: expect.any(String) }));
+    expect(openQuestions(file)).toBe(1);
+    change(file, "DROP TRIGGER broken; DROP TRIGGER kept");
+    paused.resolve();
+    await expect.poll(() => openQuestions(file)).toBe(0);
+    expect((await call("GET", at)).body.messages).toEqual([]);
   });
 
   test("fails its question when the answer is looked for later", async () => {

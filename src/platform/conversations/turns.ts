@@ -1,6 +1,6 @@
 // Processes one question and its answer. The question is committed before the agent is asked, and the answer before it
-// is returned. When the agent fails, the question is removed: a 500 leaves no state, so a retry is safe. When the
-// process dies in between, the question stays marked open and is answered at the next start.
+// is returned. When the agent fails, the question is removed: a 500 leaves no state, so a retry is safe; on a full disk it is
+// removed as soon as there is room. When the process dies in between, the question stays marked open and is answered at the next start.
 
 import { type Clock, hour, type Log } from "bridgehead/contract";
 import type { AgentDefinition, EscalationDefinition } from "../agents/definition.ts";
@@ -21,6 +21,8 @@ const historyLength = 20;
 /** How long a withdrawn question counts, in milliseconds, and how many of them are kept. */
 const withdrawnFor = hour;
 const mostWithdrawn = 200;
+/** Pause before a failed question is removed again, when the store could not be written. */
+const giveUpAgainMs = 5_000;
 
 export interface MessageContent {
   readonly text: string;
@@ -199,11 +201,21 @@ export class Turns {
       if (!signal.aborted)
         await commits
           .write(() => this.#giveUp(asked))
-          .catch((err: unknown) =>
-            log.error({ err, question: asked.question.id }, "removing a failed question failed"),
-          );
+          .catch((err: unknown) => {
+            log.error({ err, question: asked.question.id }, "removing a failed question failed");
+            const removing = this.#giveUpLater(asked).finally(() => this.#later.delete(removing));
+            this.#later.add(removing);
+          });
       throw error;
     }
+  }
+
+  /** Gives the question up when the store can be written again: an open one would count as one that is being answered. */
+  async #giveUpLater(asked: AskedQuestion): Promise<void> {
+    const { clock, signal } = this.#context;
+    await clock.sleep(giveUpAgainMs, signal);
+    if (signal.aborted) return;
+    await this.#store.commits.write(() => this.#giveUp(asked)).catch(() => this.#giveUpLater(asked));
   }
 
   /** Returns the conversation's withdrawn questions, oldest first. One that is asked again is none any more. */
