@@ -159,8 +159,11 @@ export class Memory {
 
   /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the oldest. */
   incomplete(): readonly Whole[] {
+    const now = this.#clock.now();
+    // After the clock went back, they wait from now on.
+    this.#groups = this.#groups.map((group) => (group.since > now ? { ...group, since: now } : group));
     const late = (group: PartGroup, at: number) =>
-      this.#clock.now() - group.since >= this.#limits.incomplete || at < this.#groups.length - mostGroups;
+      now - group.since >= this.#limits.incomplete || at < this.#groups.length - mostGroups;
     const given = this.#groups.filter(late);
     this.#groups = this.#groups.filter((group) => !given.includes(group));
     return given.map(wholeOf);

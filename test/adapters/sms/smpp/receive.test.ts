@@ -285,6 +285,22 @@ describe("a long text", () => {
   });
 });
 
+it("a long text that stays incomplete does not wait when the clock goes back", async () => {
+  const centre = await startSmsc();
+  const clock = movableClock();
+  const channel = recordingChannel({ clock });
+  await using fixture = openSmpp({ port: centre.port, incomplete_after: "1h" }, { channel });
+  await bound(fixture);
+  centre.deliver(part(7, 3, 1, "the beginning"));
+  await answered(centre, 1);
+  clock.forward(-20 * 365 * 86_400_000);
+  await eventually(() => {
+    clock.forward(3_600_000);
+    expect(channel.messages.map(({ text }) => text)).toEqual(["the beginning [...]"]);
+  });
+  await centre.close();
+});
+
 describe("the line", () => {
   it("answers when it is asked whether it stands", async () => {
     const centre = await startSmsc();
