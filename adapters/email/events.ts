@@ -44,6 +44,12 @@ export type Understanding =
   | { readonly kind: "events"; readonly events: readonly InboundEvent[] }
   | { readonly kind: "again"; readonly otherwise: Refusal };
 
+const certified: SenderAuth = {
+  result: "none",
+  method: "dmarc",
+  domain: "",
+  detail: "the provider of this certified mail (PEC) is not in accept_lists",
+};
 const loopHeader = "x-bridgehead-hops";
 const referenceLimit = 20;
 
@@ -95,7 +101,8 @@ export function understand(reading: EventContext, arrival: Arrival, parsed: Pars
   if (finding.kind === "bounce") {
     return { kind: "events", events: deliveries(self, arrival, mail, finding, raw) };
   }
-  const checked = finding.kind === "refused" ? null : checkSender(config, auth);
+  const isUntrusted = mail.certifiedAuthor !== null && author.via === "direct";
+  const checked = finding.kind === "refused" ? null : checkSender(config, isUntrusted ? certified : auth);
   if (checked === "again") {
     const reason = "the sender's domain could not be asked";
     return { kind: "again", otherwise: { code: "unauthenticated-temporary", reason } };
@@ -249,7 +256,11 @@ function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderA
   if (from === undefined) return { via: "direct", author: first, ...alone };
   const authenticated = auth?.result === "pass";
   const isExternal = (one: Mailbox) => !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
-  if (isListed(from.address, config.accept_lists)) {
+  const isTrustedRelay = isListed(from.address, config.accept_lists);
+  // Anybody can build the envelope of a certified mail.
+  if (mail.certifiedAuthor !== null && (isTrustedRelay || config.sender_auth.mode !== "require"))
+    return { via: "list", author: mail.certifiedAuthor, ...alone };
+  if (isTrustedRelay) {
     const author = originalAuthor(mail, isExternal);
     // Without list headers the From address is itself the author.
     if (author !== null || isFromList(mail)) return { via: "list", author, ...alone };

@@ -70,6 +70,7 @@ function mailWith(text: string): Mail {
     wordless: false,
     fullText: text,
     markers: [text],
+    certifiedAuthor: null,
     forwardedFrom: null,
     attachments: [],
     report: {
@@ -348,6 +349,10 @@ export const emailCases: Cases = {
   },
   "adapters/email/parse/special-parts.ts": {
     reportOf: (f, text) => [true, false].map((server) => f(partWith(text, "message/delivery-status"), server)),
+    opened: (f, text) => [
+      f(partWith(text, "application/pkcs7-mime")),
+      f({ ...partWith(text, "message/rfc822"), headers: [{ name: "x-trasporto", value: text }] }),
+    ],
     idsOfReturned: bytes,
     reactionIn: (f, text) => f(partWith(text, "text/vnd.google.email-reaction+json")),
     sealedInFiles: (f, text) => [

@@ -43,6 +43,9 @@ export interface Mail {
   readonly fullText: string;
   /** Tokens of our body marker that were found in text or HTML. */
   readonly markers: readonly string[];
+  /** The author of a message in the envelope of Italian certified mail (PEC). From has the address of the provider, and the
+   *  signature is not verified. Null for other messages. */
+  readonly certifiedAuthor: Mailbox | null;
   /** The original sender, when the message is a forward that names it. */
   readonly forwardedFrom: Mailbox | null;
   readonly attachments: readonly MailAttachment[];

@@ -265,7 +265,9 @@ function collect(part: MimePart, pieces: Pieces, related: boolean): void {
     return;
   }
   const isShown = part.disposition !== "attachment" || pieces.options.relation === "forward";
-  if (part.mediaType === "message/rfc822" && isShown) pieces.carried.push(part);
+  // Browsers and some programs do not know the type of a saved message.
+  const isSaved = part.mediaType === "application/octet-stream" && /\.eml$/i.test(part.fileName ?? "");
+  if ((part.mediaType === "message/rfc822" || isSaved) && isShown) pieces.carried.push(part);
   addAttachment(part, pieces, related);
 }
 

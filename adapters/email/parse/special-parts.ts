@@ -1,9 +1,92 @@
-// Reads the parts of a message that are not text: delivery reports, reactions, and content that cannot be read (encrypted,
-// opaquely signed, TNEF).
+// Reads the parts of a message that are not text: envelopes around it (opaque signatures, Italian certified mail), delivery
+// reports, reactions, and content that cannot be read (encrypted, TNEF).
 
-import { cleanAddress, cleanLine, messageIdsOf } from "./headers.ts";
-import type { DeliveryReport, Sealed } from "./mail.ts";
-import { type MimePart, walk } from "./mime.ts";
+import { cleanAddress, cleanLine, headerOf, mailboxesOf, messageIdsOf } from "./headers.ts";
+import type { DeliveryReport, Mailbox, Sealed } from "./mail.ts";
+import { type HeaderField, type MimePart, readTree, walk } from "./mime.ts";
+
+/** Signatures inside of signatures that are opened. */
+const maxEnvelopes = 3;
+
+interface OpenedMail {
+  readonly root: MimePart;
+  /** `Mail.certifiedAuthor`. */
+  readonly certifiedAuthor: Mailbox | null;
+}
+
+/** Returns the message without the envelopes around it. */
+export async function opened(root: MimePart): Promise<OpenedMail> {
+  const signed = await unsigned(root, maxEnvelopes);
+  const letter = headerOf(root.headers, "x-trasporto") === null ? undefined : [...walk(signed)].find(isMessage);
+  if (letter === undefined) return { root: signed, certifiedAuthor: null };
+  const inner = await unsigned(await readTree(letter.content), maxEnvelopes);
+  const authors = mailboxesOf(inner.headers, "from");
+  return {
+    root: { ...inner, headers: certifiedHeaders(root.headers, inner.headers) },
+    certifiedAuthor: authors.length === 1 ? (authors[0] ?? null) : null,
+  };
+}
+
+const isMessage = ({ mediaType }: MimePart): boolean => mediaType === "message/rfc822";
+
+/** What the envelope says about itself. Its subject is that of the message behind "POSTA CERTIFICATA:". */
+const ofEnvelope =
+  /^(?:from|sender|reply-to|to|cc|message-id|date|received|return-path|delivered-to|(?:x-)?envelope-to|x-original-to|x-forwarded-to)$/;
+
+/** Returns the header fields of a message in the envelope of Italian certified mail (PEC, DM 2 November 2005, 6.4 and 6.5): the
+ *  sender, the Message-ID and the route are those of the envelope. */
+function certifiedHeaders(outer: readonly HeaderField[], inner: readonly HeaderField[]): readonly HeaderField[] {
+  const kept = inner.filter(({ name }) => !ofEnvelope.test(name));
+  return [...outer.filter(({ name }) => name !== "subject"), ...kept];
+}
+
+/** Returns the tree with the content of opaque S/MIME signatures (RFC 8551, 3.5.2) in their place. The signature is not
+ *  verified. */
+async function unsigned(part: MimePart, depth: number): Promise<MimePart> {
+  const content = depth > 0 && smimePart(part) === opaque ? signedContent(part.content) : null;
+  if (content !== null) {
+    // Header protection (RFC 9788) repeats the fields of the message inside.
+    return { ...(await unsigned(await readTree(content), depth - 1)), headers: part.headers };
+  }
+  if (!part.children.some((child) => child.children.length > 0 || smimePart(child) === opaque)) return part;
+  return { ...part, children: await Promise.all(part.children.map((child) => unsigned(child, depth))) };
+}
+
+/** Returns the content of CMS signed data (RFC 5652, 5.1), in DER or BER; null without one. */
+function signedContent(bytes: Uint8Array): Uint8Array | null {
+  let at = 0;
+  // The elements before that of the next level: of ContentInfo its type, of SignedData its version and algorithms.
+  for (const skipped of [0, 1, 0, 2, 1]) {
+    for (let i = 0; i < skipped; i++) at = elementAt(bytes, at).end;
+    at = elementAt(bytes, at).start;
+  }
+  const octets = elementAt(bytes, at);
+  if (octets.tag === octetString) return bytes.subarray(octets.start, octets.end);
+  const chunks: Uint8Array[] = [];
+  for (at = octets.start; octets.tag === chunkedString && at < octets.end; ) {
+    const chunk = elementAt(bytes, at);
+    if (chunk.tag !== octetString) break;
+    chunks.push(bytes.subarray(chunk.start, chunk.end));
+    at = chunk.end;
+  }
+  return chunks.length === 0 ? null : Buffer.concat(chunks);
+}
+
+const octetString = 0x04;
+const chunkedString = 0x24;
+
+/** Returns the tag of an element and where its content starts and ends (X.690, 8.1). One of indefinite length is not skipped,
+ *  so its end is that of the bytes. */
+function elementAt(
+  bytes: Uint8Array,
+  at: number,
+): { readonly tag: number; readonly start: number; readonly end: number } {
+  const size = bytes[at + 1] ?? 0;
+  const start = at + 2 + (size > 0x80 ? size - 0x80 : 0);
+  let length = size < 0x80 ? size : 0;
+  for (let i = at + 2; i < start && length < bytes.length; i++) length = length * 256 + (bytes[i] ?? 0);
+  return { tag: bytes[at] ?? 0, start, end: size === 0x80 ? bytes.length : start + length };
+}
 
 const maxRecipients = 200;
 /** Bytes of a report or of a returned message that are read. */
@@ -18,6 +101,8 @@ type MimeFields = ReadonlyMap<string, string>;
  *  they count unless they are files. */
 export function reportOf(root: MimePart, fromServer: boolean): DeliveryReport | null {
   const parts = [...walk(root)];
+  const certified = headerOf(root.headers, "x-ricevuta")?.trim().toLowerCase();
+  if (certified) return certifiedReport(root, parts, certified);
   const top = reportIn(root);
   const counted = top !== null || fromServer ? parts : [];
   const status = counted.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
@@ -41,6 +126,36 @@ export function reportOf(root: MimePart, fromServer: boolean): DeliveryReport | 
     envelopeId: envelopeIdOf(groups),
   };
 }
+
+/** Reads a receipt of Italian certified mail (PEC). `kind`: accettazione, avvenuta-consegna, errore-consegna ... */
+function certifiedReport({ headers }: MimePart, parts: readonly MimePart[], kind: string): DeliveryReport {
+  const file = parts.find(({ fileName }) => fileName?.toLowerCase() === "daticert.xml");
+  const xml = file === undefined ? "" : Buffer.from(file.content.subarray(0, maxBytes)).toString();
+  const all = (name: string) =>
+    [...xml.matchAll(new RegExp(`<${name}(?:\\s[^<>]{0,200})?>([^<>]{0,2000})</${name}>`, "g"))].map(
+      ([, text = ""]) => text,
+    );
+  const delivery = all("consegna");
+  const diagnostic = cleanLine(all("errore-esteso").join(" "), 500);
+  const cause = /<postacert\s[^<>]{0,200}\berrore="([\w-]{1,40})"/.exec(xml)?.[1] ?? "";
+  const status = gone.get(cause) ?? /\b[45]\.\d{1,3}\.\d{1,3}\b/.exec(diagnostic)?.[0] ?? "5.3.0";
+  const fate = kind.startsWith("preavviso") ? "delayed" : "delivered";
+  const action = /^(?:non-accettazione|(?:errore|mancata)-consegna|rilevazione-virus)$/.test(kind) ? "failed" : fate;
+  return {
+    type: "delivery-status",
+    recipients: (delivery.length > 0 ? delivery : all("destinatari"))
+      .slice(0, maxRecipients)
+      .map((address) => ({ address: cleanAddress(address), action, status, diagnostic })),
+    about: [...new Set([...messageIdsOf(headerOf(headers, "x-riferimento-message-id")), ...returnedIds(parts)])],
+    envelopeId: null,
+  };
+}
+
+/** Causes that name an invalid address, with their status of RFC 3463. */
+const gone: ReadonlyMap<string, string> = new Map([
+  ["no-dest", "5.1.1"],
+  ["no-dominio", "5.1.2"],
+]);
 
 const isFile = ({ disposition, fileName }: MimePart): boolean => disposition === "attachment" || fileName !== null;
 
@@ -174,7 +289,8 @@ function sealedPart(part: MimePart): Sealed | null {
   const isUntyped = mediaType === "application/octet-stream";
   if (mediaType === "multipart/encrypted" || mediaType === "application/pgp-encrypted")
     return part.parameters["protocol"]?.toLowerCase().includes("pkcs7") ? encrypted : pgp;
-  if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || (isUntyped && name.endsWith(".p7m"))) return smime(part);
+  const signed = smimePart(part);
+  if (signed !== undefined) return signed;
   if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (isUntyped && name === "winmail.dat")) return winmail;
   if (mediaType === "application/x-microsoft-rpmsg-message" || (isUntyped && name.endsWith(".rpmsg"))) return rights;
   if (isUntyped || mediaType.startsWith("application/pgp") || /\.(?:asc|pgp|gpg)$/.test(name))
@@ -200,7 +316,12 @@ export function sealedInFiles(files: readonly { readonly mediaType: string; read
  *  certificates. Other S/MIME content counts as encrypted. */
 const signedData = "06092a864886f70d010702";
 
-function smime(part: MimePart): Sealed | null {
+/** Undefined for a part that is not S/MIME. */
+function smimePart(part: MimePart): Sealed | null | undefined {
+  const { mediaType, fileName } = part;
+  const isUntyped = mediaType === "application/octet-stream";
+  if (!/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) && !(isUntyped && /\.p7m$/i.test(fileName ?? "")))
+    return undefined;
   const type = (part.parameters["smime-type"] ?? "").toLowerCase();
   if (type === "certs-only") return null;
   const signed = Buffer.from(part.content.subarray(0, 64)).toString("hex").includes(signedData);

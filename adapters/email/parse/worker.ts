@@ -35,7 +35,7 @@ import { isForwardLine } from "./quotes/lines.ts";
 import { replyPrefixes } from "./quotes/phrases.ts";
 import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 import { repaired } from "./raw-headers.ts";
-import { reactionIn, reportOf, sealedIn } from "./special-parts.ts";
+import { opened, reactionIn, reportOf, sealedIn } from "./special-parts.ts";
 
 /** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the memory. */
 let last: Promise<void> = Promise.resolve();
@@ -97,9 +97,10 @@ const deliveryHeaders = new Set(["delivered-to", "x-original-to", "envelope-to",
 /** Parses one message. Throws an error when it exceeds the limits of the MIME parser. `own`: the
  *  channel's addresses, used to recognize responses to our messages. */
 export async function readMail(raw: Uint8Array, own: readonly string[]): Promise<Mail> {
-  const root = await readTree(raw);
+  const tree = await readTree(raw);
+  const onlyText = isOnlyText(tree);
+  const { root, certifiedAuthor } = onlyText ? { root: tree, certifiedAuthor: null } : await opened(tree);
   const headers = root.headers.some(isBroken) ? repaired(root, raw) : root.headers;
-  const onlyText = isOnlyText(root);
   const subject = textOf(headerOf(headers, "subject"));
   const ids = idsOf(headers);
   const people = peopleOf(headers);
@@ -147,6 +148,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
       isWordless(fullText),
     fullText: withoutMarks(fullText),
     markers: body.markers,
+    certifiedAuthor,
     forwardedFrom: carried === null ? inText : carried.from,
     attachments: body.attachments,
     report,

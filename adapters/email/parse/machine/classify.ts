@@ -2,7 +2,7 @@
 // other programs). Pure. The order matters: the first match is returned, and the kinds most likely to cause a mail
 // loop come first.
 
-import { isDaemon, isListed, lettersOf, localOf } from "../headers.ts";
+import { isDaemon, isListed, isReplySubject, lettersOf, localOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
 import { type Bounce, guessedBounce, incompleteBounce, isMailServer, reportedBounce } from "./bounce.ts";
 import {
@@ -76,11 +76,10 @@ const refused = (code: string, reason: string): Refused => ({ kind: "refused", c
 
 function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
   if (mail.messageId !== null && own.isOurs(mail.messageId)) return refused("own", "the Message-ID is one of ours");
-  const isOwn = ownAddress(own);
   // Many contact forms set From to our own address; the customer is in Reply-To.
-  if (own.rewritten?.via !== "form" && mail.from.some((from) => isOwn(from.address)))
-    return refused("own", "the sender's address is our own");
-  return null;
+  if (own.rewritten?.via === "form") return null;
+  const senders = [own.rewritten?.author ?? "", ...mail.from.map((from) => from.address)];
+  return senders.some(ownAddress(own)) ? refused("own", "the sender's address is our own") : null;
 }
 
 function held({ sealed }: Mail): MachineFinding | null {
@@ -151,6 +150,7 @@ function machine(
   if (automatic !== null && !generated) return refused(automatic.code, automatic.reason);
   if (absence?.kind === "refused") return refused("auto-reply", absence.reason);
   if (answer?.kind === "refused") return answer;
+  if (isRecall(mail)) return refused("auto-generated", "a request to recall a message");
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
   return (
@@ -161,6 +161,16 @@ function machine(
       : null) ??
     machineSender(mail, own)
   );
+}
+
+/** True for Outlook's request to recall a message. Its words depend on the language: one sentence that begins with the sender's
+ *  name and has in quotes what follows the prefix of the subject. */
+function isRecall({ subject, from: [sender], fullText }: Mail): boolean {
+  const [, recalled] = /^[^\s:：]{2,20}\s?[:：]\s?(.+)$/u.exec(subject.slice(0, 300)) ?? [];
+  if (!recalled || !sender?.name || fullText.length > 1000 || isReplySubject(subject)) return false;
+  const [before = "", after = "", ...more] = fullText.replace(/\s+/g, " ").trim().split(recalled);
+  if (more.length > 0 || !before.startsWith(sender.name) || before.length > sender.name.length + 60) return false;
+  return /["“”„«»「『] ?$/.test(before) && /^ ?["“”«»」』][^"?]{0,40}$/.test(after);
 }
 
 function listMessage(mail: Mail): Refused | null {

@@ -240,6 +240,18 @@ const machines: readonly [string, string, Uint8Array][] = [
       "MIIB",
     ),
   ],
+  ...(
+    [
+      ["Recall: Order 4711", "Anna", 'Anna would like to recall the message, "Order 4711".'],
+      ["Rückruf: Bestellung", '"Doe, Anna"', 'Doe, Anna möchte die Nachricht "Bestellung" zurückrufen.'],
+      ["Rappel : Commande", "Anne", "Anne souhaite rappeler le message « Commande »."],
+      ["回収: 注文", "山田", "山田 がメッセージ「注文」の取り消しを要求しています。"],
+    ] as const
+  ).map(([subject, name, text]): [string, string, Uint8Array] => [
+    `a request to recall a message, ${subject}`,
+    "auto-generated",
+    mail({ From: `${name} <anna@example.org>`, Subject: subject }, text),
+  ]),
   ["unknown report", "auto-generated", multipart("report; report-type=other", [{ type: "text/plain", body: "x" }])],
 ];
 
@@ -251,6 +263,14 @@ describe("machine mail", () => {
 });
 
 const people: readonly [string, Uint8Array | Fields][] = [
+  [
+    "a question about a recall",
+    mail({ Subject: "Recall: Lamp 3" }, 'Anna would like to know when "Lamp 3" is replaced?'),
+  ],
+  [
+    "a sentence about a recall",
+    mail({ Subject: "Recall: Lamp 3" }, "Please send me the dates of the recall of Lamp 3."),
+  ],
   ["a name that ends like no-reply begins", { From: "bruno.reply@example.org" }],
   ["a name that ends like no-answer begins", { From: "Milano-Answer@example.org" }],
   ["a plain mail", {}],

@@ -279,13 +279,13 @@ describe("attachments", () => {
     expect(parsed.forwardedFrom).toEqual({ address: "bob@example.net", name: "Bob" });
   });
   it("reads the attached message of a forward, and only of a forward", async () => {
-    const raw = (subject: string) =>
+    const raw = (subject: string, type = "message/rfc822") =>
       multipart(
         "mixed",
         [
           { type: "text/plain", body: "Please look." },
           {
-            type: "message/rfc822; name=mail.eml",
+            type: `${type}; name=mail.eml`,
             body: "From: Bob <bob@example.net>\nSubject: Broken mug\n\nmy mug is broken",
             fields: { "Content-Disposition": "attachment; filename=mail.eml" },
           },
@@ -299,6 +299,8 @@ describe("attachments", () => {
       attachments: [{ name: "mail.eml" }],
     });
     expect(await read(raw("A file"))).toMatchObject({ text: "Please look.", forwardedFrom: null });
+    const saved = await read(raw("Fwd: Broken mug", "application/octet-stream"));
+    expect([saved.text, saved.attachments[0]?.name]).toEqual([forward.text, "mail.eml"]);
   });
   it("reads the text below files, of which Exchange makes attachments", async () => {
     const named = (name: string) => ({ "Content-Disposition": `attachment; filename="${name}"` });
