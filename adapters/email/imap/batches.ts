@@ -7,27 +7,31 @@ export interface Batch {
   readonly listed: readonly Listed[];
   /** Present when listing and bytes came in one response. */
   readonly fetched?: readonly Fetched[];
+  /** The connection has ended during the request for it: the batches before it are committed first. */
+  readonly alone?: true;
 }
 
 /** Three batches of a mailbox fit into memory at this size, and one commit still covers many messages. */
 const batchCount = 50;
 const batchBytes = 4_000_000;
 
-/** Splits a listing into batches, by number of messages and by size. A larger message is a batch of its own. */
-export function batchesOf(listed: readonly Listed[]): Batch[] {
-  const batches: Listed[][] = [];
+/** Splits a listing into batches, by number of messages and by size. A larger message is a batch of its own, and so is one
+ *  during whose request a connection has ended, behind all others. `endsOf`: how many connections. */
+export function batchesOf(listed: readonly Listed[], endsOf: (one: Listed) => number = () => 0): Batch[] {
+  const batches: { listed: Listed[]; alone?: true }[] = [];
   let bytes = 0;
-  for (const one of listed) {
+  for (const one of listed.toSorted((a, b) => endsOf(a) - endsOf(b))) {
     const last = batches.at(-1);
-    if (last === undefined || last.length >= batchCount || bytes + one.size > batchBytes) {
-      batches.push([one]);
+    if (endsOf(one) > 0) batches.push({ listed: [one], alone: true });
+    else if (last === undefined || last.listed.length >= batchCount || bytes + one.size > batchBytes) {
+      batches.push({ listed: [one] });
       bytes = one.size;
     } else {
-      last.push(one);
+      last.listed.push(one);
       bytes += one.size;
     }
   }
-  return batches.map((batch) => ({ listed: batch }));
+  return batches;
 }
 
 /** A number of bytes that users take in the order of their requests. */

@@ -2,7 +2,6 @@
 // connect, on every announcement and every minute. Download, parsing and commit overlap batch by batch, in the order of
 // arrival.
 
-import { createHash } from "node:crypto";
 import {
   type Channel,
   type Cursor,
@@ -19,7 +18,7 @@ import type { Identity } from "../parse/headers.ts";
 import type { ParseContext, SenderAuth } from "../parse/mail.ts";
 import type { Parser } from "../parse/parser.ts";
 import { type Batch, batchesOf, takeMemory } from "./batches.ts";
-import { type Envelope, envelopes } from "./header-fields.ts";
+import { type Envelope, envelopes, unread } from "./header-fields.ts";
 import {
   arrivedSince,
   type Fetched,
@@ -32,7 +31,7 @@ import {
   unmarked,
 } from "./mailbox.ts";
 import { readPartly } from "./oversized.ts";
-import { nullIfRejected, readSources } from "./sources.ts";
+import { endsOf, nullIfRejected, readSources } from "./sources.ts";
 import type { Traces } from "./traces.ts";
 
 export interface FetchOptions {
@@ -99,6 +98,8 @@ export class MailFetcher {
   /** The parts of every request to the parser that depend on the channel only, without the secrets of its configuration. */
   readonly #always: Pick<EventRequest, "config" | "addresses">;
   readonly #idOf = (uid: number): ExternalId => externalId(`${this.#options.prefix}/${uid}`);
+  readonly #batchesOf = (listed: readonly Listed[]): Batch[] =>
+    batchesOf(listed, ({ uid }) => endsOf(this.#options.attempts, this.#idOf(uid)));
 
   constructor(options: FetchOptions) {
     this.#options = options;
@@ -126,7 +127,9 @@ export class MailFetcher {
     }
     // Only a new connection can find messages above its cursor that are already stored.
     const fresh = announced === null ? await this.#notKnown(open) : open;
-    return this.#take(whole ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) => progress.finish(uids));
+    return this.#take(whole ? quickBatches(fresh as Fetched[]) : this.#batchesOf(fresh), (uids) =>
+      progress.finish(uids),
+    );
   }
 
   /** Accepts the messages that arrived since a time (epoch ms) again, at the first start and after a change of
@@ -138,7 +141,7 @@ export class MailFetcher {
     const uids = (await arrivedSince(client, since)).filter((uid) => uid <= limit);
     // INTERNALDATE has a resolution of one second.
     const listed = (await listOnly(client, uids)).filter((one) => (one.arrived ?? since) + 1000 > since);
-    const pending = await this.#take(batchesOf(await this.#notKnown(listed)), () => undefined);
+    const pending = await this.#take(this.#batchesOf(await this.#notKnown(listed)), () => undefined);
     if (pending === 0) await core.accept([], progress.finish([]));
     return pending;
   }
@@ -167,17 +170,20 @@ export class MailFetcher {
     const { core, pause, signal } = this.#options;
     let pending = 0;
     let marks: Promise<void> = Promise.resolve();
-    // Fetches two batches ahead: while one is committed, one is parsed and one is downloaded.
-    const rest = batches.slice(2);
-    const started = batches.slice(0, 2).map((batch) => this.#start(batch));
+    const rest = [...batches];
+    const started: StartedBatch[] = [];
+    const startUpTo = (most: number) => {
+      for (let [next] = rest; next && started.length < (next.alone ? 1 : most); [next] = rest)
+        started.push(this.#start(rest.shift() as Batch));
+    };
     // A function that waits keeps all that its variables had, so each batch has a call of its own.
     const finish = async () => {
       const [next] = started;
       if (next === undefined) return;
       if (next.memory !== null) await pause(next.memory);
       const ready = await next.results;
-      const following = rest.shift();
-      if (following) started.push(this.#start(following));
+      // Fetches two batches ahead: while one is committed, one is parsed and one is downloaded.
+      startUpTo(3);
       signal.throwIfAborted();
       const done = ready.filter((one) => one.kind === "events");
       pending += ready.length - done.length;
@@ -190,8 +196,10 @@ export class MailFetcher {
       }
       next.free();
       started.shift();
+      startUpTo(2);
     };
     try {
+      startUpTo(2);
       while (started.length > 0) await finish();
     } finally {
       for (const { free } of started) free();
@@ -352,30 +360,6 @@ export class MailFetcher {
     const { clock, copiedAfter } = this.#options.core;
     return { id: this.#idOf(listed.uid), listed, now: listed.arrived ?? clock.now(), copiedAfter };
   }
-}
-
-/** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
- *  kept when it is present and small. */
-function unread(arrival: Arrival, envelope: Envelope | null, refusal: Refusal, raw: Uint8Array | null): MessageEvent {
-  const print = raw
-    ? createHash("sha256").update(raw).digest("hex")
-    : `${arrival.listed.size}+${arrival.listed.arrived}`;
-  return {
-    kind: "message",
-    id: arrival.id,
-    fingerprint: `${envelope?.messageId ?? ""}+${print}`,
-    ...(envelope?.messageId ? { cited: externalId(envelope.messageId) } : {}),
-    from: envelope?.from
-      ? { address: envelope.from.address, ...(envelope.from.name && { name: envelope.from.name }) }
-      : { address: "unknown@invalid" },
-    to: [],
-    thread: { answers: envelope?.inReplyTo ? [externalId(envelope.inReplyTo)] : [] },
-    sentAt: new Date(arrival.listed.arrived ?? arrival.now),
-    ...(envelope?.subject ? { subject: envelope.subject } : {}),
-    text: "",
-    refusal,
-    ...(raw !== null && raw.length <= 1_000_000 ? { raw } : {}),
-  };
 }
 
 const unsigned: SenderAuth = {

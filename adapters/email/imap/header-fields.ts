@@ -1,6 +1,9 @@
-// Requests for single header fields of messages that are not downloaded.
+// Requests for single header fields of messages that are not downloaded, and the events of such messages.
 
+import { createHash } from "node:crypto";
+import { externalId, type MessageEvent, type Refusal } from "bridgehead/contract";
 import type { FetchMessageObject, ImapFlow } from "imapflow";
+import type { Arrival } from "../events.ts";
 import { decodeText } from "../parse/charsets.ts";
 import { mailboxesOf, messageIdOf, textOf } from "../parse/headers.ts";
 import { openMailbox, rowsOf, uidSet } from "./mailbox.ts";
@@ -65,4 +68,33 @@ function fieldsOf(row: FetchMessageObject): ReadonlyMap<string, string> {
     if (name !== "" && !fields.has(name)) fields.set(name, line.slice(colon + 1).trim());
   }
   return fields;
+}
+
+/** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
+ *  kept when it is present and small. */
+export function unread(
+  arrival: Arrival,
+  envelope: Envelope | null,
+  refusal: Refusal,
+  raw: Uint8Array | null,
+): MessageEvent {
+  const print = raw
+    ? createHash("sha256").update(raw).digest("hex")
+    : `${arrival.listed.size}+${arrival.listed.arrived}`;
+  return {
+    kind: "message",
+    id: arrival.id,
+    fingerprint: `${envelope?.messageId ?? ""}+${print}`,
+    ...(envelope?.messageId ? { cited: externalId(envelope.messageId) } : {}),
+    from: envelope?.from
+      ? { address: envelope.from.address, ...(envelope.from.name && { name: envelope.from.name }) }
+      : { address: "unknown@invalid" },
+    to: [],
+    thread: { answers: envelope?.inReplyTo ? [externalId(envelope.inReplyTo)] : [] },
+    sentAt: new Date(arrival.listed.arrived ?? arrival.now),
+    ...(envelope?.subject ? { subject: envelope.subject } : {}),
+    text: "",
+    refusal,
+    ...(raw !== null && raw.length <= 1_000_000 ? { raw } : {}),
+  };
 }

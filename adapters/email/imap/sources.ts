@@ -16,6 +16,11 @@ export interface SourceOptions {
   readonly idOf: (uid: number) => ExternalId;
 }
 
+const keyOf = (id: ExternalId): ExternalId => externalId(`${id}/bytes`);
+
+/** Returns how many connections have ended during the request for a message. */
+export const endsOf = (ends: SourceOptions["ends"], id: ExternalId): number => ends.get(keyOf(id)) ?? 0;
+
 /** After this many ends of the connection a message is not requested again. Most connections end for other reasons. */
 const endLimit = 8;
 
@@ -23,18 +28,17 @@ const endLimit = 8;
  *  Rejects when the server returns none of several, or none for now. */
 export async function readSources(options: SourceOptions, wanted: readonly Listed[]): Promise<Fetched[]> {
   const { client, maxLength, ends, idOf } = options;
-  const endsOf = (one: Listed) => ends.get(keyOf(one)) ?? 0;
-  const keyOf = ({ uid }: Listed) => externalId(`${idOf(uid)}/bytes`);
+  const endsWith = ({ uid }: Listed) => endsOf(ends, idOf(uid));
   const ask = async (some: readonly Listed[]) => {
-    for (const one of some) ends.set(keyOf(one), endsOf(one) + 1);
+    for (const one of some) ends.set(keyOf(idOf(one.uid)), endsWith(one) + 1);
     try {
       return await sources(client, some, maxLength);
     } finally {
-      if (client.usable) for (const one of some) ends.delete(keyOf(one));
+      if (client.usable) for (const one of some) ends.delete(keyOf(idOf(one.uid)));
     }
   };
   let rejected: unknown = null;
-  if (wanted.every((one) => endsOf(one) === 0)) {
+  if (wanted.every((one) => endsWith(one) === 0)) {
     try {
       return await ask(wanted);
     } catch (error) {
@@ -44,7 +48,7 @@ export async function readSources(options: SourceOptions, wanted: readonly Liste
   }
   const found: Fetched[] = [];
   for (const one of wanted) {
-    if (endsOf(one) >= endLimit) {
+    if (endsWith(one) >= endLimit) {
       found.push({ ...one, raw: null, failure: "the server ends the connection when it is requested" });
       continue;
     }

@@ -169,4 +169,14 @@ describe("positions, sets and batches", () => {
     expect(batchesOf(large).map((batch) => batch.listed.length)).toEqual([1, 1, 1]);
     expect(batchesOf([])).toEqual([]);
   });
+
+  it("puts messages on which connections have ended behind the others, each alone", () => {
+    const ends: Record<number, number> = { 2: 5, 3: 1 };
+    const batches = batchesOf(listed(1, 2, 3, 4), ({ uid }) => ends[uid] ?? 0);
+    expect(batches.map((batch) => [batch.listed.map(({ uid }) => uid), batch.alone ?? false])).toEqual([
+      [[1, 4], false],
+      [[3], true],
+      [[2], true],
+    ]);
+  });
 });

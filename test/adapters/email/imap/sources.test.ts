@@ -84,7 +84,7 @@ describeReal("a message that the server rejects", missing, () => {
   let dovecot: MailStore;
   let proxy: TcpProxy;
   beforeAll(async () => {
-    boxes = await startMailboxes(2, sharedDovecot);
+    boxes = await startMailboxes(3, sharedDovecot);
     dovecot = boxes.dovecot;
     proxy = await startTcpProxy(dovecot.port);
   });
@@ -115,5 +115,27 @@ describeReal("a message that the server rejects", missing, () => {
     await arrived(channel, 3);
     expect(channel.messages[2]).toMatchObject({ subject: "Mail bad", text: "POISON" });
     expect(channel.messages[2]?.refusal).toBeUndefined();
+  });
+
+  it("delays the others by two connections when they end on it", async () => {
+    const first = boxes.open({}, { port: proxy.port, poll: "1s" });
+    await ready(first.channel);
+    await first.supervised.stop();
+    /** How many messages had arrived when a connection ended. */
+    const ends: number[] = [];
+    proxy.rewrite((data) => {
+      if (!data.includes("POISON")) return data;
+      ends.push(first.channel.messages.length);
+      proxy.cut();
+      return data;
+    });
+    for (const name of ["1", "2"]) await dovecot.deliver(first.box, mail(name));
+    await dovecot.deliver(first.box, mail("bad", {}, "POISON"));
+    for (const name of ["3", "4", "5"]) await dovecot.deliver(first.box, mail(name));
+    const { channel } = boxes.open({}, { port: proxy.port, poll: "1s" }, first.channel, first.box);
+    await expect.poll(() => ends.slice(0, 3)).toEqual([0, 2, 5]);
+    proxy.rewrite(null);
+    await arrived(channel, 6);
+    expect(channel.messages[5]).toMatchObject({ subject: "Mail bad", text: "POISON" });
   });
 });
