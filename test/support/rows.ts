@@ -245,6 +245,7 @@ export const noFacts: Facts = {
   binds: null,
   ownAddress: null,
   restored: null,
+  revived: null,
   attachments: [],
   counts: [],
   last: null,

@@ -259,9 +259,12 @@ function joined(message: Incoming, facts: Facts, debounce: number): Extension | 
 }
 
 /** Adds what is written about a message independently of the decision. */
-export function addNoted({ ownAddresses, restored }: Writes, facts: Facts): void {
-  if (facts.ownAddress !== null) ownAddresses.push(facts.ownAddress);
-  if (facts.restored !== null) restored.push(facts.restored);
+export function addNoted(writes: Writes, facts: Facts): void {
+  if (facts.ownAddress !== null) writes.ownAddresses.push(facts.ownAddress);
+  if (facts.restored !== null) writes.restored.push(facts.restored);
+  if (facts.revived === null) return;
+  writes.revived.push(facts.revived);
+  writes.unasked = true;
 }
 
 /** Adds the turn that asks the message, and its conversation when it opens one. */
@@ -355,6 +358,7 @@ export const noWrites = (): Writes => ({
   outcomes: [],
   ownAddresses: [],
   restored: [],
+  revived: [],
   unasked: false,
   suppressed: [],
   lifted: [],

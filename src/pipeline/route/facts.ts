@@ -74,6 +74,8 @@ export interface Facts {
   readonly ownAddress: string | null;
   /** The suppression of an erased person who writes again, or null. */
   readonly restored: ErasedSuppression | null;
+  /** The address of the answer when bounces suppress it and the message is later: the person has a mailbox again. Or null. */
+  readonly revived: string | null;
   readonly attachments: readonly AttachmentRow[];
   /** Turns counted against the sender's caps, for the sender and for another Reply-To; those of the conversation follow for
    *  the messages of `Plan.known`. */
@@ -231,6 +233,8 @@ export interface Writes {
   unasked: boolean;
   /** `own`: our address from which nothing is sent, or `allOwn`. */
   readonly suppressed: { readonly address: string; readonly own: string; readonly reason: string }[];
+  /** Addresses whose suppression by bounces ends. */
+  readonly revived: string[];
   /** Addresses whose suppression ends. */
   readonly lifted: { readonly address: string; readonly own: string }[];
   readonly notices: NewNotice[];

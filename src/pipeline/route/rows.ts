@@ -1,5 +1,4 @@
-// Stage route: loads what the decisions about messages need, and writes their results. Both work on several
-// messages at once.
+// Stage route: loads what the decisions about messages need, and writes their results, for several messages at once.
 
 import type { Cap, Counted } from "../../domain/guards.ts";
 import { type Core, isRecent, keyOf, listOf, type Query, type Value } from "../../store/driver.ts";
@@ -21,6 +20,7 @@ import {
   erasedReason,
   erasureKey,
   hashPrefix,
+  pastBounces,
   restoreSuppression,
 } from "../../store/tables/suppressions.ts";
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
@@ -171,7 +171,7 @@ export async function loadFacts(
   const senders = counted.map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add("suppressed", messages.map(replyTo), () => [
-    columns("given.value", "suppressions.reason", "suppressions.own_address"),
+    columns("given.value", "suppressions.reason", "suppressions.own_address", pastBounces),
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
   ]);
   parts.add("hashed", [erasureKey], () => [
@@ -226,7 +226,7 @@ function suppressedBy(
 ): string | null {
   if (restored === null && stored.length === 0) return null;
   const own = consentAddress(line, event.via ?? null);
-  const applies = ({ extra }: Fact) => appliesTo(extra ?? allOwn, own);
+  const applies = ({ extra, number }: Fact) => number === null && appliesTo(extra ?? allOwn, own);
   const isErased = restored !== null && erased.some((one) => one.key === restored.hash && applies(one));
   return isErased ? erasedReason : (stored.find(applies)?.value ?? null);
 }
@@ -288,6 +288,7 @@ function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: rea
     binds: opened === null ? null : (event.via ?? null),
     ownAddress: to !== undefined && all("own", to).length > 0 ? to : null,
     restored,
+    revived: all("suppressed", answered).some(({ number }) => number !== null) ? answered : null,
     attachments: [...all("attachment", row.id)]
       .sort((a, b) => (a.place ?? 0) - (b.place ?? 0))
       .map(({ value, extra, number }) => ({ name: value ?? "", media_type: extra ?? "", size: number })),

@@ -3,11 +3,12 @@
 // to be written to.
 
 import { createHmac, randomBytes } from "node:crypto";
+import { strikePause } from "../../domain/retry.ts";
 import type { Query } from "../driver.ts";
 import { readSecret, writeSecret } from "../secrets.ts";
 
 /** What caused a suppression. `stop`: the person's keyword · `provider`: its report that the person opted out ·
- *  `bounces`: hard bounces · `operator`: a command or the console. */
+ *  `bounces`: hard bounces, until the person writes again · `operator`: a command or the console. */
 export type SuppressionSource = "stop" | "provider" | "bounces" | "operator";
 
 export interface Suppression {
@@ -44,6 +45,9 @@ const applying = (channel: string, address: string, via: string): string =>
 /** Returns SQL for the reason why nothing may be sent to an address; NULL without one. See `applying`. */
 export const suppressionReason = (channel: string, address: string, via: string): string =>
   `(SELECT reason ${applying(channel, address, via)})`;
+
+/** SQL: 1 for a suppression by bounces that a message from its address ends; NULL for any other. */
+export const pastBounces = `CAST(CASE WHEN suppressions.source = 'bounces' AND suppressions.updated_at < now_ms() - ${strikePause} THEN 1 END AS BIGINT)`;
 
 /** SQL for our address in a conversation; NULL for the channel's default. */
 export const viaOf = (conversation: string): string =>

@@ -1,6 +1,7 @@
 // What is not answered, and what follows from it: machines, loops, caps, age, lists of senders, strangers, bounces.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { strikePause } from "../../../src/domain/retry.ts";
 import { listEvents, releaseEvent } from "../../../src/store/operators/inbox.ts";
 import { eventually, movableClock } from "../../support/clock.ts";
 import { type MailDaemon, startMailDaemon } from "../../support/daemon/mail-daemon.ts";
@@ -67,6 +68,13 @@ describeReal("what is not answered", missing, () => {
     await daemon.replyTo(other);
     expect((await daemon.replies()).some((one) => one.inReplyTo === last.messageId)).toBe(false);
     expect(daemon.questions(), "neither a bounce nor what may not be answered is asked").toHaveLength(4);
+
+    await daemon
+      .app()
+      .db.tx((q) => q.write("UPDATE suppressions SET updated_at = updated_at - $1", strikePause + 1000));
+    const again = await daemon.write();
+    await daemon.replyTo(again);
+    expect(await daemon.rows("SELECT * FROM suppressions"), "who writes has a mailbox").toEqual([]);
   });
 
   it.concurrent("never asks the agent about what machines write, and stores why", async ({ onTestFinished }) => {

@@ -6,7 +6,7 @@ import { logOnDisk, type Query } from "../../../store/driver.ts";
 import { countNotices, insertNotices } from "../../../store/tables/drafts.ts";
 import { countHeld, hasKeywordSince, loopingSenders, postponeChannel } from "../../../store/tables/events.ts";
 import { pauseChannel } from "../../../store/tables/pauses.ts";
-import { lift, suppress } from "../../../store/tables/suppressions.ts";
+import { allOwn, lift, removeSuppression, suppress } from "../../../store/tables/suppressions.ts";
 import { capUse, roomIn } from "../../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../../channel-runtime.ts";
 import {
@@ -43,6 +43,7 @@ export async function loadUnasked(
 export async function writeUnasked(q: Query, line: ChannelRuntime, log: Log, writes: Writes): Promise<void> {
   const { channel } = line;
   for (const { address, reason, own } of writes.suppressed) await suppress(q, channel, address, reason, { own });
+  for (const address of writes.revived) await removeSuppression(q, channel, address, allOwn);
   for (const { address, own } of writes.lifted) await lift(q, channel, address, own);
   if (writes.notices.length > 0) await insertNotices(q, writes.notices);
   for (const hop of writes.hops) q.hop(hop);
