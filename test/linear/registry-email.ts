@@ -304,6 +304,7 @@ export const emailCases: Cases = {
     messageIdOf: one,
     dateOf: one,
     isReplySubject: one,
+    isHeaderBlock: (f, text) => f(["-----", `X: A <a@b.c>`, ...text.split("\n"), `Y: ${text}`], 0, () => true),
     isForwardSubject: one,
     boundedText: one,
     isBroken: (f, text) => f({ name: "x", value: text }),
@@ -391,7 +392,7 @@ export const emailCases: Cases = {
     compose: (f, text) => [f(email, self, replyWith(text)), f(email, self, { ...replyWith(text), plain: true })],
     referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
     isLong: one,
-    renderMarkdown: one,
+    renderMarkdown: (f, text) => [f(text), f(`<p>${text}</p>`)],
     renderPlain: one,
   },
   "adapters/email/smtp/send.ts": {
@@ -421,6 +422,11 @@ export const emailCases: Cases = {
       const headers = Buffer.from(`From: ${text}\r\nSubject: ${text}\r\nIn-Reply-To: ${text}\r\n${text}`);
       const client = { mailbox, usable: true, fetchAll: () => Promise.resolve([{ uid: 1, headers }]) };
       return f(client, [1]);
+    },
+    unread: (f, text) => {
+      const envelope = { messageId: text, inReplyTo: text, from: { address: text, name: text }, subject: text };
+      const arrival = { id: text, listed: { size: 1, arrived: null }, now: 0 };
+      return f(arrival, { ...envelope, automatic: false }, { code: "x", reason: text }, Buffer.from(text));
     },
     headerFields: (f, text) => {
       const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };

@@ -104,6 +104,20 @@ export function dateOf(value: string | null): number | null {
 /** True for a forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"); a later "Re:" cancels it. */
 export const isForwardSubject = (subject: string): boolean => forwardPrefixes.has(prefixOf(subject));
 
+/** True when the line is a rule above the header of a quoted message from an own address, in any language: fields with that
+ *  address, a date and another address. */
+export function isHeaderBlock(lines: readonly string[], at: number, isOwn: (address: string) => boolean): boolean {
+  const block = lines.slice(at, at + 10).map((line) => line.slice(0, 300).trim());
+  const [rule = "", from = "", ...rest] = block.filter((line) => line !== "");
+  const sender = /^[^:：\d<>]{1,30}[:：][^<>]{0,200}<([^<>\s]{1,300})>$/.exec(from)?.[1];
+  if (sender === undefined || !/^[-_=—–]{5,200}$/.test(rule) || !isOwn(sender.toLowerCase())) return false;
+  const end = rest.findIndex((line) => !/^[^:：\d<>]{1,30}[:：]./.test(line));
+  const fields = end < 0 ? rest : rest.slice(0, end);
+  return (
+    fields.length >= 3 && fields.some((line) => /\p{Nd}{4}/u.test(line)) && fields.some((line) => line.includes("@"))
+  );
+}
+
 /** True for "Re:" and its translations. */
 export const isReplySubject = (subject: string): boolean => replyPrefixes.has(prefixOf(subject));
 
@@ -111,7 +125,7 @@ export const isReplySubject = (subject: string): boolean => replyPrefixes.has(pr
 const prefixOf = (subject: string): string => {
   const text = subject.slice(0, 200);
   const word =
-    /^\s{0,10}(?:\[[^\]:：]{1,60}\]\s{0,10})?\[?([^\s:：[\]]{1,20})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u;
+    /^\s{0,10}(?:\[[^\]:：]{1,60}\]\s{0,10})?\[?([^\s:：[\](]{1,20})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u;
   return word.exec(text)?.[1]?.toLowerCase() ?? "";
 };
 

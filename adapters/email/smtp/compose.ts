@@ -17,7 +17,14 @@ import {
 import type MarkdownIt from "markdown-it";
 import type { Token } from "markdown-it";
 import type { EmailConfig } from "../config.ts";
-import { asciiAddress, cleanFileName, type Identity, isReplySubject, surrogateEnd } from "../parse/headers.ts";
+import {
+  asciiAddress,
+  cleanFileName,
+  type Identity,
+  isForwardSubject,
+  isReplySubject,
+  surrogateEnd,
+} from "../parse/headers.ts";
 import type { EmailDraft } from "./send.ts";
 
 /** Maximum number of ids in References. The first id identifies the start of the thread; mail clients
@@ -81,11 +88,15 @@ function automaticOf(reply: Reply): EmailDraft["automatic"] {
 }
 
 /** Returns the subject of the answered message with "Re: " in front. A prefix that is already there is kept, in any of the
- *  known languages and below the tag of a gateway ("[EXT] AW: ..."). */
+ *  known languages, below the tag of a gateway ("[EXT] AW: ..."), and in an unknown one above our own: otherwise both programs
+ *  would add theirs to every answer. */
 function subjectOf(reply: Reply): string {
   const subject = clean(reply.subject ?? "", 900);
-  return reply.answers === null || isReplySubject(subject) ? subject : `Re: ${subject}`.trim();
+  const isThread = isReplySubject(subject) || (unknownPrefix.test(subject) && !isForwardSubject(subject));
+  return reply.answers === null || isThread ? subject : `Re: ${subject}`.trim();
 }
+
+const unknownPrefix = /^(?:[^\s:：]{1,12}\s?[:：]\s{0,3}){1,2}re\s?[:：]/i;
 
 /** Inline rendering runs inside the core's transaction and takes a few milliseconds. Longer Markdown arrives rendered by
  *  `prepare`, or is sent as plain text. */
@@ -120,14 +131,44 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
 const tags =
   /<\/?(?:p|br|div|span|b|i|u|strong|em|a|font|img|table|tbody|tr|td|ul|ol|li|h[1-6]|hr)(?=[\s/>])[^<>]{0,1000}>/gi;
 
-/** Returns the text of a signature or introduction that the platform's editor wrote as HTML: its customers would read the tags.
- *  Other text is unchanged. */
-function withoutTags(words: string): string {
-  if (words.length > inlineLimit || words.search(tags) < 0) return words;
-  return words
+/** Returns a signature or introduction that the platform's editor wrote as HTML without its tags. Other text is unchanged. */
+const withoutTags = (words: string): string =>
+  words.length > inlineLimit || words.search(tags) < 0 ? words : markdownOf(words, "\n");
+
+/** True for an answer that is HTML as a whole, as the instructions of an agent for mail may demand. A text about HTML begins or
+ *  ends in another way, or has its tags in code. */
+const isHtml = (text: string): boolean =>
+  /^<(?:!doctype html|html|body|div|p|h[1-6]|ul|ol|table)(?=[\s>])[^<>]{0,1000}>/i.test(text) &&
+  /<\/(?:html|body|div|p|h[1-6]|ul|ol|table|span|b|strong|em|i|a)\s?>$|<br ?\/?>$/i.test(text.slice(-20));
+
+/** The text of a comment, a script or a link ends where the next one begins, so that each is read once. */
+const unseen =
+  /<!--(?:(?!<!--)[^]){0,5000}?-->|<!doctype[^<>]{0,300}>|<(style|script|title)(?=[\s>])(?:(?!<(?:style|script|title))[^]){0,20000}?<\/\1\s?>/gi;
+const link =
+  /<a\s[^<>]{0,1000}?href\s?=\s?["']([^"'<>\s]{1,2000})["'][^<>]{0,1000}>((?:(?!<a\s)[^]){0,1000}?)<\/a\s?>/gi;
+const anyTag = /<\/?[a-z][a-z0-9]{0,10}(?=[\s/>])[^<>]{0,1000}>/gi;
+
+/** Returns HTML as Markdown: paragraphs, lines, lists, the cells of tables and links; no styles. */
+function markdownOf(html: string, paragraph = "\n\n"): string {
+  let number = 0;
+  return html
+    .replace(unseen, "")
     .replace(/\s+/g, " ")
-    .replace(/<(?:br|hr|\/(?:p|div|tr|li|h[1-6]))(?=[\s/>])[^<>]{0,1000}> ?/gi, "\n")
-    .replace(tags, "")
+    .replace(link, (_, url: string, label: string) => {
+      const text = label.replace(anyTag, "").trim();
+      return text === "" || text === url.replace(/^mailto:/i, "") ? text || url : `[${text}](<${url}>)`;
+    })
+    .replace(/ ?<(ul|ol|li)(?=[\s>])[^<>]{0,1000}> ?/gi, (_, tag: string) => {
+      if (tag.toLowerCase() === "li") return number === 0 ? "\n- " : `\n${number++}. `;
+      number = tag.toLowerCase() === "ol" ? 1 : 0;
+      return paragraph;
+    })
+    .replace(/ ?<\/t[dh]\s?> ?(?=<t[dh])/gi, " | ")
+    .replace(/ ?<(?:br|hr|\/(?:div|tr|li))(?=[\s/>])[^<>]{0,1000}> ?/gi, "\n")
+    .replace(/ ?<\/(?:p|h[1-6]|ul|ol|table)\s?> ?/gi, paragraph)
+    .replace(anyTag, "")
+    .replace(/\n{3,}/g, "\n\n")
+    .replace(/\n+(?=(?:-|\d+\.) )/g, "\n")
     .trim();
 }
 
@@ -219,7 +260,7 @@ export function renderMarkdown(markdown: string, limit = markdownLimit): Rendere
   if (markdown.length > limit) return renderPlain(markdown);
   try {
     const parser = markdownIt();
-    const tokens = parser.parse(markdown, {});
+    const tokens = parser.parse(isHtml(markdown) ? markdownOf(markdown) : markdown, {});
     return {
       text: markdownText(tokens, style),
       html: parser.renderer.render(tokens, parser.options, {}).trim(),

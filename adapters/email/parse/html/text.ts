@@ -5,7 +5,7 @@
 import { type ChildNode, type Document, DomHandler, Element, isTag, isText, Text } from "domhandler";
 import { removeElement, replaceElement } from "domutils";
 import { Parser } from "htmlparser2";
-import { cleanText, signatureMark } from "../headers.ts";
+import { cleanText, findMarkers, signatureMark } from "../headers.ts";
 import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
 import { isWarning, isWordless, type TrimOptions } from "../quotes/trim.ts";
 import {
@@ -332,7 +332,8 @@ function isQuote(element: Element): boolean {
   return (
     type?.toLowerCase() === "cite" ||
     cite !== undefined ||
-    /border-left\s{0,4}:\s{0,4}[^;]{0,60}(?:solid|[1-9]px)/i.test((style ?? "").slice(0, 1000))
+    /border-left\s{0,4}:\s{0,4}[^;]{0,60}(?:solid|[1-9]px)/i.test((style ?? "").slice(0, 1000)) ||
+    findMarkers(bottomOf(element)).length > 0
   );
 }
 
@@ -357,6 +358,17 @@ function topOf(element: Element): string {
     else if (isTag(node)) stack.push(...node.children.slice(0, 50).reverse());
   }
   return text.slice(0, 200);
+}
+
+/** Returns the last characters of an element's text, where our marker is. */
+function bottomOf(element: Element): string {
+  let text = "";
+  const stack: ChildNode[] = [...element.children];
+  for (let node = stack.pop(); node !== undefined && text.length < 200; node = stack.pop()) {
+    if (isText(node)) text = (node.data.slice(-400) + text).trimEnd();
+    else if (isTag(node)) stack.push(...node.children.slice(-50));
+  }
+  return text.slice(-200);
 }
 
 /** Moves the element and all its later siblings into one blockquote, which is returned. */

@@ -269,9 +269,9 @@ export function setChildren(parent: ParentNode, children: ChildNode[]): void {
 
 /** Part of the class, id or name of a container with a signature: gmail_signature, Signature (Outlook), ms-outlook-mobile-signature,
  *  AppleMailSignature, moz-signature, ydp1a2b3csignature (Yahoo), protonmail_signature_block, io-ox-signature,
- *  messageSignatureSection (Spark), _rc_sig (Roundcube), __SIG_PRE__ (Zimbra), bloop_sign (Airmail). Outlook writes "x_" in front
+ *  messageSignatureSection (Spark), _rc_sig (Roundcube), __SIG_PRE__ (Zimbra), bloop_sign (Airmail), Zm-_Id_-Sgn (Zoho). Outlook writes "x_" in front
  *  of those in the messages that it quotes. */
-const signatureNames = /(?:^|\s)(?!x_)\S{0,60}?(?:signature|_rc_sig|__SIG_|bloop_sign)/i;
+const signatureNames = /(?:^|\s)(?!x_)\S{0,60}?(?:signature|_rc_sig|__SIG_|bloop_sign|zm-_id_-sgn(?=\s|$))/i;
 const signatureAttributes = ["class", "id", "name", "data-marker"];
 /** Other elements are inside of a line. Tables are `div` when they are laid out. */
 const signatureContainers = new Set(["div", "p", "section", "signature"]);

@@ -204,7 +204,7 @@ function failedRecipients(mail: Mail): string[] {
 
 const addressesIn = (line: string): string[] =>
   line
-    .split(/[\s<>()[\]"'“”„*,;]+/)
+    .split(/[\s<>()[\]"'“”„*,;（）《》【】「」，。；：、]+/)
     .map((word) => word.replace(/^(?:mailto|rfc822|smtp):/i, "").replace(/[.:!?]+$/, ""))
     .filter((word) => /^[^@:]{1,64}@[^@:]{1,250}$/.test(word));
 

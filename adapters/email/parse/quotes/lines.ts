@@ -1,6 +1,7 @@
 // Classifies the lines of a message: written by the sender, quoted, or the start of a quoted or forwarded message.
 // Recognizes attribution lines such as "On Friday, Anna wrote:" in many languages.
 
+import { isHeaderBlock } from "../headers.ts";
 import {
   attributions,
   datedByYear,
@@ -93,7 +94,7 @@ function startOf(
   const original = isOriginalMessage(text);
   const first = original || isRule(text) || isTitle(text) ? nextFilled(texts, at + 1) : at;
   const from = senderOfBlock(first, labels);
-  if (from === null) return original ? "tail" : null;
+  if (from === null) return original || (isRule(text) && isHeaderBlock(texts, at, isOwn)) ? "tail" : null;
   return addressesIn(from).every(isOwn) ? "tail" : "forward";
 }
 
@@ -118,7 +119,7 @@ function markAttribution(lines: Mutable[], end: number, labels: LabelAt, { tails
   const { start, found } = best;
 
   if (found.after === "" && markQuoteBelow(lines, end)) {
-    for (let i = start; i <= end; i++) (lines[i] as Mutable).kind = "quote";
+    for (let i = aboveAttribution(lines, start, labels); i <= end; i++) (lines[i] as Mutable).kind = "quote";
     return;
   }
   const first = lines[start];
@@ -379,11 +380,12 @@ function isDatedAddress(line: string): boolean {
 const isDated = (line: string) => hasTime(line) && looksDated(line.replace(/\d{1,2}:\d\d/g, ""));
 const hasAddress = /[<(]\s{0,2}[^\s<>()]{1,64}@[^\s<>()]{1,255}[>)]|\s[^\s<>()]{1,64}@[^\s<>()]{1,255}[:：]$/;
 
-const hasTime = (line: string) => /\d{1,2}[:.h]\d\d(?!\d)(?!\.\d)/.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
+const hasTime = (line: string) =>
+  /\p{Nd}{1,2}[:.h]\p{Nd}{2}(?!\p{Nd}|\.\d)/u.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
 
 /** True for a year, a time, or a day with dots or slashes. A single number ("the 3 of us wrote:") is not a date. */
 function looksDated(line: string): boolean {
-  return /\b(?:19|20)\d\d\b|\d{1,2}[:.h]\d\d|\d{1,2}[./-]\s?\d{1,2}[./-]|\d{4}[年년]/u.test(line);
+  return /\b(?:19|20)\d\d\b|\d{1,2}[:.h]\d\d|\d{1,2}[./-]\s?\d{1,2}[./-]|\d{4}[年년]|[^\P{Nd}0-9]{4}/u.test(line);
 }
 
 /** True for a year, or a day with a month in digits. */

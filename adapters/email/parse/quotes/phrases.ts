@@ -118,7 +118,7 @@ export const forwardPrefixes: ReadonlySet<string> = new Set(
 
 /** Subject prefixes of a response, without the colon. */
 export const replyPrefixes: ReadonlySet<string> = new Set(
-  "re|aw|sv|vs|antw|antwort|odp|rif|res|ynt|r|ref|réf|réponse|ответ|отв|вa|回复|回覆|答复|返信|답장|תשובה|رد|atb|vá|ad|sp|απ|บตอบ".split(
+  "re|aw|sv|vs|antw|antwort|odp|rif|res|ynt|r|ref|réf|réponse|ответ|отв|вa|回复|回覆|答复|返信|답장|תשובה|رد|atb|atb.|vá|ad|sp|απ|σχετ|บตอบ|ตอบกลับ|odg|odgovor|svar|vast|antw.|bls|השב|پاسخ".split(
     "|",
   ),
 );

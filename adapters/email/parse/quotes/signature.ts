@@ -55,13 +55,15 @@ function containerStart(lines: readonly TextLine[], names: readonly string[]): n
   for (let i = lines.length - 1; i >= Math.max(0, lines.length - maxContainer); i--) {
     const { kind, text, signed } = lines[i] as TextLine;
     if (signed) start = i;
-    // A rule in a container has no text that could be marked.
-    else if (kind !== "blank" && (kind !== "own" || /[\p{L}\p{N}]/u.test(text))) break;
+    // A rule in a container has no text that could be marked, and neither has the target of a link around it.
+    else if (kind !== "blank" && (kind !== "own" || /[\p{L}\p{N}]/u.test(text.replace(bareLink, "")))) break;
   }
   if (start < 0) return -1;
   const block = lines.slice(start);
   return isSignature(lines.slice(0, start), block, names, true) && !block.some(isProse) ? start : -1;
 }
+
+const bareLink = /^\s{0,20}\[https?:[^\s\]]{1,1000}\]\s{0,20}$/;
 
 /** True for three words in lower case one after the other, which names, roles and addresses do not have. */
 const isProse = ({ text }: TextLine) =>
@@ -142,7 +144,7 @@ function isMobile(text: string): boolean {
       .replace(/[\s.!*_>\])]{1,20}$/, ""),
   );
   if (line.length === 0 || line.length > 160 || /[?]/.test(line) || line.split(/\s+/).length > 14) return false;
-  if (!devices.some((device) => `${line} `.includes(device))) return false;
+  if (!devices.some((device) => `${line.replace(/[;,:]/g, " ")} `.includes(device))) return false;
   return mobileLines.some(
     ({ starts, ends, words }) =>
       starts.some((start) => line.startsWith(start) && namesOnly(line.slice(start.length), words)) ||

@@ -170,7 +170,7 @@ function answersInside(lines: readonly TextLine[], kept: readonly TextLine[], na
   const marked = cut.filter(isQuote);
   const unmarked = cut.some((line) => line.kind === "tail");
   if (!unmarked && marked.length === 0) return false;
-  if (hasWordsBelowMarker(cut) || (unmarked && hasWordsBelowQuote(cut))) return true;
+  if (hasWordsBelowMarker(cut, names) || (unmarked && hasWordsBelowQuote(cut, names))) return true;
   if (cut.some(({ text }) => isComment(text, names))) return true;
   // Below "It prints this:" only an attribution distinguishes a quoted message from other text that the
   // customer quotes.
@@ -196,20 +196,20 @@ function leadsIn(kept: readonly TextLine[]): boolean {
 }
 
 /** True when text after our marker inside the quote was written below our text. */
-function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
+function hasWordsBelowMarker(cut: readonly TextLine[], names: readonly string[]): boolean {
   const marker = cut.findLastIndex(hasOurMarker);
   if (marker < 0) return false;
-  return hasWords(cut.slice(marker + 1));
+  return hasWords(cut.slice(marker + 1), names);
 }
 
 /** True when the lines, quoted or not, contain more than a signature and the footer that a company's mail server adds. */
-function hasWords(lines: readonly TextLine[]): boolean {
+function hasWords(lines: readonly TextLine[], names: readonly string[]): boolean {
   let rest = lines.map((line): TextLine => {
     const text = wordsIn(line);
     return { ...line, text, kind: text === "" ? "blank" : "own" };
   });
   for (let round = 0; round < 3; round++) {
-    const signature = signatureStart(rest);
+    const signature = signatureStart(rest, names);
     if (signature < 0) break;
     rest = rest.slice(0, signature);
   }
@@ -220,11 +220,12 @@ function hasWords(lines: readonly TextLine[]): boolean {
 /** True when marked and other lines alternate in a quote that began without marks: the sender answers in it. A quote whose
  *  last line, our marker, has no mark was not marked by the mail program: its `>` lines are those of our own mail, such as
  *  the transcript of a notification. */
-function hasWordsBelowQuote(cut: readonly TextLine[]): boolean {
+function hasWordsBelowQuote(cut: readonly TextLine[], names: readonly string[]): boolean {
   const marker = cut.findLast(hasOurMarker);
   if (marker !== undefined && !isQuote(marker)) return false;
   const quote = cut.findIndex(isQuote);
-  return quote >= 0 && hasWords(cut.slice(quote).filter((line) => line.kind !== "quote"));
+  const unquoted = cut.slice(quote).filter((line) => !isQuote(line));
+  return quote >= 0 && hasWords(unquoted, names);
 }
 
 /** True for a hint such as "See my answers below in red", in one sentence. */

@@ -406,7 +406,7 @@ const texts: readonly [string, Uint8Array][] = [
     "Exchange",
     mail(
       { From: "System Administrator <postmaster@example.net>", "Return-Path": "<>", Subject: "Re: hi" },
-      `Your message did not reach the following recipient(s):\n\ngone@example.net\n    The recipient name is not recognized\n\nMessage-ID: ${ours}\n`,
+      `Your message did not reach the following recipient(s):\n\n收件人（gone@example.net）不存在\n    The recipient name is not recognized\n\nMessage-ID: ${ours}\n`,
     ),
   ],
   [

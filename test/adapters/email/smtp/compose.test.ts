@@ -79,6 +79,11 @@ describe("threading", () => {
     ["RE[2]: Where", "RE[2]: Where"],
     ["[EXT] AW: Wo", "[EXT] AW: Wo"],
     ["[EXT] Wo", "Re: [EXT] Wo"],
+    ["Odg: Gdje", "Odg: Gdje"],
+    ["Re(2): Where", "Re(2): Where"],
+    ["Gæt: Hvar", "Re: Gæt: Hvar"],
+    ["Gæt: Re: Gæt: Hvar", "Gæt: Re: Gæt: Hvar"],
+    ["Fwd: Re: Where", "Re: Fwd: Re: Where"],
     ["Regarding it", "Re: Regarding it"],
     ["", "Re:"],
   ])("puts Re: once in front of %j", (subject, expected) => {
@@ -212,6 +217,39 @@ describe("the body", () => {
     expect(html).toMatch(/-- <br><p>Kind regards<br>The Team &amp; Co<\/p><\/div>$/);
     expect(draftOf({ signature: "a < b > c\n<a@example.com>" }).text).toContain("a < b > c\na@example.com");
   });
+
+  it("renders an answer that is HTML as a whole, without its styles and scripts", () => {
+    const html = `<!DOCTYPE html><html><head><style>p { color: red }</style></head><body>
+      <p style="color:red">Hello <b>Anna</b>,<br>see <a class="x" href="https://e.example/t?a=1&amp;b=2"><i>the page</i></a>.</p>
+      <ul><li>Lamp A</li><li>Lamp B</li></ul><ol><li>Pay</li><li>Wait</li></ol>
+      <table><tr><th>Item</th><th>Price</th></tr><tr><td>A</td><td>3 &lt; 4</td></tr></table>
+      <div>Write to <a href="mailto:a@e.example">a@e.example</a>, <a href="javascript:x()">not here</a></div>
+      <script>alert("<p>")</script></body></html>`;
+    const { text, html: shown } = renderMarkdown(html);
+    expect(text.split("\n").filter((line) => line !== "")).toEqual([
+      "Hello Anna,",
+      "see the page (https://e.example/t?a=1&b=2).",
+      "- Lamp A",
+      "- Lamp B",
+      "1. Pay",
+      "2. Wait",
+      "Item | Price",
+      "A | 3 < 4",
+      "Write to a@e.example, not here",
+    ]);
+    expect(shown).toContain('<a href="https://e.example/t?a=1&amp;b=2">the page</a>.</p>\n<ul>\n<li>Lamp A</li>');
+    expect(shown).not.toMatch(/&lt;[a-z/]|script|style|alert/);
+  });
+
+  it.each([
+    "Use <b>bold</b> here.",
+    "`<p>x</p>`",
+    "```html\n<p>x</p>\n```",
+    "<p> begins a paragraph",
+    "Write <p>x</p>",
+  ])("keeps the tags of a text about HTML: %s", (markdown) =>
+    expect(renderMarkdown(markdown).html).toMatch(/&lt;[bp]&gt;/),
+  );
 
   it("breaks a line in HTML where the text says so, and draws the lines of tables", () => {
     expect(renderMarkdown("a<br>b").html).toBe("<p>a<br>b</p>");
