@@ -16,8 +16,5 @@ export const fetchLimit = 10;
 export const attemptLimit = 8;
 /** Number of hard bounces that suppress an address. */
 export const strikeLimit = 2;
-/** In ms: a message that is routed this long after the last hard bounce ends the suppression of its address. Forged messages
- *  in a row end none. */
-export const strikePause = 3_600_000;
 /** Number of automatic replies of other agents in a thread after which no reply is sent. */
 export const hopLimit = 2;

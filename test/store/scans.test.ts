@@ -343,7 +343,7 @@ onEachDatabase((newDatabase) => {
         const line = { channel: "c", traits: { conversations }, rules } as unknown as ChannelRuntime;
         const messages = [7, 8].map((n) => messageCiting(`<m${n}`, n));
         const load = async (q: Query) => {
-          const facts = await loadFacts(q, line, messages, standardTiming.route.ownAddress);
+          const facts = await loadFacts(q, line, messages, standardTiming.route);
           await loadConversations(q, line, facts, { known: messages, joining: messages });
           for (const one of facts.values()) expect(one.conversation).not.toBeNull();
         };

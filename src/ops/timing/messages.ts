@@ -38,6 +38,9 @@ export const messages = {
     retry: [second, 2 * second, 4 * second, 8 * second, 16 * second],
     /** Precision of the times at which the channel's own addresses were last used. */
     ownAddress: hour,
+    /** A message that is routed this long after the last hard bounce ends the suppression of its address. Forged messages in a
+     *  row end none. */
+    bounced: hour,
     /** A customer is notified of held messages at most once in this time, or once per window of the cap. */
     heldNotice: hour,
     /** Window in which held messages are counted to detect a flood. */

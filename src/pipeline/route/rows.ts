@@ -1,6 +1,7 @@
 // Stage route: loads what the decisions about messages need, and writes their results, for several messages at once.
 
 import type { Cap, Counted } from "../../domain/guards.ts";
+import type { Timing } from "../../ops/timing.ts";
 import { type Core, isRecent, keyOf, listOf, type Query, type Value } from "../../store/driver.ts";
 import { lockLanes, refreshLane } from "../../store/lanes.ts";
 import {
@@ -158,20 +159,20 @@ function addPersons(
   ]);
 }
 
-/** Loads the facts about messages that do not depend on each other, in one statement. Our own addresses are to be
- *  recorded at most once in `ownAddressMs`. */
+/** Loads the facts about messages that do not depend on each other, in one statement. */
 export async function loadFacts(
   q: Query,
   line: ChannelRuntime,
   messages: readonly Incoming[],
-  ownAddressMs: number,
+  { ownAddress, bounced }: Timing["route"],
 ): Promise<Map<Incoming, Facts>> {
   const parts = new Parts(line.channel);
+  const past = pastBounces(parts.param(bounced));
   const counted = messages.filter((message) => !isCallQuestion(message));
   const senders = counted.map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add("suppressed", messages.map(replyTo), () => [
-    columns("given.value", "suppressions.reason", "suppressions.own_address", pastBounces),
+    columns("given.value", "suppressions.reason", "suppressions.own_address", past),
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
   ]);
   parts.add("hashed", [erasureKey], () => [
@@ -193,7 +194,7 @@ export async function loadFacts(
     ],
   );
   addCounts(parts, "sender", [...senders, ...counted.map(replyTo)], line.rules.caps.sender);
-  if (perPerson) addPersons(parts, messages, senders, ownAddressMs);
+  if (perPerson) addPersons(parts, messages, senders, ownAddress);
   parts.add(
     "session",
     messages.flatMap(({ event }) => ("session" in event.thread ? [event.thread.session] : [])),

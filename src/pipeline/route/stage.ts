@@ -289,7 +289,7 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   // A message that cites others is alone (`isReply`).
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
-  const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
+  const facts = await loadFacts(q, line, messages, pass.timing.route);
   const plan = planOf(pass, run, messages, facts);
   if (first && plan.mayBeResponders) {
     const noted = noWrites();

@@ -3,7 +3,6 @@
 // to be written to.
 
 import { createHmac, randomBytes } from "node:crypto";
-import { strikePause } from "../../domain/retry.ts";
 import type { Query } from "../driver.ts";
 import { readSecret, writeSecret } from "../secrets.ts";
 
@@ -46,8 +45,10 @@ const applying = (channel: string, address: string, via: string): string =>
 export const suppressionReason = (channel: string, address: string, via: string): string =>
   `(SELECT reason ${applying(channel, address, via)})`;
 
-/** SQL: 1 for a suppression by bounces that a message from its address ends; NULL for any other. */
-export const pastBounces = `CAST(CASE WHEN suppressions.source = 'bounces' AND suppressions.updated_at < now_ms() - ${strikePause} THEN 1 END AS BIGINT)`;
+/** SQL: 1 for a suppression whose last bounce is older than `ms` (SQL), so that a message from its address ends it; NULL for any
+ *  other. */
+export const pastBounces = (ms: string): string =>
+  `CAST(CASE WHEN suppressions.source = 'bounces' AND suppressions.updated_at < now_ms() - ${ms} THEN 1 END AS BIGINT)`;
 
 /** SQL for our address in a conversation; NULL for the channel's default. */
 export const viaOf = (conversation: string): string =>

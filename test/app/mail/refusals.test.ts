@@ -1,7 +1,7 @@
 // What is not answered, and what follows from it: machines, loops, caps, age, lists of senders, strangers, bounces.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { strikePause } from "../../../src/domain/retry.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
 import { listEvents, releaseEvent } from "../../../src/store/operators/inbox.ts";
 import { eventually, movableClock } from "../../support/clock.ts";
 import { type MailDaemon, startMailDaemon } from "../../support/daemon/mail-daemon.ts";
@@ -71,7 +71,9 @@ describeReal("what is not answered", missing, () => {
 
     await daemon
       .app()
-      .db.tx((q) => q.write("UPDATE suppressions SET updated_at = updated_at - $1", strikePause + 1000));
+      .db.tx((q) =>
+        q.write("UPDATE suppressions SET updated_at = updated_at - $1", standardTiming.route.bounced + 1000),
+      );
     const again = await daemon.write();
     await daemon.replyTo(again);
     expect(await daemon.rows("SELECT * FROM suppressions"), "who writes has a mailbox").toEqual([]);

@@ -34,7 +34,7 @@ const letter = (
   } as unknown as Incoming["event"]);
 
 async function factsOf(q: Query, message: Incoming, line: ChannelRuntime = lineOf()): Promise<Facts> {
-  const loaded = await loadFacts(q, line, [message], standardTiming.route.ownAddress);
+  const loaded = await loadFacts(q, line, [message], standardTiming.route);
   if (loaded.get(message)?.conversation) await loadConversations(q, line, loaded, { known: [message], joining: [] });
   const facts = loaded.get(message);
   if (!facts) throw new Error("no facts were loaded");
