@@ -167,12 +167,12 @@ export async function loadFacts(
   { ownAddress, bounced }: Timing["route"],
 ): Promise<Map<Incoming, Facts>> {
   const parts = new Parts(line.channel);
-  const past = pastBounces(parts.param(bounced));
+  const past = parts.param(bounced);
   const counted = messages.filter((message) => !isCallQuestion(message));
   const senders = counted.map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add("suppressed", messages.map(replyTo), () => [
-    columns("given.value", "suppressions.reason", "suppressions.own_address", past),
+    columns("given.value", "suppressions.reason", "suppressions.own_address", pastBounces(past)),
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
   ]);
   parts.add("hashed", [erasureKey], () => [
