@@ -74,8 +74,9 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
 function doubtIn({ opt_out: own }: SmsConfig, text: InboundText): Refusal | null {
   if (own.doubtful !== "ask" && isDoubtful(text, own))
     return { code: "possible-opt-out", reason: "it may ask for no more texts", hold: true };
-  if (automatic.test(text.body.slice(0, 200)))
-    return { code: "possible-auto-reply", reason: "it begins like an automatic reply", hold: true };
+  const code = "possible-auto-reply";
+  if (text.automatic) return { code, reason: "the provider takes it for an automatic reply", hold: true };
+  if (automatic.test(text.body.slice(0, 200))) return { code, reason: "it begins like an automatic reply", hold: true };
   return null;
 }
 

@@ -119,6 +119,8 @@ export interface InboundText {
   readonly raw: Uint8Array;
   /** The provider's log shows that the message was answered, although this database does not contain the answer. */
   readonly handledBefore?: HandledBefore;
+  /** The provider takes it for the text of a machine, whose answer might be answered again. */
+  readonly automatic?: true;
   /** Facts that the agent receives in addition to the text. */
   readonly notes?: { readonly [name: string]: string };
 }

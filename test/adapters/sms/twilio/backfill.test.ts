@@ -1,6 +1,6 @@
 // Texts whose webhook never reached us, found in the provider's list; and how the channel's health follows the list.
 
-import { type Cursor, cursor } from "bridgehead/contract";
+import { type Cursor, cursor, externalId } from "bridgehead/contract";
 import { type RecordingChannel, recordingChannel, wallClock } from "bridgehead/contract/testing";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import type { SmsApi } from "../../../../src/sandbox/sms-api.ts";
@@ -258,6 +258,16 @@ it("finds the pictures of a missed text", async () => {
     mediaType: "image/png",
   };
   expect(here.channel.messages[0]?.attachments).toMatchObject([{ mediaType: "image/png", ref }]);
+});
+
+it("holds a text for which the provider sent no webhook because a machine seems to have written it", async () => {
+  const [{ message }] = await Promise.all([missed("Thanks, we will get back to you."), missed("STOP")]);
+  for (const one of api.inbound) Object.assign(one, { status: "failed", errorCode: 30039 });
+  const here = openTwilio(api.url);
+  await running(here, ago(minute), (channel) => looks(channel, 2));
+  const held = here.channel.messages.find(({ id }) => id === externalId(message.sid));
+  expect(held?.refusal).toMatchObject({ code: "possible-auto-reply", hold: true });
+  expect(here.channel.messages.find(({ text }) => text === "STOP")).toMatchObject({ consent: { word: "stop" } });
 });
 
 it("is unauthorized with a wrong token, degraded at a peer that is away, and ready again after it", async () => {
