@@ -116,13 +116,23 @@ export function withoutNumbers(text: string): string {
   return text.replace(/\+?\d[\d\s().-]{5,}\d/g, "<number>").slice(0, 300);
 }
 
-// Pauses a sender or an account that may not send. Some providers report this only after they accepted a text (an
-// unregistered number, a suspended account). Without the pause the whole queue would be accepted and lost.
+// Pauses a sender or an account that may not send, or sends too much. Some providers report this only after they accepted a
+// text (an unregistered number, a suspended account, the limit of a carrier). Without the pause the whole queue would be
+// accepted and lost.
 const account = "*";
+
+/** The classes that affect further texts, with the class for all texts of the account. */
+const pausing: ReadonlyMap<TextClass, "account" | "rate"> = new Map([
+  ["login", "account"],
+  ["account", "account"],
+  ["set-up", "account"],
+  ["rate", "rate"],
+  ["sender-rate", "rate"],
+]);
 
 interface ClosedSender {
   reason: string;
-  kind: "account" | "set-up";
+  kind: TextClass;
   /** Start of the pause, in milliseconds of the channel's clock. */
   since: number;
   forMs: number;
@@ -149,26 +159,27 @@ export class SenderPauses {
     // A text whose number the service selects knows only the service.
     const senders = [sender, service].filter((one) => one !== undefined);
     if (state === "delivered" || status === "sent") for (const key of [...senders, account]) this.#closed.delete(key);
-    if (kind !== "set-up" && kind !== "account" && kind !== "login") return;
+    const ofAccount = kind ? pausing.get(kind) : undefined;
+    if (!kind || ofAccount === undefined) return;
     const refusal = {
       code: code ?? status,
       reason: `${code ?? status}: reported for a text that was accepted`,
     };
     const health = statusOf(kind, refusal);
     if (health !== null) this.#health.set("account", health);
-    const keys = kind === "set-up" && senders.length > 0 ? senders : [account];
-    for (const key of keys) this.#close(key, refusal.reason);
+    const isOfSender = (kind === "set-up" || kind === "sender-rate") && senders.length > 0;
+    if (isOfSender) for (const key of senders) this.#close(key, kind, refusal.reason);
+    else this.#close(account, ofAccount, refusal.reason);
   }
 
-  #close(key: string, reason: string): void {
+  #close(key: string, kind: TextClass, reason: string): void {
     const before = this.#closed.get(key);
     const now = this.#clock.now();
     // Texts that were in flight together count as one loss.
     const together = before !== undefined && now - before.since < before.forMs;
     const lost = together ? before.lost : (before?.lost ?? 0) + 1;
     const forMs = Math.min(this.#timing.pauseFirst * 2 ** (lost - 1), this.#timing.pauseLongest);
-    const scope = key === account ? "account" : "set-up";
-    this.#closed.set(key, { reason, kind: scope, since: now, forMs, lost });
+    this.#closed.set(key, { reason, kind, since: now, forMs, lost });
   }
 
   /** Sends a text by `request`, which awaits the crossing before the first byte, unless its sender or the account is

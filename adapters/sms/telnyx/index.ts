@@ -36,6 +36,8 @@ import type { SmsTiming } from "../timing.ts";
 import { classOf, keyParameter, readEvent, refusalOf } from "./webhook.ts";
 
 const telnyxUrl = "https://api.telnyx.com";
+/** Ten segments of 16-bit characters: Telnyx rejects a longer text (40302), because carriers would. */
+const mostCharacters = 670;
 /** Maximum number of texts that are sent at once, each over a connection of its own. */
 const sentAtOnce = 32;
 /** Each of the three paths accepts all events, because a profile has one URL and one failover URL. */
@@ -72,7 +74,7 @@ export const telnyx = defineProvider({
 });
 
 class Telnyx implements Provider {
-  readonly limits = { maxLength: 1600, media: true };
+  readonly limits = { maxLength: mostCharacters, media: true };
   readonly atOnce = sentAtOnce;
   readonly endpoints: readonly WebhookEndpoint[];
   readonly #channel: Channel;

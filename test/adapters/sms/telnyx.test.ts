@@ -11,6 +11,7 @@ import { describeReal, need } from "../../support/machine/debian.ts";
 import { serve } from "../../support/machine/network.ts";
 import {
   apiKey,
+  attempt,
   event,
   finalized,
   publicKey,
@@ -322,6 +323,35 @@ describeReal("a text", missing, () => {
     expect(peer.posted[0]?.text).toMatch(/^Hello/);
   });
 
+  it.each([
+    ["in Latin letters", "a"],
+    ["in Cyrillic letters", "я"],
+    ["of signs that count twice", "€"],
+  ])("%s is never longer than the ten segments that carriers take", async (_, sign) => {
+    telnyx = await startTelnyx();
+    const { adapter } = fixture({ api_url: telnyx.url, ca: telnyx.ca, split: { target: 1600 } });
+    const drafts = adapter.outbound?.compose(replyTo("+15550177", `${sign.repeat(9)} `.repeat(200))) ?? [];
+    for (const draft of drafts) expect(await adapter.outbound?.send(draft, attempt())).toMatchObject({ kind: "sent" });
+    expect(drafts.length).toBeGreaterThan(1);
+    await adapter.close?.(AbortSignal.timeout(60_000));
+  });
+
+  it("waits after one was accepted and lost at the limit of a carrier", async () => {
+    telnyx = await startTelnyx();
+    const { adapter, post, url } = fixture({ api_url: telnyx.url, ca: telnyx.ca });
+    const sent = async (text: string) => {
+      const [draft] = adapter.outbound?.compose(replyTo("+15550177", text)) ?? [];
+      return adapter.outbound?.send(draft as never, attempt());
+    };
+    expect((await sent("One."))?.kind).toBe("sent");
+    const errors = [{ code: "40018", title: "AT&T 10DLC sending limit reached" }];
+    await post(webhook(url, finalized("m1", "delivery_failed", { errors })));
+    expect(await sent("Two.")).toMatchObject({ kind: "deferred", scope: "sender", cause: "rate" });
+    await post(webhook(url, finalized("m2", "delivered")));
+    expect((await sent("Three."))?.kind).toBe("sent");
+    await adapter.close?.(AbortSignal.timeout(60_000));
+  });
+
   const error = (code: string, title = "t") => ({ errors: [{ code, title, detail: "about +15550177" }] });
   const answers: readonly (readonly [number, unknown, object, string | null])[] = [
     [
@@ -333,6 +363,7 @@ describeReal("a text", missing, () => {
     [400, error("40310"), { kind: "refused", code: "40310", scope: "recipient" }, null],
     [400, error("40305"), { kind: "deferred", scope: "sender", cause: "set-up" }, "degraded"],
     [403, error("10010"), { kind: "deferred", scope: "channel", cause: "login" }, "unauthorized"],
+    [403, error("20012"), { kind: "deferred", scope: "channel", cause: "set-up" }, "degraded"],
     [401, {}, { kind: "deferred", scope: "channel" }, "unauthorized"],
     [400, error("40309"), { kind: "deferred", scope: "recipient" }, "degraded"],
     [400, error("40322"), { kind: "refused", code: "40322" }, null],

@@ -14,6 +14,7 @@ import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import type * as z from "zod";
 import type { config } from "../../../adapters/sms/config.ts";
 import sms from "../../../adapters/sms/index.ts";
+import { segmentsOf } from "../../../adapters/sms/text/segments.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { certificate, startTcpProxy } from "../machine/network.ts";
 import { replyOf } from "../rows.ts";
@@ -234,6 +235,8 @@ export async function startTelnyx() {
     if (request.method === "GET") return answer(response, 200, { data: [] });
     if (typeof fault === "object") return answer(response, fault.status, fault.body ?? {}, fault.headers);
     const message: Posted = { ...(JSON.parse(body) as Posted), id: randomUUID() };
+    if (segmentsOf(message.text).texts.length > 10)
+      return answer(response, 400, { errors: [{ code: "40302", title: "Message too large" }] });
     posted.push(message);
     if (fault === "cut-taken") return void request.socket.destroy();
     if (fault === "hang-taken") return;

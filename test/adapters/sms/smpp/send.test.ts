@@ -82,6 +82,7 @@ describe("a text", () => {
 describe("what the centre says", () => {
   const answers: readonly (readonly [status: number, outcome: object, state: string | null])[] = [
     [0x0b, { kind: "refused", code: "0x0b", scope: "recipient" }, null],
+    [0x50, { kind: "deferred", retryAfterMs: 3_600_000, scope: "recipient" }, "degraded"],
     [0x58, { kind: "deferred", scope: "channel" }, null],
     [0x14, { kind: "deferred", scope: "channel" }, null],
     [0x0a, { kind: "deferred", scope: "sender", cause: "set-up" }, "degraded"],

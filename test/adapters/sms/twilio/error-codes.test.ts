@@ -6,15 +6,15 @@ import { standardTiming } from "../../../../adapters/sms/timing.ts";
 import { classOfText, outcomeOf } from "../../../../adapters/sms/twilio/client.ts";
 
 const table: Readonly<Partial<Record<TextClass, readonly number[]>>> = {
-  recipient: [21211, 21614, 21635, 30005, 30006],
+  recipient: [21211, 21265, 21268, 21614, 21635, 30005, 30006],
   "opted-out": [21610],
   login: [20003],
-  account: [30002],
-  "set-up": [21606, 30034],
+  account: [30002, 30037],
+  "set-up": [21212, 21606, 21659, 21661, 21709, 30032, 30033, 30034, 30035],
   reach: [21408, 21605, 21612],
   content: [21617, 30007, 30450, 30610, 30640],
-  rate: [20429],
-  "sender-rate": [21611, 63017, 63018],
+  rate: [20429, 63038],
+  "sender-rate": [21611, 30022, 30023, 30027, 63017, 63018],
   unreached: [30001, 30003, 30008],
   expired: [30036],
   ambiguous: [20500],

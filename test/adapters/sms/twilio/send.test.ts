@@ -135,28 +135,29 @@ describe("a text that is taken", () => {
 });
 
 describe("a text that is refused", () => {
+  const service = { messaging_service: "MG1", number: undefined };
   it.each([
-    ["a number", {}],
-    ["a messaging service that selects the number", { messaging_service: "MG1", number: undefined }],
-  ])(
-    "after it was accepted, from %s that may not send: the next one waits until a text is sent",
-    async (_, settings) => {
-      const here = openTwilio(api.url, settings);
-      const status = (sid: string, name: string, more: Fields) =>
-        here.post(
-          "/status",
-          signed(
-            "https://bridge.example/channels/test-channel/status",
-            statusForm(sid, name, { MessagingServiceSid: "MG1", ...more }),
-          ),
-        );
-      expect((await sendText(here, person, "One.")).outcome.kind).toBe("sent");
-      await status("SM1", "undelivered", { ErrorCode: "30034" });
-      expect((await sendText(here, person, "Two.")).outcome).toMatchObject({ kind: "deferred", scope: "sender" });
-      await status("SM2", "sent", {});
-      expect((await sendText(here, person, "Three.")).outcome.kind).toBe("sent");
-    },
-  );
+    ["from a number that may not send", {}, "30034", { scope: "sender", cause: "set-up" }],
+    ["from a messaging service that selects such a number", service, "30034", { scope: "sender", cause: "set-up" }],
+    ["from a toll-free number that was not verified", {}, "30032", { scope: "sender", cause: "set-up" }],
+    ["at the rate limit of a carrier", {}, "30022", { scope: "sender", cause: "rate" }],
+    ["at the daily limit of the account", {}, "63038", { scope: "channel", cause: "rate" }],
+  ])("after it was accepted, %s: the next one waits until a text is sent", async (_, settings, ErrorCode, waits) => {
+    const here = openTwilio(api.url, settings);
+    const status = (sid: string, name: string, more: Fields) =>
+      here.post(
+        "/status",
+        signed(
+          "https://bridge.example/channels/test-channel/status",
+          statusForm(sid, name, { MessagingServiceSid: "MG1", ...more }),
+        ),
+      );
+    expect((await sendText(here, person, "One.")).outcome.kind).toBe("sent");
+    await status("SM1", "undelivered", { ErrorCode });
+    expect((await sendText(here, person, "Two.")).outcome).toMatchObject({ kind: "deferred", ...waits });
+    await status("SM2", "sent", {});
+    expect((await sendText(here, person, "Three.")).outcome.kind).toBe("sent");
+  });
 
   const minutes = 60_000;
   it.each<[number, object]>([
