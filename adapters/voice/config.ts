@@ -242,12 +242,14 @@ export function voiceConfig(dialects: readonly Dialect[], question: string) {
   const dialect = z.enum(names).prefault(names[0]).describe(question);
   return z.strictObject({ dialect, auth_tokens: authTokens, ...blocks, ...keys }).superRefine((channel, context) => {
     const wrong = (key: string, message: string) => context.addIssue({ code: "custom", path: [key], message });
-    const { name, block, needs = [], supports = [], can } = dialectOf(dialects, channel);
+    const { name, carrier = name, block, needs = [], supports = [], can } = dialectOf(dialects, channel);
     const own = block === undefined ? [] : [name];
     for (const key of [...own, ...needs])
       if ((channel as Readonly<Record<string, unknown>>)[key] === undefined) wrong(key, `dialect ${name} needs ${key}`);
     if (channel.transfer !== undefined && channel.transfer.dial === undefined && can.transfer !== "callback")
       wrong("transfer", `dialect ${name} transfers calls to numbers and sip: addresses only: give dial`);
+    else if (channel.transfer?.enqueue !== undefined && carrier !== "twilio")
+      wrong("transfer", `dialect ${name} has no such queue: only Twilio has TaskRouter`);
     for (const key of relayKeys)
       if (!supports.includes(key) && channel[key] !== undefined)
         wrong(key, `dialect ${name} has no such setting: only twilio has`);

@@ -122,24 +122,27 @@ export class Departure {
     return this.#work;
   }
 
-  /** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. If the connection
-   *  fails in between, the callback that follows still finds the transfer. */
+  /** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. A transfer is stored
+   *  before the phrases that announce it: when the connection or the process ends in them, the caller still gets it. The
+   *  transfer that follows an apology is stored after it, because a caller who hangs up in the apology is a missed call. */
   async #run(leave: Leave): Promise<void> {
     const { can, channel, hangUp, over, record, timing } = this.#parts;
     const { speaker } = this.#state;
     const signal = AbortSignal.any([over, leave.cancelled.signal]);
+    const { way, reason, words } = leave.farewell;
     try {
-      await speaker.speak(leave.farewell.words);
+      if (way === "human" && reason !== "no-answer") await record.transferring(reason);
+      await speaker.speak(words);
       await speaker.finished(signal);
     } finally {
       // The caller has probably hung up in the apology, and was not served.
-      if (over.aborted && leave.farewell.reason === "no-answer") await record.missed(unanswered);
+      if (over.aborted && reason === "no-answer") await record.missed(unanswered);
     }
     if (signal.aborted) return;
     leave.played = true;
     await this.#finish(leave.farewell);
     // A provider that reports the result of the transfer still has the caller, so the connection stays open.
-    if (leave.farewell.way === "human" && can.transfer === "dial") return;
+    if (way === "human" && can.transfer === "dial") return;
     await channel.clock.sleep(timing.parting, over);
     hangUp();
   }
@@ -148,7 +151,7 @@ export class Departure {
     const { can, config, record, start, write } = this.#parts;
     const { language, durationMs } = this.#state;
     if (way === "human") {
-      await record.transferring(reason);
+      if (reason === "no-answer") await record.transferring(reason);
       const data = transferData(start.call, reason, language());
       await write({ kind: "transfer", data, to: config.transfer?.dial?.[0] ?? null });
       if (can.transfer !== "frame") return;

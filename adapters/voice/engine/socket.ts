@@ -37,8 +37,8 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
     (await record.opened(0)) ? { facts: await parts.channel.session(session) } : null,
   );
   if (opened === null) return socket.close(forbidden, "used before");
-  // The previous connection was lost during a transfer: the targets are rung again, or still ring.
-  const ringing = parts.can.transfer === "dial" ? (before?.transferring ?? null) : null;
+  // The previous connection was lost in the words before a transfer, or while the targets rang: they are rung (again).
+  const ringing = parts.can.transfer === "callback" ? null : (before?.transferring ?? null);
   await live(parts, socket, translator, { start, record, events, ringing, ...opened });
 }
 

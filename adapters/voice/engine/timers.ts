@@ -232,6 +232,8 @@ export class Silence {
 
 /** Maximum length of a caller's message, in characters. */
 const longest = 2048;
+/** End of a longer message, which is cut. */
+const cutMark = " [...]";
 /** Maximum extension of the debounce time, as a multiple of it. */
 const prolonged = 4;
 
@@ -263,7 +265,7 @@ export class Utterances {
     const clean = text
       .replace(/\p{Cc}+/gu, " ")
       .trim()
-      .slice(0, longest);
+      .slice(0, longest + 1);
     if (!/[\p{L}\p{N}]/u.test(clean)) return false;
     const now = this.#parts.clock.monotonic();
     if (!this.pending) this.#since = now;
@@ -286,7 +288,8 @@ export class Utterances {
   /** Sends the buffered text immediately. */
   async flush(): Promise<void> {
     this.#timer.cancel();
-    const text = this.#texts.join(" ").slice(0, longest);
+    const said = this.#texts.join(" ");
+    const text = said.length > longest ? said.slice(0, longest - cutMark.length).toWellFormed() + cutMark : said;
     this.#texts = [];
     if (text !== "") await this.#onMessage(text);
   }

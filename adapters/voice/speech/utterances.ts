@@ -15,7 +15,11 @@ const acknowledgements = `
   sì, va bene, certo, bene, capito, esatto, d'accordo
   sim, tá, tá bom, tudo bem, pois, pois é, isso, certo, entendi, está bem
   oké, goed, precies, inderdaad, jazeker, begrepen, prima
-  tak, dobrze, jasne, rozumiem, no tak, zgadza się`;
+  tak, dobrze, jasne, rozumiem, no tak, zgadza się
+  okej, visst, javisst, precis, jag förstår, selvfølgelig, præcis, greit, kyllä, joo, juu, selvä, ymmärrän
+  ano, jasně, dobře, rozumím, áno, jasné, dobre, igen, persze, rendben, értem, da, desigur, înțeleg, naravno, razumijem
+  evet, tamam, peki, tabii, anladım, да, ага, хорошо, понятно, конечно, так, добре, зрозуміло, ναι, εντάξει, κατάλαβα
+  はい, ええ, うん, わかりました, 네, 예, 응, 알겠습니다, 是, 是的, 好, 好的, 对, 嗯, 可以, نعم, أجل, حسنا, طيب, כן, בסדר, הבנתי`;
 
 /** Requests to continue, in addition to the acknowledgements. */
 const continuations = `

@@ -63,6 +63,16 @@ describe("the block", () => {
     expect(problems({ ...block, transfer: { dial: ["+15005550009"] } })).toEqual([]);
   });
 
+  it("refuses a queue of Twilio's TaskRouter at another carrier", () => {
+    const transfer = { enqueue: { workflow_sid: "WW1" } };
+    const telnyx = { public_key: Buffer.alloc(32, 7).toString("base64"), token_key: "k" };
+    expect(problems({ dialect: "telnyx", telnyx, transfer })).toEqual([
+      "transfer: dialect telnyx has no such queue: only Twilio has TaskRouter",
+    ]);
+    expect(problems({ dialect: "telnyx", telnyx, transfer: { redirect: "https://x.example" } })).toEqual([]);
+    for (const dialect of ["twilio", "gather"]) expect(problems({ dialect, ...tokens, transfer })).toEqual([]);
+  });
+
   it.each<[object, string]>([
     [{ interrupt_sensitivity: "extreme" }, "interrupt_sensitivity"],
     [{ ignore_backchannel: "yes" }, "ignore_backchannel"],

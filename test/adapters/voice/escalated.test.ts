@@ -11,10 +11,12 @@ const spoken = (call: PhoneCall) => call.spoken.map(({ text }) => text.trim());
 const verbs = (call: PhoneCall) => call.verbs.map(({ name }) => name);
 
 /** No further than needed: what follows may happen in real time. */
-async function transferred(fixture: VoiceFixture): Promise<void> {
-  for (let n = 0; n < 300 && fixture.sessions("transferring").length === 0; n++) await fixture.clock.passes(100);
+async function transferred(fixture: VoiceFixture, call: PhoneCall): Promise<void> {
+  for (let n = 0; n < 300 && !isEnding(call); n++) await fixture.clock.passes(100);
   expect(fixture.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
 }
+
+const isEnding = (call: PhoneCall) => call.frames.some(({ frame }) => frame["type"] === "end");
 
 async function asked(options: VoiceFixtureOptions): Promise<{ fixture: VoiceFixture; call: PhoneCall }> {
   const fixture = await openVoiceFixture(options);
@@ -26,14 +28,15 @@ async function asked(options: VoiceFixtureOptions): Promise<{ fixture: VoiceFixt
 const escalates = (fixture: VoiceFixture, call: PhoneCall) =>
   fixture.answer(call, words, undefined, { transfer: true });
 
-test("over a socket: the whole answer, what is stored, then the human", async () => {
+test("over a socket: what is stored, the whole answer, then the human", async () => {
   const { fixture, call } = await asked({ config: { transfer: human } });
   expect(await escalates(fixture, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
   // Playing the text takes more than two seconds: the transfer waits until it ends.
   await fixture.clock.passes(1000);
-  expect(fixture.sessions("transferring")).toEqual([]);
-  await transferred(fixture);
+  expect(fixture.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
+  expect(isEnding(call)).toBe(false);
+  await transferred(fixture, call);
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Dial");
   expect(spoken(call).at(-1)).toBe(words);
@@ -47,7 +50,7 @@ test("over a socket: what the caller says under the answer does not keep the cal
   await escalates(fixture, call);
   await call.hears(words);
   call.interrupt();
-  await transferred(fixture);
+  await transferred(fixture, call);
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Dial");
 });
@@ -58,7 +61,7 @@ test("over a socket: the transfer is not answered, and the call returns to the a
     phone: { dialed: () => "no-answer" },
   });
   await escalates(fixture, call);
-  await transferred(fixture);
+  await transferred(fixture, call);
   await call.until(({ connections }) => connections === 2);
   await call.hears("I am sorry");
   expect(fixture.channel.messages.filter(({ forHumans }) => forHumans)).toHaveLength(1);

@@ -193,6 +193,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     const again = await provider.connect(board, true);
     again.begin();
     await expect.poll(() => sessionHistory(board.channel).filter((one) => one === "opened").length).toBe(2);
+    if (again.listens) await expect.poll(() => again.listens?.()).toBe(true);
     const already = board.channel.messages.length;
     again.speak("Here I am again.");
     expect(await board.heard(already)).toContain("Here I am again.");
@@ -216,6 +217,24 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     await peer.line.until("the answer", (frame) => JSON.stringify(frame).includes("As you like."));
     expect(JSON.stringify(peer.line.frames)).not.toContain("Late.");
     expect(sessionHistory(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([]);
+  });
+
+  it("that is cut in the words before a transfer leads to the human all the same", async () => {
+    const { board, peer } = await ready(provider, { speaking_rate: 5 });
+    peer.begin();
+    if (provider !== telnyx) await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
+    await opened(board, peer);
+    peer.askForHuman();
+    await peer.line.until("the sentence", (frame) => JSON.stringify(frame).includes("colleague"));
+    peer.line.cut();
+    expect(await done(board)).toBe("done");
+    if (provider === telnyx) {
+      const failed = { SessionStatus: "failed", ErrorCode: "64105" };
+      return expect(await posted(board, "/ended?n=0", failed)).toContain("<Number>+15005550009</Number>");
+    }
+    const again = await provider.connect(board, true);
+    again.begin();
+    await again.line.until("the transfer", (frame) => /transfer_number|"dial"/.test(JSON.stringify(frame)));
   });
 
   it("transfers although the caller speaks at the same time", async () => {

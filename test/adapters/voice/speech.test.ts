@@ -290,8 +290,19 @@ describe("short utterances, in every language we speak", () => {
   ])("%s asks for more", (text) => {
     expect(isAcknowledgement(text)).toBe(true);
   });
+  it.each(
+    "Evet, tamam.|Да, да|Так, добре|Ναι|はい。|네, 네|好的，好的|نعم|כן|Kyllä|Ano, jasně|Igen|Da, da|Okej, visst|Selvfølgelig".split(
+      "|",
+    ),
+  )("%s continues the rest, in a language without phrases of ours", (text) => {
+    expect(isAcknowledgement(text)).toBe(true);
+  });
   it.each([
     "No",
+    "Hayır",
+    "Нет",
+    "いいえ",
+    "不是",
     "No thanks",
     "Yes but when?",
     "Nein danke",

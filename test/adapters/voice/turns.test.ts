@@ -53,14 +53,21 @@ test("prompts in quick succession are one message; empty ones are none", async (
   expect(fixture.channel.messages.map((one) => one.text)).toEqual(["I want to cancel my order."]);
 });
 
-test("partial prompts ask nothing, and a giant one is cut", async () => {
+test("partial prompts ask nothing, and a giant one is cut with a mark", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
   call.say("When do", { partial: true });
   await fixture.clock.passes(1000);
   expect(fixture.channel.messages).toEqual([]);
-  await fixture.says(call, "word ".repeat(5000));
-  expect(fixture.channel.messages[0]?.text.length).toBeLessThanOrEqual(2048);
+  for (const giant of ["word ".repeat(5000), "🙂a".repeat(2000)]) {
+    await fixture.says(call, giant);
+    const last = fixture.channel.messages.at(-1)?.text ?? "";
+    expect(last.length).toBeLessThanOrEqual(2048);
+    expect(last).toMatch(/ \[\.\.\.\]$/);
+    expect(last.isWellFormed()).toBe(true);
+  }
+  await fixture.says(call, "a".repeat(2048));
+  expect(fixture.channel.messages.at(-1)?.text).toBe("a".repeat(2048));
 });
 
 test("the answer to an older message is refused, also while the newer one is still being collected", async () => {
