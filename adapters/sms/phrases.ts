@@ -56,7 +56,7 @@ const leaveOther = new RegExp(
 /** Whole messages that ask for no more texts in languages without keywords of their own (consent.ts), or in spellings of their
  *  own, or that often do. */
 const doubtfulMessages = new Set(
-  "stop it|stop this|stop text|stop message|stop msg|unsub|unsuscribe|remove me|remove my number|delete my number|td|hör auf|hören sie auf|退订|退訂|取消订阅|停止|配信停止|配信解除|수신거부|סטופ|הסר|توقف|إيقاف|стоп|отписаться|отписка|στοπ|iptal|avregistrera|avsluta|afmeld|frameld|avmeld|lopeta|odhlásit|dezabonare|leiratkozás"
+  "stop it|stop this|stop text|stop message|stop msg|unsub|unsuscribe|remove me|remove my number|delete my number|td|hör auf|hören sie auf|退订|退訂|取消订阅|停止|配信停止|配信解除|수신거부|סטופ|הסר|توقف|إيقاف|стоп|отписаться|отписка|στοπ|iptal|avregistrera|avsluta|afmeld|frameld|avmeld|lopeta|odhlásit|dezabonare|leiratkozás|odjava|odjavi|odhlásiť|відписатися|διαγραφή|berhenti|batal langganan|từ chối|إلغاء الاشتراك|बंद|बंद करो|ret|abonelikten çık|sluta|slutt"
     .split("|")
     .map(simple),
 );

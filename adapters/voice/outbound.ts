@@ -261,6 +261,7 @@ class PlacedCalls {
 
 interface NumberResource {
   readonly voice_url?: string | null;
+  readonly voice_method?: string | null;
   /** A TwiML application, or a SIP trunk, which receives the calls instead. */
   readonly voice_application_sid?: string | null;
   readonly trunk_sid?: string | null;
@@ -271,9 +272,10 @@ function webhookFindings(number: string, found: NumberResource | undefined, webh
     const message = `the account has no number ${number}: it can neither place nor receive calls`;
     return [{ id: "number-missing", severity: "error", message, fix: "correct number and account_sid" }];
   }
-  const { voice_url: text, voice_application_sid: application, trunk_sid: trunk } = found;
+  const { voice_url: text, voice_method: method, voice_application_sid: application, trunk_sid: trunk } = found;
+  const isPosted = method !== "GET";
   // Twilio's connection overrides are the fragment of the URL.
-  if (text?.split("#", 1)[0] === webhook.href && !application && !trunk) return [];
+  if (text?.split("#", 1)[0] === webhook.href && isPosted && !application && !trunk) return [];
   const other = application ? "an application" : trunk ? "a SIP trunk" : null;
   // Without its query, which may contain a key.
   const url = text
@@ -282,7 +284,7 @@ function webhookFindings(number: string, found: NumberResource | undefined, webh
         .replace(/[?#].*$/, "")
         .replace(/[^\x21-\x7e]+/g, " ")
     : "none";
-  const message = `Twilio posts calls of ${number} to ${other ?? `another webhook: ${url}`}`;
+  const message = `Twilio posts calls of ${number} to ${other ?? `another webhook: ${isPosted ? "" : "GET "}${url}`}`;
   const fix = `set the webhook for voice calls of ${number} to ${webhook.href} (POST)${other ? `, and remove ${other}` : ""}`;
   return [{ id: "webhook-mismatch", severity: "error", message, fix }];
 }

@@ -2,7 +2,7 @@
 // (SMPP v3.4, 5.2.19; 3GPP TS 23.040, 9.2.3.24).
 
 import { canonicalNumber, isCountry } from "../numbers.ts";
-import { decodeGsm, encodeGsm, segmentsOf } from "../text/segments.ts";
+import { decodeGsm, encodeGsm, type NationalTables, segmentsOf } from "../text/segments.ts";
 import type { SmppConfig } from "./index.ts";
 import { bytes, number, type Pdu } from "./pdu.ts";
 
@@ -57,6 +57,7 @@ export interface UserData {
   readonly part: SmppPart | null;
   /** Number of header octets before the data. */
   readonly header: number;
+  readonly tables: NationalTables;
 }
 
 export interface SmppPart {
@@ -74,23 +75,34 @@ export function userData(pdu: Pdu): UserData {
   const whole = short.length > 0 ? short : (pdu.tlvs.get(tag.payload) ?? short);
   if ((number(pdu, "esm_class") & headerFlag) !== 0 && whole.length > 0) {
     const header = 1 + (whole[0] ?? 0);
-    return { data: whole.subarray(header), part: partIn(whole.subarray(1, header)), header };
+    const elements = elementsOf(whole.subarray(1, header));
+    const tables = { single: elements.get(element.single)?.[0], locking: elements.get(element.locking)?.[0] };
+    return { data: whole.subarray(header), part: partIn(elements), header, tables };
   }
   const [reference, total, at] = [tag.reference, tag.total, tag.number].map((one) => pdu.tlvs.get(one));
   const isPart = reference?.length === 2 && total?.[0] !== undefined && at?.[0] !== undefined;
   const part = isPart ? checked(Buffer.from(reference).readUInt16BE(0), total[0] ?? 0, at[0] ?? 0) : null;
-  return { data: whole, part, header: 0 };
+  return { data: whole, part, header: 0, tables: {} };
 }
 
-function partIn(header: Uint8Array): SmppPart | null {
+/** Information elements of a message's header. `part` and `widePart`: the reference has one octet or two. */
+const element = { part: 0x00, widePart: 0x08, single: 0x24, locking: 0x25 } as const;
+
+/** Returns the elements of a header by kind; the first of each kind counts. */
+function elementsOf(header: Uint8Array): ReadonlyMap<number, Uint8Array> {
+  const found = new Map<number, Uint8Array>();
   for (let at = 0; at + 1 < header.length; ) {
-    const [kind, length = 0] = [header[at], header[at + 1]];
-    const value = header.subarray(at + 2, at + 2 + length);
-    if (kind === 0x00 && value.length === 3) return checked(value[0] ?? 0, value[1] ?? 0, value[2] ?? 0);
-    if (kind === 0x08 && value.length === 4)
-      return checked(((value[0] ?? 0) << 8) | (value[1] ?? 0), value[2] ?? 0, value[3] ?? 0);
+    const [kind = 0, length = 0] = [header[at], header[at + 1]];
+    if (!found.has(kind)) found.set(kind, header.subarray(at + 2, at + 2 + length));
     at += 2 + length;
   }
+  return found;
+}
+
+function partIn(elements: ReadonlyMap<number, Uint8Array>): SmppPart | null {
+  const [part, wide] = [elements.get(element.part), elements.get(element.widePart)];
+  if (part?.length === 3) return checked(part[0] ?? 0, part[1] ?? 0, part[2] ?? 0);
+  if (wide?.length === 4) return checked(((wide[0] ?? 0) << 8) | (wide[1] ?? 0), wide[2] ?? 0, wide[3] ?? 0);
   return null;
 }
 
@@ -107,11 +119,11 @@ export function textIn(pdus: readonly Pdu[], alphabet: Alphabet): string | null 
   if (scheme === null) return null;
   const all = pdus.map(userData);
   if (scheme === "standard" && alphabet === "gsm7-packed")
-    return all.map(({ data, header }) => decodeGsm(unpack(data, fillOf(header)))).join("");
+    return all.map(({ data, header, tables }) => decodeGsm(unpack(data, fillOf(header)), tables)).join("");
   // Concatenated before decoding, because phones split in the middle of an emoji or after an escape.
   const data = Buffer.concat(all.map((one) => one.data));
   if (scheme === "ucs2") return new TextDecoder("utf-16be").decode(data);
-  return scheme === "standard" && alphabet === "gsm7" ? decodeGsm(data) : data.toString("latin1");
+  return scheme === "standard" && alphabet === "gsm7" ? decodeGsm(data, all[0]?.tables) : data.toString("latin1");
 }
 
 /** Returns the alphabet, also for codings that carry a message class (TS 23.038, 4). */

@@ -90,17 +90,44 @@ export function encodeGsm(text: string): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
+/** The languages whose tables the header of a received text names (3GPP TS 23.040, 9.2.3.24.15 and 16). */
+export interface NationalTables {
+  /** Language of the table behind an escape. */
+  readonly single?: number | undefined;
+  /** Language of the alphabet itself. */
+  readonly locking?: number | undefined;
+}
+
+/** Each character with its code before it, in hexadecimal digits. */
+const table = (codesAndSigns: string): ReadonlyMap<number, string> =>
+  new Map(
+    Array.from(codesAndSigns.matchAll(/([0-9A-F]{2})(.)/g), ([, code = "", sign = ""]) => [parseInt(code, 16), sign]),
+  );
+
+// What differs from the default tables: Turkish, Spanish, Portuguese (TS 23.038, annex A).
+const singleShift: ReadonlyMap<number, ReadonlyMap<number, string>> = new Map([
+  [1, table("47Ğ49İ53Ş63ç67ğ69ı73ş")],
+  [2, table("09ç41Á49Í4FÓ55Ú61á69í6Fó75ú")],
+  [3, table("05ê09ç0BÔ0Cô0EÁ0Fá12Φ13Γ15Ω16Π17Ψ18Σ19Θ1FÊ41À49Í4FÓ55Ú5BÃ5CÕ61Â69í6Fó75ú7Bã7Cõ7Fâ")],
+]);
+const lockingShift: ReadonlyMap<number, ReadonlyMap<number, string>> = new Map([
+  [1, table("04€07ı0BĞ0Cğ1CŞ1Dş40İ60ç")],
+  [3, table("04ê06ú07í08ó09ç0BÔ0Cô0EÁ0Fá12ª13Ç14À15∞16^17\\18€19Ó1A|1CÂ1Dâ1EÊ24º40Í5BÃ5CÕ5DÚ60~7Bã7Cõ7D`")],
+]);
+
 /** Reverses `encodeGsm`. An escape before an undefined code is decoded as that code (TS 23.038, 6.2.1.1). */
-export function decodeGsm(bytes: Uint8Array): string {
+export function decodeGsm(bytes: Uint8Array, { single = 0, locking = 0 }: NationalTables = {}): string {
+  const [behindEscape, alphabet] = [singleShift.get(single), lockingShift.get(locking)];
+  const signOf = (code: number) => alphabet?.get(code) ?? signs[code] ?? "";
   let text = "";
   for (let at = 0; at < bytes.length; at++) {
     const code = (bytes[at] ?? 0) & 0x7f;
     if (code !== escape) {
-      text += signs[code] ?? "";
+      text += signOf(code);
       continue;
     }
     const next = (bytes[++at] ?? 0x20) & 0x7f;
-    text += extended.get(next) ?? signs[next] ?? "";
+    text += behindEscape?.get(next) ?? extended.get(next) ?? signOf(next);
   }
   return text;
 }

@@ -44,7 +44,7 @@ export interface MessageForm {
 
 /** Where the provider posts texts to a number. */
 export interface NumberWebhook {
-  /** Empty when none is set. */
+  /** Empty when none is set; behind `GET ` when the provider does not post. */
   readonly url: string;
   /** A TwiML application or a messaging service whose URL takes precedence. */
   readonly isOverridden: boolean;
@@ -53,7 +53,7 @@ export interface NumberWebhook {
 /** A Twilio messaging service, whose webhook replaces those of its numbers. */
 export interface MessagingService {
   readonly name: string;
-  /** Empty when none is set. */
+  /** Like `NumberWebhook.url`. */
   readonly url: string;
   /** True when texts are posted to the webhook of the number. */
   readonly usesNumber: boolean;
@@ -137,12 +137,13 @@ export class TwilioClient {
     const list = (Object(body) as { incoming_phone_numbers?: unknown }).incoming_phone_numbers;
     const [found] = (Array.isArray(list) ? list : []) as {
       sms_url?: unknown;
+      sms_method?: unknown;
       sms_application_sid?: unknown;
     }[];
     if (found === undefined) return null;
-    const { sms_url: url, sms_application_sid: application } = found;
+    const { sms_url: url, sms_method: method, sms_application_sid: application } = found;
     return {
-      url: typeof url === "string" ? url : "",
+      url: webhookIn(url, method),
       isOverridden: typeof application === "string" && application !== "",
     };
   }
@@ -162,7 +163,7 @@ export class TwilioClient {
       const numbers = await page(`/${String(service["sid"])}/PhoneNumbers?PageSize=1000`, "phone_numbers");
       if (!numbers.some((one) => one["phone_number"] === number)) continue;
       const { friendly_name: name, inbound_request_url: url, use_inbound_webhook_on_number: own } = service;
-      return { name: String(name), url: typeof url === "string" ? url : "", usesNumber: own === true };
+      return { name: String(name), url: webhookIn(url, service["inbound_method"]), usesNumber: own === true };
     }
     return null;
   }
@@ -217,6 +218,10 @@ export class TwilioClient {
     }
   }
 }
+
+/** Returns the URL of a webhook as `NumberWebhook` has it. */
+const webhookIn = (url: unknown, method: unknown): string =>
+  typeof url !== "string" ? "" : method === "GET" && url !== "" ? `GET ${url}` : url;
 
 type ApiVersion = Parameters<typeof MessageListInstance>[0];
 type TwilioRequests = { request(wanted: ApiRequest): Promise<unknown> };

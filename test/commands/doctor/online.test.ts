@@ -296,7 +296,21 @@ it("compares the webhooks of a messaging service and of a voice number at Twilio
   Object.assign(service, { inbound_request_url: `${ours}/channels/texts/inbound` });
   Object.assign(owned, { voice_url: `${ours}/channels/calls/call` });
   expect(await found()).toEqual([]);
-  Object.assign(owned, { trunk_sid: "TK1" });
+  // We serve POST only.
+  Object.assign(service, { inbound_method: "GET" });
+  Object.assign(owned, { voice_method: "GET" });
+  const calls = `channel calls: webhook-mismatch: Twilio posts calls of ${number} to another webhook: GET ${ours}/channels/calls/call`;
+  expect(await found()).toEqual([
+    `channel texts: messaging-service-webhook: ${number} belongs to the messaging service Shop, which posts its texts to another webhook: GET ${ours}/channels/texts/inbound`,
+    calls,
+  ]);
+  Object.assign(service, { use_inbound_webhook_on_number: true });
+  Object.assign(owned, { sms_url: `${ours}/channels/texts/inbound`, sms_method: "GET" });
+  expect(await found()).toEqual([
+    `channel texts: webhook-mismatch: twilio posts texts to ${number} to another webhook: GET ${ours}/channels/texts/inbound`,
+    calls,
+  ]);
+  Object.assign(owned, { sms_method: "POST", voice_method: "POST", trunk_sid: "TK1" });
   expect(await found()).toEqual([`channel calls: webhook-mismatch: Twilio posts calls of ${number} to a SIP trunk`]);
   answers[`/2010-04-01/Accounts/${sid}/IncomingPhoneNumbers.json`] = { incoming_phone_numbers: [] };
   expect((await found()).map((line) => line.split(": ")[1])).toEqual(["number-missing", "number-missing"]);

@@ -103,6 +103,18 @@ describe("texts", () => {
     );
   });
 
+  it.each([
+    // Of the single shift table only; "ğ" alone would be "g".
+    ["Turkish", [0x24, 1, 1], [0x49, 0x1b, 0x67, 0x1b, 0x69, 0x1b, 0x65], "Iğı€"],
+    ["Turkish, both tables", [0x24, 1, 1, 0x25, 1, 1], [0x07, 0x1d, 0x0c, 0x04, 0x1b, 0x53, 0x61], "ışğ€Şa"],
+    ["Spanish", [0x24, 1, 2], [0x61, 0x1b, 0x61, 0x1b, 0x75, 0x7d], "aáúñ"],
+    ["Portuguese", [0x24, 1, 3, 0x25, 1, 3], [0x0b, 0x7b, 0x1b, 0x0f, 0x09, 0x60, 0x61], "Ôãáç~a"],
+    ["a language without a table here", [0x24, 1, 6], [0x61, 0x1b, 0x62], "ab"],
+  ])("of %s use the alphabet that their header names", (_, elements, codes, wanted) => {
+    const shortMessage = Uint8Array.from([elements.length, ...elements, ...codes]);
+    expect(textIn([delivered({ dataCoding: 0, esmClass: 0x40, shortMessage })], "gsm7")).toBe(wanted);
+  });
+
   it("are packed as the standard's examples are", () => {
     const [piece] = piecesOf("hellohello", "gsm7-packed", 0);
     expect(Buffer.from(piece?.shortMessage ?? []).toString("hex")).toBe("e8329bfd4697d9ec37");
