@@ -280,7 +280,10 @@ function fail(fault: SmsFault, { request, response }: ApiExchange): void {
 const listen = (server: Server, port: number): Promise<void> =>
   new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, "127.0.0.1", () => resolve());
+    server.listen(port, "127.0.0.1", () => {
+      server.off("error", reject);
+      resolve();
+    });
   });
 
 /** Closes the server and aborts all connections. */

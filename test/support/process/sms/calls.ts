@@ -81,6 +81,33 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
     }
   });
 
+  describe("the daemon of a caller who is put through to a human, killed in the words that say so", () => {
+    it("puts the caller through after the next start", { timeout: 300_000 }, async () => {
+      const servers = await startSmsServers();
+      const postgres = schemaUrl && { postgres: await schemaUrl() };
+      const setup = await openSmsSetup(servers, { ...postgres, transfer: "+12025550199" });
+      try {
+        const first = startDaemon({ config: setup.config, env: setup.env });
+        expect(await first.ready, lastWords(first)).toBe(true);
+        const parties = { from: "+12025579998", to: ourNumber };
+        const call = await setup.phone.dial({ url: `${publicUrl}/channels/voice/call`, ...parties });
+        call.digit("0");
+        await call.hears("putting you through", 90_000);
+        first.send("SIGKILL");
+        await first.ended;
+        const second = startDaemon({ config: setup.config, env: setup.env });
+        expect(await second.ready, lastWords(second)).toBe(true);
+        await within(call.over, 90_000);
+        expect(call.verbs.map(({ name }) => name)).toContain("Dial");
+        expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
+        expect(await sessions(setup)).toEqual([{ id: call.sid, state: "closed" }]);
+      } finally {
+        await setup.close();
+        await servers.close();
+      }
+    });
+  });
+
   describe("the daemon that places calls, killed and started again", () => {
     it("leaves those that it could not place yet queued, and places each call once", { timeout: 300_000 }, async () => {
       const servers = await startSmsServers();

@@ -65,6 +65,8 @@ export interface SmsSetupOptions {
   readonly fresh?: boolean;
   /** Default: none. */
   readonly debounce?: string;
+  /** The number that calls are transferred to. Default: none. */
+  readonly transfer?: string;
   /** URL of an empty PostgreSQL schema for the store; by default it is a SQLite file. */
   readonly postgres?: string;
 }
@@ -130,12 +132,13 @@ function agentsFile(model: Served): string {
 
 function configFile(platform: string, api: string, port: number, options: SmsSetupOptions): string {
   const phoneAccount = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${api}", number: "${ourNumber}"`;
+  const transfer = options.transfer === undefined ? "" : `transfer: { dial: ["${options.transfer}"] }, `;
   return `
 platform: { url: "${platform}", timeout: 20s, absent_after: 1s, rate: { requests: 100000, per: 60s } }
 agents: { support: { key: "\${env:AGENT_KEY}" } }
 channels:
   sms: { adapter: sms, agent: support, provider: twilio, ${phoneAccount}, debounce: ${options.debounce ?? "0s"}, caps: { sender: [], conversation: [], channel: [] }, backfill: { every: 1h, overlap: 1h, after: 1ms } }
-  voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, fillers: { first: 60s, second: 70s } }
+  voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, ${transfer}fillers: { first: 60s, second: 70s } }
 http: { listen: "127.0.0.1:${port}", admin_listen: "127.0.0.1:0", public_url: "${publicUrl}" }
 console: { enabled: false }
 store: ${JSON.stringify(options.postgres ?? "sqlite:bridgehead.db")}
