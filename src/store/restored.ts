@@ -48,7 +48,7 @@ export async function holdOpenWork(
   let messages = await q.run(holdEvents, ...which, reason);
   const turns = await q.all<{ id: string; conversation: string }>(failTurns, ...which, reason);
   for (const { id } of turns) messages += await holdEventsOf(q, id);
-  const replies = await q.run(holdReplies, ...which, reason);
+  await q.run(holdReplies, ...which, reason);
   const drafts = await q.all<{ conversation: string }>(holdDrafts, ...which, reason);
   // Messages of the agent and of humans since then were delivered by the later state of the store.
   await q.run(
@@ -58,7 +58,7 @@ export async function holdOpenWork(
   );
   for (const { conversation } of turns) await takeBack(q, conversation, "in");
   for (const { conversation } of drafts) await takeBack(q, conversation, "out");
-  return { messages, replies: replies + drafts.length };
+  return { messages, replies: drafts.length };
 }
 
 /** Revokes the lease on the lane, because a write of its holder would undo the hold. */

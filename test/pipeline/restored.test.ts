@@ -50,7 +50,7 @@ it("holds a responder's text that was not composed, and sends it when an operato
     if (customer === undefined) throw new Error("there is no customer");
     await enqueueRelay(q, customer, { text: "On its way.", inCall: false }, { ...pipeline, log: listen().log });
   });
-  expect(await pipeline.db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 0, replies: 1 });
+  await pipeline.db.tx((q) => holdOpenWork(q, null));
   await recover();
   expect(pipeline.texts).toEqual([`${ann}: answer to hello`]);
   expect(await codes(pipeline)).toMatchObject([{ code: answeredBefore }]);
