@@ -142,15 +142,18 @@ onEachDatabase((newDatabase) => {
         await q.run("UPDATE drafts SET state = 'sending' WHERE id = 'sending'");
         await q.run("UPDATE drafts SET state = 'unknown' WHERE id = 'unsure'");
       });
-      expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 1, replies: 2 });
-      expect(await all(db)).toEqual({ events: ["held"], turns: ["answered", "failed"], drafts: ["held", "held"] });
-      expect((await db.read((q) => states(q, "replies")))[0]).toBe("failed");
+      expect(await db.tx((q) => holdOpenWork(q, null))).toEqual({ messages: 0, replies: 2 });
+      expect(await all(db)).toEqual({ events: ["routed"], turns: ["answered", "failed"], drafts: ["held", "held"] });
+      const toCompose = await db.read((q) =>
+        q.all("SELECT id FROM replies WHERE state = 'ready' AND reason IS NOT NULL"),
+      );
+      expect(toCompose, "stage compose holds its drafts").toContainEqual({ id: "r" });
       for (const lease of leases) await expect(db.tx((q) => guardLease(q, lease))).rejects.toThrow(LeaseLost);
     });
 
-    it("leaves calls, what is exempt from the caps, and notices as they are", async () => {
+    it("leaves calls, what is exempt from the caps, and notifications as they are", async () => {
       const db = await fresh(newDatabase);
-      const notice = { channel: "c", conversation: "a", text: "bye", forced: true, internal: false };
+      const notice = { channel: "c", conversation: "a", text: "bye", forced: true, internal: true };
       await db.tx(async (q) => {
         await storeEvent(q, "stop", { exempt: true });
         for (const id of ["a", "call"]) await conversation(q, id);
@@ -158,7 +161,8 @@ onEachDatabase((newDatabase) => {
         await draft(q, "notice", "a");
         await turn(q, "spoken", "call");
         await draft(q, "said", "call");
-        await q.run("UPDATE replies SET kind = 'notice' WHERE id = 'rnotice'");
+        await q.run("UPDATE replies SET kind = 'notice', internal = 1 WHERE id = 'rnotice'");
+        await q.run("UPDATE drafts SET internal = 1 WHERE id = 'notice'");
         await q.run("UPDATE turns SET session = 's'");
         await q.run("UPDATE drafts SET session = 's' WHERE id = 'said'");
         await q.run("UPDATE replies SET turn = 'spoken' WHERE id = 'rsaid'");
