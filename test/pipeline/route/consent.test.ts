@@ -2,7 +2,8 @@
 
 import { type Consent, externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { suppression } from "../../../src/store/tables/suppressions.ts";
+import { standardTiming } from "../../../src/ops/timing.ts";
+import { suppress, suppression } from "../../../src/store/tables/suppressions.ts";
 import { ann, mail, openTexts, type Texts, testClock } from "../../support/pipeline/pipeline.ts";
 
 const word = (consent: Consent["word"], answer?: string) => ({
@@ -28,6 +29,17 @@ it("suppresses at STOP, says so past the suppression, and frees at START", async
   const states = [];
   for (const event of [1, 2, 3, 4]) states.push((await pipeline.state(event)).code);
   expect(states).toEqual(["opt-out", "suppressed", "opt-in", null]);
+});
+
+it("suppresses at the STOP of a person whose suppression by bounces it ends", async () => {
+  const pipeline = await openTexts();
+  const bounced = standardTiming.route.bounced + 1000;
+  await pipeline.db.tx(async (q) => {
+    await suppress(q, "c", ann, "two bounces", { source: "bounces" });
+    await q.write("UPDATE suppressions SET updated_at = updated_at - $1", bounced);
+  });
+  await pipeline.say(word("stop"));
+  expect(await suppressed(pipeline)).toBe("the person said STOP (event 1)");
 });
 
 it("answers HELP and changes nothing", async () => {

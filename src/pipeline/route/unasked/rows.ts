@@ -42,8 +42,9 @@ export async function loadUnasked(
 /** Writes the lists of messages that are not asked. The outcomes of their events are recorded already. */
 export async function writeUnasked(q: Query, line: ChannelRuntime, log: Log, writes: Writes): Promise<void> {
   const { channel } = line;
-  for (const { address, reason, own } of writes.suppressed) await suppress(q, channel, address, reason, { own });
+  // Before a STOP of the same person, which takes the place of the bounces.
   for (const address of writes.revived) await removeSuppression(q, channel, address, allOwn);
+  for (const { address, reason, own } of writes.suppressed) await suppress(q, channel, address, reason, { own });
   for (const { address, own } of writes.lifted) await lift(q, channel, address, own);
   if (writes.notices.length > 0) await insertNotices(q, writes.notices);
   for (const hop of writes.hops) q.hop(hop);
