@@ -69,7 +69,7 @@ export async function verify(options: BackupOptions, io: Io): Promise<number> {
 async function newerPlatform({ platform }: StoreSummary): Promise<string | null> {
   if (platform === null) return null;
   const { platformFileProblem } = await import("../../platform/index.ts");
-  const found = platformFileProblem(platform.file);
+  const found = platformFileProblem(platform.file, true);
   return found?.kind === "newer" ? `${platform.file}: ${found.message}` : null;
 }
 
