@@ -24,7 +24,6 @@ const exceptions: readonly { readonly why: string; readonly found: readonly stri
       "src/pipeline/route/stage.ts: addNoted -> routeReply -> decideAll",
       "src/pipeline/route/stage.ts: planOf -> loadConversations -> decideAll",
       "src/pipeline/route/stage.ts: planOf -> loadUnasked -> decideAll",
-      "src/pipeline/route/stage.ts: planOf -> loadUses -> decideAll",
     ],
   },
   {

@@ -144,26 +144,20 @@ export const guard = (message: Incoming, facts: Facts, line: ChannelRuntime): Ro
 
 /** Applies the guards to messages that do not depend on each other. Returns their results, and all that the other decisions
  *  look up. */
-export function planOf(
-  context: Context,
-  run: Run,
-  messages: readonly Incoming[],
-  facts: ReadonlyMap<Incoming, Facts>,
-): Plan {
+export function planOf(context: Context, messages: readonly Incoming[], facts: ReadonlyMap<Incoming, Facts>): Plan {
   const { line } = context;
   const [first] = messages;
   const mayBeReply = first !== undefined && mayBeResponders(first, facts.get(first) as Facts, line.rules);
   const group = strangers(messages, facts);
   const guarded = new Map(group.map((message) => [message, guard(message, facts.get(message) as Facts, line)]));
-  const asked = group.filter((message) => guarded.get(message) === null);
-  const known = asked.filter((message) => facts.get(message)?.conversation !== null);
+  const isKnown = (message: Incoming) => guarded.get(message) === null && facts.get(message)?.conversation !== null;
+  const known = group.filter(isKnown);
   const looksUp = [...guarded.values()].some((one) => one?.kind === "consent" || one?.kind === "hold");
   return {
     mayBeResponders: mayBeReply,
     guarded,
     known,
     joining: line.rules.debounce > 0 ? known.filter((message) => !isReleased(message)) : [],
-    uses: asked.length > 0 && line.rules.caps.channel.length > 0 && run.uses === null,
     unasked: looksUp ? lookUpsOf(context, facts, guarded) : null,
   };
 }

@@ -177,8 +177,6 @@ export interface Plan {
   readonly known: readonly Incoming[];
   /** Those of `known` that may join a waiting turn. */
   readonly joining: readonly Incoming[];
-  /** Whether the use of the channel's caps is looked up. */
-  readonly uses: boolean;
   /** Null when no decision looks up more. */
   readonly unasked: UnaskedLookUps | null;
 }

@@ -290,7 +290,8 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route);
-  const plan = planOf(pass, run, messages, facts);
+  run.uses ??= await loadUses(q, line);
+  const plan = planOf(pass, messages, facts);
   if (first && plan.mayBeResponders) {
     const noted = noWrites();
     addNoted(noted, facts.get(first) as Facts);
@@ -300,7 +301,6 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
     }
   }
   if (plan.known.length > 0) await loadConversations(q, line, facts, plan);
-  if (plan.uses) run.uses = await loadUses(q, line);
   if (plan.unasked) await loadUnasked(q, pass, run, facts, plan.unasked);
   const writes = decideAll(pass, run, facts, plan.guarded);
   await write(q, pass, writes);

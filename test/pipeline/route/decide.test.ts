@@ -382,7 +382,7 @@ describe("messages of one run", () => {
     for (const [message, facts, expected] of cases) expect(mayBeResponders(message, facts, rules)).toBe(expected);
   });
 
-  it("load more only in known conversations, under the channel's caps, and for keywords", () => {
+  it("load more only in known conversations, and for keywords", () => {
     const fresh = received({}, { id: 1 });
     const known = received({}, { id: 2 });
     const released = received({}, { id: 3, code: "released" });
@@ -391,20 +391,13 @@ describe("messages of one run", () => {
     const facts = new Map(
       [fresh, known, released, refused].map((one) => [one, one === fresh ? noFacts : conversation]),
     );
-    const plan = (messages: Incoming[], own: Partial<ChannelRuntime["rules"]> = {}, run = newRun()) =>
-      planOf(contextOf(lineWith(own)), run, messages, facts);
-    const none = { mayBeResponders: false, known: [], joining: [], uses: false, unasked: null };
+    const plan = (messages: Incoming[], own: Partial<ChannelRuntime["rules"]> = {}) =>
+      planOf(contextOf(lineWith(own)), messages, facts);
+    const none = { mayBeResponders: false, known: [], joining: [], unasked: null };
     expect(plan([fresh], { debounce: 1000 })).toEqual({ ...none, guarded: new Map([[fresh, null]]) });
     const debounced = plan([known, released, refused], { debounce: 1000 });
     expect([debounced.known, debounced.joining, debounced.unasked]).toEqual([[known, released], [known], null]);
     expect(plan([known]).joining).toEqual([]);
-    const capped = { caps: { sender: [], conversation: [], channel: [cap] } };
-    const used = { ...newRun(), uses: [] };
-    expect([plan([fresh], capped).uses, plan([refused], capped).uses, plan([fresh], capped, used).uses]).toEqual([
-      true,
-      false,
-      false,
-    ]);
     const stop = received({ consent: { word: "stop" } }, { id: 5 });
     facts.set(stop, conversation);
     expect(plan([known, stop]).unasked?.keywords).toMatchObject([{ conversation: "k" }]);
@@ -414,7 +407,7 @@ describe("messages of one run", () => {
     const [one, two] = [received({}, { id: 1 }), received({}, { id: 2 })];
     const plan = (...messages: Incoming[]) => {
       const facts = new Map(messages.map((message) => [message, { ...noFacts, responder: message === two }]));
-      const { mayBeResponders, guarded } = planOf(contextOf(), newRun(), messages, facts);
+      const { mayBeResponders, guarded } = planOf(contextOf(), messages, facts);
       return [mayBeResponders, [...guarded.keys()].map(({ row }) => row.id)];
     };
     expect(plan(one, two)).toEqual([false, [1]]);
