@@ -13,6 +13,7 @@ import {
   waitingIn,
 } from "../channels/readiness.ts";
 import { type Config, type loadConfig, masking, type Problem, secretValues } from "../config/index.ts";
+import { counted } from "../domain/duration-text.ts";
 import { stricter } from "../domain/retention.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
 import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
@@ -312,7 +313,7 @@ async function storeWarnings(
   const isRecent = clock.now() - installation.since < storeChanged;
   const warning = changed !== null && (isRecent || held.messages + held.replies > 0) ? [changed] : [];
   if (held.messages + held.replies === 0) return warning;
-  const counts = `${held.messages} messages and ${held.replies} replies are held as ${answeredBefore}`;
+  const counts = `${counted(held.messages, "message")} and ${counted(held.replies, "reply", "replies")} are held as ${answeredBefore}`;
   return [
     ...warning,
     `${counts}: see inbox list --code ${answeredBefore}, then inbox answer --all or inbox drop --all`,

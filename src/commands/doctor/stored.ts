@@ -113,7 +113,8 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
   const counts = await countWaiting(q);
   const found = counts.map(({ channel, state, kind, count }) => {
     const list = kind === "messages" ? `inbox list --state ${state}` : "outbox list --state held";
-    const cause = `${count} ${kind} ${count === 1 ? "is" : "are"} ${state === "held" ? "held" : "failed"} and wait for an operator`;
+    const items = kind === "messages" ? counted(count, "message") : counted(count, "reply", "replies");
+    const cause = `${items} ${state === "held" ? "held" : "failed"}: an operator has to decide`;
     const remedy = `bridgehead ${list} --channel ${channel}`;
     return diagnosis(state === "held" ? "messages-held" : "messages-failed", `channel ${channel}`, cause, remedy);
   });

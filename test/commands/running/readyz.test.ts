@@ -157,7 +157,7 @@ describe("bridgehead health", () => {
     await db.close();
     await expect
       .poll(async () => (await health(adminOf(started))).out)
-      .toContain("ready\n  warning: 1 messages and 0 replies are held as answered-before-restore");
+      .toContain("ready\n  warning: 1 message and 0 replies are held as answered-before-restore");
   });
 
   it("is 1 when the daemon is not ready, and 69 when it does not run", async () => {
