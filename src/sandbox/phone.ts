@@ -165,11 +165,11 @@ export class Phone {
   }
 
   /** Resolves when the websocket is open, a Gather listens, or the call has already ended. */
-  async dial(dialing: Dialing): Promise<PhoneCall> {
+  async dial(dialing: Dialing, withinMs?: number): Promise<PhoneCall> {
     const call = new PhoneCall(this.#options, dialing);
     this.#calls.add(call);
     void call.over.then(() => this.#calls.delete(call));
-    await call.until(({ state }) => state !== "dialing", 60_000);
+    await call.until(({ state }) => state !== "dialing", withinMs);
     return call;
   }
 

@@ -176,6 +176,7 @@ const pieces: readonly string[] = [
     '{"a":',
     "[{",
     "a=b&",
+    "ab=&",
     "a&",
     "a[b]=",
     "Best regards\n",
@@ -385,24 +386,25 @@ describe("functions that process untrusted text are linear", () => {
 });
 
 describe("the check can fail", () => {
+  // Each takes so much longer than it may that one run decides.
   const text = { name: "spaces", of: (length: number) => `${" ".repeat(length - 1)}x` };
 
   it.each([
-    ["a quadratic regular expression", (given: string) => / +$/.test(given)],
+    ["a quadratic regular expression", (given: string) => / +$/.test(given.slice(given.length / 2))],
     [
       "a quadratic loop",
       (given: string) => {
         let sum = 0;
-        for (let at = 0; at < given.length; at += 8)
-          for (let to = 0; to < given.length; to += 8) sum += given.charCodeAt(at) ^ given.charCodeAt(to);
+        for (let at = 0; at < given.length; at += 5)
+          for (let to = 0; to < given.length; to += 5) sum += given.charCodeAt(at) ^ given.charCodeAt(to);
         return sum;
       },
     ],
-    ["an exponential one", (given: string) => /^(?: +)+$/.test(given.slice(0, 27) + given.at(-1))],
+    ["an exponential one", (given: string) => /^(?: +)+$/.test(given.slice(0, 29) + given.at(-1))],
     [
       "a linear one that is too slow",
       (given: string) => {
-        for (let n = 0; n < 200; n += 1) JSON.parse(JSON.stringify(given.split("")));
+        for (let n = 0; n < 1000; n += 1) JSON.parse(JSON.stringify(given.split("")));
       },
     ],
     [

@@ -21,7 +21,7 @@ it("answers 500 callers at the same time", { timeout: 600_000 }, async ({ onTest
     platform: { timeout: "10m" },
   });
   const calls: PhoneCall[] = await Promise.all(
-    Array.from({ length: callers }, (_, index) => daemon.dial({ from: numberOf(index) })),
+    Array.from({ length: callers }, (_, index) => daemon.dial({ from: numberOf(index) }, 300_000)),
   );
   expect(calls.filter(({ state }) => state === "talking")).toHaveLength(callers);
   await Promise.all(

@@ -92,7 +92,7 @@ export interface PhoneDaemon {
   channel(id: string): ChannelReport;
   /** Bodies of all texts to that person that the provider took, in its order. */
   textsTo(person?: string): string[];
-  dial(more?: Partial<Dialing>): Promise<PhoneCall>;
+  dial(more?: Partial<Dialing>, withinMs?: number): Promise<PhoneCall>;
   rows<T = Row>(sql: string, ...values: (string | number)[]): Promise<T[]>;
   questions(): Question[];
   /** Nothing is on its way any more. */
@@ -277,7 +277,8 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
       return found;
     },
     textsTo: (person = anna) => api.sent.filter((one) => one.to === person).map((one) => one.body),
-    dial: (more) => phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
+    dial: (more, withinMs) =>
+      phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }, withinMs),
     rows,
     questions: () => read.questions(),
     async idle(withinMs = 60_000) {

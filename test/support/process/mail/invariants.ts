@@ -2,7 +2,7 @@
 // mailboxes) against the store, read after the daemon has ended. The daemon is never asked.
 
 import Database from "better-sqlite3";
-import { Client, types } from "pg";
+import { Pool, types } from "pg";
 import type { ReceivedMail } from "../../email/smtp-server.ts";
 import { header, type Letter, type MailSetup, tagIn } from "./servers.ts";
 
@@ -249,15 +249,19 @@ function onSqlite<T>(file: string, sql: string): T[] {
   }
 }
 
+/** A connection per store, as long as it is in use. Tests look often, and each new connection is a process of the server. */
+const pools = new Map<string, Pool>();
+
 async function onPostgres<T>(url: string, sql: string): Promise<T[]> {
-  const client = new Client({
-    connectionString: url,
-    types: { getTypeParser: (type) => (type === types.builtins.INT8 ? Number : String) },
-  });
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows as T[];
-  } finally {
-    await client.end();
-  }
+  const pool = pools.get(url) ?? newPool(url);
+  pools.set(url, pool);
+  // The server may have ended the connection since the last look.
+  const { rows } = await pool.query(sql).catch(() => pool.query(sql));
+  return rows as T[];
+}
+
+function newPool(url: string): Pool {
+  const asNumber = { getTypeParser: (type: number) => (type === types.builtins.INT8 ? Number : String) };
+  const pool = new Pool({ connectionString: url, types: asNumber, max: 1, idleTimeoutMillis: 2000 });
+  return pool.on("error", () => undefined); // one that is not in use: the next look makes another
 }

@@ -123,7 +123,7 @@ async function settled(setup: SmsSetup, { fault }: SmsScenario, texts: number, m
   for (let since = Date.now(); Date.now() < end; ) {
     if (!(fault !== undefined || isReported(setup)) || !(await isSettled(setup, texts))) since = Date.now();
     else if (Date.now() - since > 100) return true;
-    await new Promise((resolve) => setTimeout(resolve, 40));
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return false;
 }
