@@ -120,9 +120,9 @@ class CallHandlers {
     // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
     const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
     const gone = params.CallStatus === "completed";
-    // When the caller hangs up in the voicemail, `/status` reports it, but only for a transfer that is stored (see `fallback`).
-    const isStored = async () => ((await this.#factsOf(params))?.transferring ?? null) !== null;
-    if (gone || next !== "voicemail" || !(await isStored())) await this.#missed(params, transferUnanswered);
+    // When the caller hangs up in the voicemail, `/status` reports it. The transfer of a fallback is not stored yet.
+    const isAwaited = !gone && next === "voicemail" && (await this.#storeTransfer(params, "fallback"));
+    if (!isAwaited) await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
@@ -230,17 +230,29 @@ class CallHandlers {
   async #lastResort(params: Params): Promise<Response> {
     const { language, transfer } = this.#config;
     const { apology } = phrasesFor(this.#config, language);
-    const facts = await this.#factsOf(params);
     if (transfer === undefined) {
       await this.#closeMissed(params);
       return twiml(say(apology, language), hangUp);
     }
-    if (facts !== null && facts.transferring === null) {
-      const id = externalId(`${callOf(params)}/transferring`);
-      const session = { kind: "session", id, session: sessionId(callOf(params)), from: facts.from } as const;
-      await this.#channel.accept([{ ...session, state: "transferring", reason: "lost" }]);
-    }
+    if ((await this.#factsOf(params)) !== null) await this.#storeTransfer(params, "lost");
     return this.#toHuman(params, "lost", language, say(apology, language));
+  }
+
+  /** Stores a transfer unless one is stored, for `/status`. Begins a call that no connection has begun. Returns false for a
+   *  call that has ended. */
+  async #storeTransfer(params: Params, reason: "lost" | "fallback"): Promise<boolean> {
+    const facts = await this.#factsOf(params);
+    if (facts?.state === "closed") return false;
+    if (facts === null || facts.transferring === null) {
+      const call = callOf(params);
+      const from = facts?.from ?? this.#missedCallOf(params).from;
+      const session = { kind: "session", session: sessionId(call), from } as const;
+      const opened = { ...session, id: externalId(`opened/${call}/${reason}`), state: "opened" } as const;
+      const id = externalId(`${call}/transferring/${reason}`);
+      const transferring = { ...session, id, state: "transferring", reason } as const;
+      await this.#channel.accept(facts === null ? [opened, transferring] : [transferring]);
+    }
+    return true;
   }
 
   async #toHuman(params: Params, reason: string, language: string, ...before: readonly string[]): Promise<Response> {

@@ -212,6 +212,14 @@ async function fallsBack(fixture: VoiceFixture, more: Record<string, string> = {
   return (await postSigned(posted)).body.replace(/^.*?<Response>(.*)<\/Response>$/, "$1");
 }
 
+/** The provider's status callback at the end of the call. */
+async function reportEnd(fixture: VoiceFixture, CallSid: string): Promise<void> {
+  const form = { CallSid, From: "+15005550001", To: "+15005550006", CallStatus: "completed" };
+  const posted = postSigned({ url: at("status"), via: fixture.listener.url, form, token: authToken });
+  await fixture.clock.passes(60_000);
+  await posted;
+}
+
 test("the fallback needs nothing but the configuration", async () => {
   const fixture = await openVoiceFixture(withHuman({ caller_id: "+15005550006" }));
   fixture.channel.reject(1000);
@@ -231,17 +239,38 @@ test.each([
 });
 
 test.each([
-  ["voicemail", ["Missed call from +15005550001", "Voicemail from +15005550001"]],
-  ["agent", ["Missed call from +15005550001", "Voicemail from +15005550001"]],
-  ["end", ["Missed call from +15005550001"]],
+  ["voicemail", "Voicemail from +15005550001"],
+  ["agent", "Voicemail from +15005550001"],
+  ["end", "Missed call from +15005550001"],
 ] as const)(
-  "responders are notified of a call that fell back and was not answered (no_answer: %s)",
-  async (no_answer, subjects) => {
+  "responders are notified once of a call that fell back and was not answered (no_answer: %s)",
+  async (no_answer, subject) => {
     const fixture = await openVoiceFixture(withHuman({ no_answer }, { dialed: () => "no-answer" }));
     const call = await fixture.dial({ url: at("nothing"), fallback: at("fallback") });
     expect(await call.over).toBe("hangup");
     expect(verbs(call)).toContain("Dial");
-    expect(fixture.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual(subjects);
+    await reportEnd(fixture, call.sid);
+    expect(fixture.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([subject]);
+  },
+);
+
+test.each(["before the agent had the call", "in the middle of the call"])(
+  "responders are notified once of a caller who fell back %s and hangs up in the voicemail",
+  async (when) => {
+    const fixture = await openVoiceFixture(withHuman({}));
+    const call = { CallSid: "CA1", From: "+15005550001", To: "+15005550006" };
+    if (when === "in the middle of the call") await fixture.dial({ callSid: call.CallSid });
+    await fallsBack(fixture);
+    const form = { ...call, DialCallStatus: "no-answer" };
+    const url = `${at("dialed")}?r=lost`;
+    const { body } = await postSigned({ url, via: fixture.listener.url, form, token: authToken });
+    expect(body).toContain("<Record");
+    expect(fixture.channel.messages).toEqual([]);
+    await reportEnd(fixture, call.CallSid);
+    expect(fixture.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
+      "Missed call from +15005550001",
+    ]);
+    expect(fixture.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
   },
 );
 

@@ -54,7 +54,11 @@ it.concurrent("one key reaches a human: the sentence first, then the transfer", 
   expect(daemon.log.some((line) => JSON.stringify(line).includes('"digit'))).toBe(false);
 });
 
-it.concurrent("a voicemail is mailed to the responders, once", async ({ onTestFinished }) => {
+const at = (path: string) => `https://bridge.example.com/channels/voice/${path}`;
+it.concurrent.for<[string, { readonly url?: string; readonly fallback?: string }]>([
+  ["a transfer", {}],
+  ["a fallback", { url: at("nothing"), fallback: at("fallback") }],
+])("the voicemail after %s is mailed to the responders, once", async ([after, dialing], { onTestFinished }) => {
   const team = await teamMail(onTestFinished);
   const daemon = await startPhoneDaemon(onTestFinished, {
     ...team,
@@ -67,10 +71,11 @@ it.concurrent("a voicemail is mailed to the responders, once", async ({ onTestFi
     },
     phone: { dialed: () => "no-answer" },
   });
-  const call = await daemon.dial();
-  call.digit("0");
+  const call = await daemon.dial(dialing);
+  if (after === "a transfer") call.digit("0");
   expect(await call.over).toBe("hangup");
   expect(call.verbs.map(({ name }) => name)).toContain("Record");
+  await sessionIs(daemon, { state: "closed", reason: "voicemail" });
   await eventually(() => expect(team.mails).toHaveLength(1));
   expect(team.mails[0]?.subject).toContain(anna);
   expect(team.mails[0]?.text).toMatch(/Recordings\/RE/);
