@@ -313,7 +313,13 @@ export function policyOf(file: EscalationFile, channels: readonly Carrier[]): Po
     pollOpen: file.poll_open,
     via: { email: email?.id ?? null, sms: sms?.id ?? null },
     platformWebhook: hook
-      ? { header: hook.header, key: hook.key, signingSecrets: hook.signing_secrets, register: hook.register }
+      ? {
+          header: hook.header,
+          key: hook.key,
+          formerKeys: hook.former_keys,
+          signingSecrets: hook.signing_secrets,
+          register: hook.register,
+        }
       : null,
     allowPrivate: file.allow_private,
   };

@@ -85,5 +85,5 @@ function policySecrets(policy: Policy): readonly string[] {
     webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],
   );
   const { platformWebhook: hook } = policy;
-  return [...theirs, ...(hook ? [hook.key, ...hook.signingSecrets] : [])];
+  return [...theirs, ...(hook ? [hook.key, ...hook.formerKeys, ...hook.signingSecrets] : [])];
 }

@@ -87,6 +87,8 @@ export interface Policy {
   readonly platformWebhook: {
     readonly header: string;
     readonly key: string;
+    /** Accepted in place of the key, during a rotation. */
+    readonly formerKeys: readonly string[];
     /** Signing secrets of Standard Webhooks; checked when a delivery is signed. */
     readonly signingSecrets: readonly string[];
     /** Whether the daemon registers them with the platform. */

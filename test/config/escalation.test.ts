@@ -10,7 +10,13 @@ import { configFile, numbers, support } from "../../src/sandbox/demo.ts";
 import { fax, folder, line } from "../support/commands/configuration.ts";
 
 const whsec = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
-const env = { KEY: "k-1", PAGER: "pager-key", HOOK: "https://chat.example.com/T0/B0/path-key", WHSEC: whsec };
+const env = {
+  KEY: "k-1",
+  PAGER: "pager-key",
+  HOOK: "https://chat.example.com/T0/B0/path-key",
+  WHSEC: whsec,
+  FORMER: "the-former-key-of-24-bytes",
+};
 
 const post: AdapterDefinition = {
   ...fax,
@@ -104,7 +110,7 @@ describe("escalation", () => {
       `${responders}  tiers: [ { notify: [anna], by: [sms], repeat: 0s, next: 1h } ]
   routes: [ { topics: ["Billing*"], agents: [support], channels: [mail], causes: [held], tiers: [ { notify: [ben] } ] } ]
   fallback: { notify: [anna, ben], by: [email], repeat: 1m }
-  platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
+  platform_webhook: { key: "\${env:WHSEC}", former_keys: ["\${env:FORMER}"], signing_secrets: ["\${env:WHSEC}"] }
 `.replace("[anna, ben]", "[anna]"),
     );
     expect(found.responders.get("anna")).toEqual({
@@ -135,6 +141,7 @@ describe("escalation", () => {
     expect(found.platformWebhook).toEqual({
       header: "X-Bridgehead-Key",
       key: whsec,
+      formerKeys: [env.FORMER],
       signingSecrets: [whsec],
       register: true,
     });
@@ -154,14 +161,14 @@ describe("escalation", () => {
 
   it("is shown and logged without what opens anything", async () => {
     const loaded = await load(`${responders}  fallback: { notify: [ben] }
-  platform_webhook: { key: "\${env:WHSEC}", signing_secrets: ["\${env:WHSEC}"] }
+  platform_webhook: { key: "\${env:WHSEC}", former_keys: ["\${env:FORMER}"], signing_secrets: ["\${env:WHSEC}"] }
 `);
     if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
     const shown = JSON.stringify(maskSecrets(loaded.config));
     expect(shown).toContain('"email":"anna@example.com"');
     expect(shown).toContain('"url":"https://chat.example.com/********","headers":{"X-Key":"********"}');
-    for (const secret of ["pager-key", "path-key", whsec]) expect(shown).not.toContain(secret);
-    expect(secretValues(loaded.config)).toEqual(expect.arrayContaining(["pager-key", env.HOOK, whsec]));
+    for (const secret of ["pager-key", "path-key", whsec, env.FORMER]) expect(shown).not.toContain(secret);
+    expect(secretValues(loaded.config)).toEqual(expect.arrayContaining(["pager-key", env.HOOK, whsec, env.FORMER]));
   });
 });
 
@@ -298,6 +305,11 @@ describe("an escalation is refused", () => {
       "a key of the platform's as plain text",
       `${small}  platform_webhook: { key: abcdefghijklmnop }\n`,
       "platform_webhook.key: is a secret written as plain text",
+    ],
+    [
+      "a former key of the platform's as plain text",
+      `${small}  platform_webhook: { key: "\${env:WHSEC}", former_keys: [abcdefghijklmnop] }\n`,
+      "platform_webhook.former_keys[0]: is a secret written as plain text",
     ],
     [
       "a zone that nobody knows",

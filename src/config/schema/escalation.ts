@@ -113,11 +113,15 @@ const route = z.strictObject({
   tiers: tiers.describe("Which tiers are notified, in this order? Empty: the fallback at once."),
 });
 
+const webhookKey = headerValue.refine((text) => text.length >= 16, "must be at least 16 characters");
+
 const platformWebhook = z.strictObject({
   header: headerName.default("X-Bridgehead-Key").describe("Which header contains the key?"),
-  key: headerValue
-    .refine((text) => text.length >= 16, "must be at least 16 characters")
-    .describe("Which key must the header contain?"),
+  key: webhookKey.describe("Which key must the header contain?"),
+  former_keys: z
+    .array(webhookKey)
+    .prefault([])
+    .describe("Which former keys are accepted as well, until the platform sends the new one everywhere?"),
   signing_secrets: z
     .array(signingSecret)
     .prefault([])

@@ -45,7 +45,8 @@ export function platformWebhookHandler(deps: PlatformWebhookHandlerDeps): (reque
       deps.log.warn({ kind, reason }, "platform webhook rejected");
       return plain(403, "forbidden", { connection: "close" });
     };
-    if (!sameText(proof.key, request.headers.get(proof.header) ?? "")) return refused("its key is not ours");
+    const given = request.headers.get(proof.header) ?? "";
+    if (![proof.key, ...proof.formerKeys].some((key) => sameText(key, given))) return refused("its key is not ours");
     if (!deps.isAgent(agent)) return plain(404, "not found");
     const mustBeSigned = proof.signingSecrets.length > 0;
     if (mustBeSigned && !isSigned(request.headers)) return refused("it is not signed");

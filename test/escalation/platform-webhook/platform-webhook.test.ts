@@ -49,6 +49,19 @@ describe("who is let in", () => {
     expect(JSON.stringify(webhooks.logged)).not.toContain(key);
   });
 
+  it("a sender with a former key, until it is removed", async () => {
+    const former = "the-former-key-of-24-bytes";
+    const rotated = (formerKeys: readonly string[]) =>
+      openPlatformWebhooks(chiefPolicy({ platformWebhook: hook && { ...hook, formerKeys } }));
+    const during = await rotated([former]);
+    const withFormer = { "x-bridgehead-key": former };
+    for (const headers of [withKey, withFormer])
+      expect((await during.post("agent/message", "{}", headers)).status).toBe(200);
+    expect((await during.post("agent/message", "{}", { "x-bridgehead-key": "" })).status).toBe(403);
+    expect((await (await rotated([])).post("agent/message", "{}", withFormer)).status).toBe(403);
+    expect(JSON.stringify(during.logged)).not.toContain(former);
+  });
+
   it("nothing above 1 MiB, announced or not", async () => {
     const webhooks = await openPlatformWebhooks();
     const most = "x".repeat(2 ** 20);

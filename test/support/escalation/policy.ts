@@ -134,7 +134,7 @@ export function chiefPolicy(over: Partial<Policy> = {}): Policy {
     downAfter: 0,
     poll: minute,
     pollOpen: minute,
-    platformWebhook: { header: "X-Bridgehead-Key", key, signingSecrets: [], register: true },
+    platformWebhook: { header: "X-Bridgehead-Key", key, formerKeys: [], signingSecrets: [], register: true },
     ...over,
   });
 }
