@@ -2,7 +2,7 @@
 // the first answers of a daemon, and most daemons run for weeks without a request to the console.
 
 import type { Server } from "node:http";
-import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
+import { bound, type ListenAddress, limitConnections, limitedServer, urlOf } from "../http/listener.ts";
 import type { ConsoleContext, ConsolePage } from "./page.ts";
 
 export interface ConsoleOptions {
@@ -26,7 +26,7 @@ export async function startConsole(options: ConsoleOptions) {
   let loading: ReturnType<typeof load> | undefined;
   const routes = () => (loading ??= load());
   const server = limitedServer({ fetch: async (request) => (await routes()).fetch(request) }, context.timing.http);
-  server.maxConnections = mostConnections;
+  limitConnections(server, mostConnections);
   await bound(server, listen, "console.listen");
   const address = urlOf(server);
   return {

@@ -87,11 +87,17 @@ export class Listener {
     this.#sockets = new Sockets({ ...options, publicUrl: () => this.#publicUrl }, limits, this.#timing);
     const first = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#serveIfChannel(incoming, outgoing);
     this.#server = limitedServer(this.#routes(), this.#timing, limits, first);
-    this.#limitConnections(limits);
+    this.#server.maxConnections = limits.connections + limits.sockets;
+    const plain = limitConnections(this.#server, limits.connections);
+    // Connections that become sockets are counted apart.
+    this.#server.on("upgrade", (request, connection, head) => {
+      plain.delete(connection);
+      this.#sockets.upgrade(request, connection, head);
+    });
     const health = adminHealth(options);
     plainErrors(health, options.log);
     this.#admin = options.adminListen ? limitedServer(health, this.#timing, limits) : null;
-    if (this.#admin) this.#admin.maxConnections = mostAdminConnections;
+    if (this.#admin) limitConnections(this.#admin, mostAdminConnections);
   }
 
   /** Binds the ports. */
@@ -214,22 +220,6 @@ export class Listener {
     else log.info(fields, "request served");
   }
 
-  /** Connections that become sockets are counted apart. */
-  #limitConnections(limits: Limits & SocketLimits): void {
-    const server = this.#server;
-    server.maxConnections = limits.connections + limits.sockets;
-    const plain = new Set<Duplex>();
-    server.on("connection", (connection: Duplex) => {
-      if (plain.size >= limits.connections) return connection.destroy();
-      plain.add(connection);
-      connection.once("close", () => plain.delete(connection));
-    });
-    server.on("upgrade", (request, connection, head) => {
-      plain.delete(connection);
-      this.#sockets.upgrade(request, connection, head);
-    });
-  }
-
   /** Closes idle connections repeatedly. A request that was running when the close started leaves its
    *  connection open for further requests. */
   async #closeIdle(done: AbortSignal): Promise<void> {
@@ -251,7 +241,7 @@ function plainErrors(app: Hono, log: Log): void {
   app.notFound((context) => context.text("not found\n", 404));
 }
 
-/** Creates a server with the limits that keep a slow or endless client from blocking it. The caller
+/** Creates a server with the limits that keep a slow or endless client from blocking it. The caller limits its connections,
  *  handles `upgrade`, and with `first` the requests for which that returns true. */
 export function limitedServer(
   app: { fetch(request: Request): Response | Promise<Response> },
@@ -275,8 +265,23 @@ export function limitedServer(
     },
   );
   server.maxHeadersCount = limits.headers;
-  server.maxConnections = limits.connections;
   return server;
+}
+
+/** Cuts new connections above `most`. Idle ones are closed before, because proxies keep theirs for minutes. Returns the connections
+ *  that count. */
+export function limitConnections(server: Server, most: number): Set<Duplex> {
+  const counted = new Set<Duplex>();
+  server.on("connection", (connection: Duplex) => {
+    if (counted.size >= most) {
+      server.closeIdleConnections();
+      for (const one of counted) if (one.destroyed) counted.delete(one);
+    }
+    if (counted.size >= most) return connection.destroy();
+    counted.add(connection);
+    connection.once("close", () => counted.delete(connection));
+  });
+  return counted;
 }
 
 const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);

@@ -83,8 +83,9 @@ const table = {
     headers: 10 * second,
     /** Longest time until the last byte of a request. */
     request: 30 * second,
-    /** A connection without a request is closed after this time. */
-    idle: 5 * second,
+    /** A connection without a request is closed after this time. A proxy must close its connection before: its next request
+     *  might meet the close, and fail. Caddy keeps connections for 2 minutes, Google's load balancer for 10. */
+    idle: 11 * minute,
     /** Interval at which slow connections are searched, and at least as often as `headers`. */
     connectionCheck: second,
     /** The public /readyz repeats a response for this long. */

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { channelId, type HttpRoute, type Log, type Route } from "bridgehead/contract";
 import { afterEach, describe, expect, it } from "vitest";
@@ -312,6 +313,43 @@ describe("the listener", () => {
     const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\n";
     const answer = await raw(url, `${head}X: ${"y".repeat(20_000)}\r\n\r\n`).answer;
     expect(answer).toMatch(/^HTTP\/1\.1 431/);
+  });
+
+  it("keeps an idle connection for longer than proxies do, whose next request would meet its end", async () => {
+    const { socket } = raw(await start(), "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
+    const [head] = (await once(socket, "data")) as [Buffer];
+    expect(head.toString()).toMatch(/^Keep-Alive: timeout=660\r$/m);
+  });
+
+  it("closes idle connections for a new one at the limit, and none that has a request", async () => {
+    const release = Promise.withResolvers<void>();
+    const entered = Promise.withResolvers<void>();
+    const handle = async (request: Request): Promise<Response> => {
+      if ((await request.text()) !== "slow") return new Response("quick");
+      entered.resolve();
+      await release.promise;
+      return new Response("slow");
+    };
+    const adminListen = { host: "127.0.0.1", port: 0 };
+    const url = await start([echo({ handle })], { limits: { connections: 3 }, adminListen });
+    const opened = (body: string) => {
+      const head = `POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n`;
+      const { socket, answer } = raw(url, head + body);
+      return { socket, answer, answered: once(socket, "data") };
+    };
+    const slow = opened("slow");
+    await entered.promise;
+    const idle = [opened("first"), opened("second")];
+    await Promise.all(idle.map(({ answered }) => answered));
+    const fresh = opened("third");
+    await fresh.answered;
+    for (const { answer } of idle) expect(await answer).toContain("quick");
+    release.resolve();
+    await slow.answered;
+    for (const { socket } of [slow, fresh]) socket.destroy();
+    // The admin listener has a limit of 100.
+    const scrape = () => raw(listener.adminUrl ?? "", "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").socket;
+    for (let n = 0; n < 101; n += 1) await once(scrape(), "data");
   });
 
   it("names the port that is in use", async () => {
