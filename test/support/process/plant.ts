@@ -40,6 +40,8 @@ const circumstances: { readonly [name: string]: Plant } = {
   }),
   /** Looks at a provider's list of texts that need not wait until it is certainly complete. */
   "quick-looks": timed({ adapters: { sms: { processing: 400 } } }),
+  /** Looks that do not decide within twice this time, however slow the machine is. */
+  "slow-looks": timed({ adapters: { sms: { processing: 10_000 } } }),
   /** Calls to providers that give up on a silent one soon. */
   "short-calls": timed({ webhook: { answer: 6000 }, adapters: { sms: { request: 6000 } } }),
   /** A node that works in lanes which other nodes have leased. */

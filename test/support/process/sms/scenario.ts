@@ -44,11 +44,20 @@ function textsOf(scenario: SmsScenario, index: number): Text[] {
 /** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
 export async function runTexts(setup: SmsSetup, index: number, scenario: SmsScenario): Promise<TextViolation[]> {
   const { deaths, patience = 90_000 } = scenario;
-  // A look at the provider's list would wait for half a minute.
-  const plant = ["quick-looks", ...(scenario.plant ?? [])];
+  // A look at the provider's list would wait for half a minute. A process that dies at the first look must look early, and so
+  // not decide yet: what it does not find late is sent again, and when it has recorded that attempt it is held for an operator.
+  const plantOf = (killAt: string | undefined) => [
+    scenario.fault === "cut" && killAt !== undefined ? "slow-looks" : "quick-looks",
+    ...(scenario.plant ?? []),
+  ];
   const texts = textsOf(scenario, index);
   const live = (killAt?: string) =>
-    startDaemon({ config: setup.config, env: setup.env, plant, ...(killAt === undefined ? {} : { killAt }) });
+    startDaemon({
+      config: setup.config,
+      env: setup.env,
+      plant: plantOf(killAt),
+      ...(killAt === undefined ? {} : { killAt }),
+    });
   if (scenario.fault !== undefined) {
     setup.api.fault(scenario.fault, { times: 1 });
     setup.api.progress([]);
