@@ -185,7 +185,7 @@ export class Daemon {
       ({ rawMs }) => rawMs,
     );
     const age = Math.max(timing.upkeep.copiesLeast, Math.min(...raw));
-    for (const file of sqliteFilesOf(config)) {
+    for (const file of sqliteFilesOf(config.store, config.platform.embedded?.database)) {
       try {
         for (const copy of await deleteOldCopies(file, age, clock.now()))
           log.info({ copy }, "old copy of the store deleted");
@@ -276,10 +276,9 @@ export function logWarnings(log: Log, warnings: readonly Problem[]): void {
     log.warn({ key, line, reason: message, fix }, "configuration warning");
 }
 
-const sqliteFilesOf = ({ store, platform: { embedded } }: Config): string[] =>
-  [store.kind === "sqlite" ? store.file : null, embedded?.database].flatMap((file) =>
-    file === null || file === undefined || file === ":memory:" ? [] : file,
-  );
+/** Returns the SQLite files of the store and of the embedded platform. */
+export const sqliteFilesOf = (store: Config["store"], embedded: string | null | undefined): string[] =>
+  [store.kind === "sqlite" ? store.file : ":memory:", embedded ?? ":memory:"].filter((file) => file !== ":memory:");
 
 /** Returns why the store cannot be written, and its warnings, for /readyz and the console. */
 export async function storeState(app: App, { store }: Config, timing: Timing) {

@@ -6,6 +6,7 @@ import { loadAdapter } from "../../channels/loader.ts";
 import { type Config, type Loaded, loadConfig, loadSecretFiles, loadStore, type Problem } from "../../config/index.ts";
 import { didYouMean } from "../../config/nearest.ts";
 import { systemClock } from "../../ops/clock.ts";
+import { sqliteFilesOf } from "../daemon.ts";
 import { type CommandOptions, credentialsFor, exitCodes, type Io } from "../io.ts";
 import { withProgress } from "../store/progress.ts";
 import { catalogue, type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
@@ -106,9 +107,7 @@ function loopProblems({ file, channels, escalation }: Config): Diagnosis[] {
 async function machineProblems(path: string, io: Io): Promise<Diagnosis[]> {
   const secrets = await loadSecretFiles(path);
   const stored = await loadStore(path, { env: io.env, ...credentialsFor(path, io.env) });
-  const store = stored.ok && stored.store.kind === "sqlite" ? stored.store.file : null;
-  const all = [store, stored.ok ? stored.embedded : null];
-  const files = all.flatMap((file) => (file === null || file === ":memory:" ? [] : file));
+  const files = stored.ok ? sqliteFilesOf(stored.store, stored.embedded) : [];
   const folders = new Set(files.map((file) => dirname(file)));
   const disks = await Promise.all([...folders].map((folder) => diskProblems(folder)));
   return [...fileProblems(path, secrets, files), ...disks.flat()];
