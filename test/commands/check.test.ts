@@ -106,6 +106,21 @@ describe("check", () => {
     expect(out[0]).not.toContain("key-of-ada");
   });
 
+  it("names missing, wrong and unknown fields of skills like other keys", async () => {
+    const skills = "{ email: { responseDelaySeconds: 3 }, sms: { phoneNumber: 1 }, voice: { stauts: active } }";
+    const text = file("embedded")
+      .replace('key: "${env:KEY}"', `skills: ${skills}`)
+      .replace("channels:", 'model: { url: "http://127.0.0.1:1", name: x }\nchannels:');
+    const { code, out } = await check(text);
+    expect(code).toBe(exitCodes.config);
+    expect(out).toEqual([
+      "FILE: agents.support.skills.email.email: is missing: add it",
+      "FILE: agents.support.skills.sms.phoneNumber: must be a text, not a number",
+      expect.stringMatching(/^FILE: agents\.support\.skills\.voice\.stauts: no such key; known here: /),
+      "3 problems",
+    ]);
+  });
+
   it("reads the embedded platform's agents as well", async () => {
     const text = (path: string) =>
       file("embedded").replace('"embedded"', `embedded, embedded: { agents: ${path}, database: p.db }`);

@@ -2,7 +2,6 @@
 
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
-import { dirname } from "node:path";
 import { openDatabase } from "../../app.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { counted } from "../../domain/duration-text.ts";
@@ -47,10 +46,8 @@ export async function storeProblems(
   try {
     if (store.kind === "sqlite") {
       if (store.file === ":memory:") return [];
-      if (!existsSync(store.file)) {
-        await access(dirname(store.file), constants.W_OK);
-        return [];
-      }
+      // The daemon creates it, with its folder; the check of the configuration reports where it cannot.
+      if (!existsSync(store.file)) return [];
       await access(store.file, constants.R_OK | constants.W_OK);
       const { problems } = await inThread("verifyStore", [store.file], progress);
       if (problems.length > 0) return [damaged(place, problems.join("; "), config.file)];

@@ -209,25 +209,22 @@ const handover = {
 
 /** Builds the definitions. Throws one Error whose message has a line for each problem; `place` names the file in it. */
 export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel, place: string): AgentDefinition[] {
-  const read = agentsFile.safeParse({
-    organization: { name: "Bridgehead" },
-    agents: Object.fromEntries(
-      agents.map((agent) => [
-        agent.name,
-        {
-          key: agent.key,
-          instructions: agent.instructions ?? defaultInstructions,
-          knowledge: agent.knowledge.map((file) => ({ file })),
-          skills: { ...impliedSkills(agent), ...agent.skills },
-          model: Object.fromEntries(Object.entries(model).filter(([, value]) => value !== undefined)),
-        },
-      ]),
-    ),
-  });
-  if (!read.success)
-    throw new Error(
-      read.error.issues.map(({ path, message }) => `${place}: ${path.map(String).join(".")}: ${message}`).join("\n"),
-    );
+  const blocks = agents.map((agent) => [
+    agent.name,
+    {
+      key: agent.key,
+      instructions: agent.instructions ?? defaultInstructions,
+      knowledge: agent.knowledge.map((file) => ({ file })),
+      skills: { ...impliedSkills(agent), ...agent.skills },
+      model: Object.fromEntries(Object.entries(model).filter(([, value]) => value !== undefined)),
+    },
+  ]);
+  const whole = { organization: { name: "Bridgehead" }, agents: Object.fromEntries(blocks) as object };
+  const read = agentsFile.safeParse(whole, { error: explained });
+  if (!read.success) {
+    const lines = read.error.issues.flatMap(problemsOf);
+    throw new Error(lines.map(({ path, message }) => `${place}: ${written(path)}: ${message}`).join("\n"));
+  }
   const problems: string[] = [];
   const organization = organizationOf(read.data.organization);
   const made = read.data.agents.map((block) =>

@@ -60,6 +60,12 @@ describe("doctor", () => {
     expect((await one.print()).text).toBe("no problems found (--online also connects to the servers)");
   });
 
+  it("reports nothing of a store that the daemon creates with its folder at its first start", async () => {
+    const one = prepared();
+    rmSync(join(one.folder, "data"), { recursive: true });
+    expect(await one.doctor()).toMatchObject({ code: exitCodes.ok, ids: [] });
+  });
+
   it("reports invalid keys with file, line and key, together with the other findings", async () => {
     const one = prepared(`${withMail}nodee: x\n`);
     chmodSync(one.config, 0o666);
