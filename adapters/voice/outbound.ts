@@ -52,7 +52,11 @@ export function outbound(
         reason: "the reply belongs to no call, and a notification places none",
       };
     if (calls === null)
-      return { kind: "refused", code: "no-account", reason: "the channel has no account to call with" };
+      return {
+        kind: "refused",
+        code: "no-account",
+        reason: "calling needs the keys account_sid and number of the channel",
+      };
     return calls.place(draft, attempt);
   });
   return {

@@ -220,11 +220,11 @@ function vacuumInto(file: string, partial: string, busyMs: number, mark: number 
     const copy = new Sqlite(partial, { fileMustExist: true });
     try {
       copy.pragma("journal_mode = DELETE");
-      // The platform's database has no such table.
+      // The platform's database has no such table. The copy of a store in use is complete, as after a clean end.
       if (namesOf(copy).includes("meta"))
         copy
           .prepare(
-            "INSERT INTO meta (name, value) VALUES ('backup', ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+            "INSERT INTO meta (name, value) VALUES ('backup', ?), ('in_use', 0) ON CONFLICT DO UPDATE SET value = excluded.value",
           )
           .run(mark);
     } finally {

@@ -151,6 +151,7 @@ describe("the command line", () => {
 
   it.each([
     ["inbox drop 1 --code cap-sender", "inbox drop: give either ids, or --all with --code"],
+    ["inbox answer abc", "inbox answer: abc is not the number of a message"],
     ["inbox retry 1 --reason too-old", "inbox retry: give either ids, or --all with --code"],
     ["outbox release d1 --state held", "outbox release: give either ids, or --all with --code"],
     ["inbox list 1", "inbox: list takes no argument"],

@@ -49,7 +49,7 @@ export async function runRepair(
   const [box = "inbox"] = boxes;
   const selection = selectionOf(boxes, action, options);
   if (typeof selection === "string")
-    fail(`${boxes.length > 1 ? "" : `${box} `}${action}: ${selection}`, exitCodes.usage);
+    fail(`${boxes.length > 1 ? "" : `${box} `}${String(options.action ?? action)}: ${selection}`, exitCodes.usage);
   if (options.dryRun) {
     const groups = [];
     for (const one of boxes)

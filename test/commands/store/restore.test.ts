@@ -7,6 +7,7 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
+import { readMeta, writeMeta } from "../../../src/store/tables/meta.ts";
 import { channelPauses, pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
 import { lift, suppress, suppressionOrHash } from "../../../src/store/tables/suppressions.ts";
 import { inProcess } from "../../support/machine/command.ts";
@@ -42,8 +43,18 @@ async function setUp() {
     await suppress(q, "c", "+15550002", "STOP");
     await pauseChannel(q, { channel: "resumed", code: "operator", reason: "", event: null, forMs: null });
   });
-  return { store, copy, run, change, active, paused };
+  const inUse = () => use((db) => db.read((q) => readMeta(q, "in_use")));
+  return { store, copy, run, change, active, paused, inUse };
 }
+
+it("restores the backup of a store in use as one that was closed cleanly", async () => {
+  const { run, copy, change, inUse } = await setUp();
+  await change((q) => writeMeta(q, "in_use", 1));
+  expect(await inUse()).toBe(1);
+  await run("backup", copy);
+  expect((await run("restore", copy)).code).toBe(exitCodes.ok);
+  expect(await inUse()).toBe(0);
+});
 
 /** What happens between the backup and its restore. */
 async function live({ change, run }: Awaited<ReturnType<typeof setUp>>): Promise<void> {
