@@ -292,11 +292,18 @@ const tryLater = (): Response =>
 /** Resolves when the server listens. `key`: the configuration key of the address. */
 export function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", (error) =>
-      reject(new Error(`listening on ${host}:${port} (${key}): ${error.message}`, { cause: error })),
-    );
+    server.once("error", (error) => {
+      const problem = `listening on ${host}:${port} (${key}): ${error.message} (${bindRemedy(error, port)})`;
+      reject(new Error(problem, { cause: error }));
+    });
     server.listen(port, host, resolve);
   });
+}
+
+/** Returns what an operator does about an address that cannot be bound. */
+export function bindRemedy({ code }: NodeJS.ErrnoException, port: number): string {
+  if (code === "EADDRINUSE") return `end the other program (ss -ltnp 'sport = :${port}'), or choose another port`;
+  return code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
 }
 
 /** Returns the URL of a server that listens. */

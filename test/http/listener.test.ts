@@ -356,7 +356,11 @@ describe("the listener", () => {
     const url = await start();
     const port = Number(new URL(url).port);
     const second = startTestListener({ listen: { host: "127.0.0.1", port } });
-    await expect(second).rejects.toThrow(`listening on 127.0.0.1:${port}`);
+    await expect(second).rejects.toThrow(
+      `listening on 127.0.0.1:${port} (http.listen): listen EADDRINUSE: address already in use 127.0.0.1:${port} (end the other program (ss -ltnp 'sport = :${port}'), or choose another port)`,
+    );
+    const elsewhere = startTestListener({ listen: { host: "192.0.2.1", port: 0 } });
+    await expect(elsewhere).rejects.toThrow("(use an address of this machine)");
   });
 
   it("survives nonsense", async () => {

@@ -17,6 +17,7 @@ import { createAgentClient } from "../../agent/index.ts";
 import { closeAdapter, createAdapter } from "../../channels/loader.ts";
 import { type ChannelConfig, type Config, channelSecrets, masking } from "../../config/index.ts";
 import { askHealth } from "../../http/health.ts";
+import { bindRemedy } from "../../http/listener.ts";
 import { hostOf } from "../../ops/address.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
@@ -96,10 +97,9 @@ async function portProblems(
     await new Promise((resolve) => server.close(resolve));
     return [];
   }
-  if (error.code !== "EADDRINUSE") {
-    const remedy = error.code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
-    return [diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, `${place}: ${remedy}`)];
-  }
+  const remedy = `${place}: ${bindRemedy(error, port)}`;
+  if (error.code !== "EADDRINUSE")
+    return [diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, remedy)];
   const ours = await askHealth(
     `http://${address}`,
     AbortSignal.any([io.signal, AbortSignal.timeout(io.timing.commands.probeDaemon)]),
@@ -108,7 +108,6 @@ async function portProblems(
     () => false,
   );
   if (ours) return [];
-  const remedy = `end the other program (ss -ltnp 'sport = :${port}'), or choose another port for ${place}`;
   return [diagnosis("port-taken", place, `${address} is occupied by another program`, remedy)];
 }
 

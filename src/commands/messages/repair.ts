@@ -17,7 +17,7 @@ import { withStore } from "../store/open.ts";
 import { jsonText, type ListColumn, listing, operatorOf } from "../text.ts";
 
 /** Options of the commands about messages, of which each has some. */
-export interface MessageOptions<Action = unknown, State = string> extends ListOptions {
+export interface MessageOptions<Action = string, State = string> extends ListOptions {
   readonly action: Action;
   /** Only items in this state. */
   readonly state?: State;
@@ -49,7 +49,7 @@ export async function runRepair(
   const [box = "inbox"] = boxes;
   const selection = selectionOf(boxes, action, options);
   if (typeof selection === "string")
-    fail(`${boxes.length > 1 ? "" : `${box} `}${String(options.action ?? action)}: ${selection}`, exitCodes.usage);
+    fail(`${boxes.length > 1 ? action : `${box} ${options.action}`}: ${selection}`, exitCodes.usage);
   if (options.dryRun) {
     const groups = [];
     for (const one of boxes)
