@@ -1,5 +1,5 @@
-// Converts the Markdown of a reply, parsed by markdown-it, for channels that have no markup of their own. The package
-// does not depend on markdown-it: an adapter passes the tokens of its own parser.
+// Converts the Markdown of a reply, parsed by markdown-it, for channels that have no markup of their own, and a reply that is
+// HTML to Markdown. The package does not depend on markdown-it: an adapter passes the tokens of its own parser.
 
 /** A token of markdown-it, as far as it is used here. */
 export interface MarkdownToken {
@@ -103,4 +103,45 @@ function inline(spans: readonly MarkdownToken[], style: MarkdownStyle): string {
     else shown.push(token.type === "html_inline" ? style.html(token.content) : token.content);
   }
   return shown.join("");
+}
+
+/** True for an answer that is HTML as a whole, as the instructions of an agent for mail may demand. A text about HTML begins or
+ *  ends in another way, or has its tags in code. */
+const isHtml = (text: string): boolean =>
+  /^<(?:!doctype html|html|body|div|p|h[1-6]|ul|ol|table)(?=[\s>])[^<>]{0,1000}>/i.test(text) &&
+  /<\/(?:html|body|div|p|h[1-6]|ul|ol|table|span|b|strong|em|i|a)\s?>$|<br ?\/?>$/i.test(text.slice(-20));
+
+/** The text of a comment, a script or a link ends where the next one begins, so that each is read once. */
+const unseen =
+  /<!--(?:(?!<!--)[^]){0,5000}?-->|<!doctype[^<>]{0,300}>|<(style|script|title)(?=[\s>])(?:(?!<(?:style|script|title))[^]){0,20000}?<\/\1\s?>/gi;
+const link =
+  /<a\s[^<>]{0,1000}?href\s?=\s?["']([^"'<>\s]{1,2000})["'][^<>]{0,1000}>((?:(?!<a\s)[^]){0,1000}?)<\/a\s?>/gi;
+const anyTag = /<\/?[a-z][a-z0-9]{0,10}(?=[\s/>])[^<>]{0,1000}>/gi;
+
+/** Returns the Markdown of an agent's answer. Agents write Markdown, or HTML when their instructions for mail demand it. */
+export const asMarkdown = (answer: string): string => (isHtml(answer.trim()) ? htmlToMarkdown(answer) : answer);
+
+/** Returns HTML as Markdown: paragraphs, lines, lists, the cells of tables and links; no styles. `paragraph`: what separates
+ *  paragraphs. */
+export function htmlToMarkdown(html: string, paragraph = "\n\n"): string {
+  let number = 0;
+  return html
+    .replace(unseen, "")
+    .replace(/\s+/g, " ")
+    .replace(link, (_, url: string, label: string) => {
+      const text = label.replace(anyTag, "").trim();
+      return text === "" || text === url.replace(/^mailto:/i, "") ? text || url : `[${text}](<${url}>)`;
+    })
+    .replace(/ ?<(ul|ol|li)(?=[\s>])[^<>]{0,1000}> ?/gi, (_, tag: string) => {
+      if (tag.toLowerCase() === "li") return number === 0 ? "\n- " : `\n${number++}. `;
+      number = tag.toLowerCase() === "ol" ? 1 : 0;
+      return paragraph;
+    })
+    .replace(/ ?<\/t[dh]\s?> ?(?=<t[dh])/gi, " | ")
+    .replace(/ ?<(?:br|hr|\/(?:div|tr|li))(?=[\s/>])[^<>]{0,1000}> ?/gi, "\n")
+    .replace(/ ?<\/(?:p|h[1-6]|ul|ol|table)\s?> ?/gi, paragraph)
+    .replace(anyTag, "")
+    .replace(/\n{3,}/g, "\n\n")
+    .replace(/\n+(?=(?:-|\d+\.) )/g, "\n")
+    .trim();
 }

@@ -55,6 +55,10 @@ export const cases: Cases = {
     retryAfterOf: (f, text) => f({ headers: { "retry-after": text } }, { now: 0 }),
   },
   "src/contract/units.ts": { readDuration: one },
+  "src/contract/markdown.ts": {
+    asMarkdown: (f, text) => f(`<p>${text}</p>`),
+    htmlToMarkdown: one,
+  },
   "src/domain/guards.ts": {
     isShortCode: one,
     refuse: (f, text) => f(eventWith(text), { max_age: 1, allow: ["*@b.c"], deny: ["a*b*c@d.e"] }, 0),

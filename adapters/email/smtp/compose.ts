@@ -6,7 +6,9 @@
 
 import { createRequire } from "node:module";
 import {
+  asMarkdown,
   type ExternalId,
+  htmlToMarkdown,
   type Json,
   type MarkdownStyle,
   markdownText,
@@ -133,44 +135,7 @@ const tags =
 
 /** Returns a signature or introduction that the platform's editor wrote as HTML without its tags. Other text is unchanged. */
 const withoutTags = (words: string): string =>
-  words.length > inlineLimit || words.search(tags) < 0 ? words : markdownOf(words, "\n");
-
-/** True for an answer that is HTML as a whole, as the instructions of an agent for mail may demand. A text about HTML begins or
- *  ends in another way, or has its tags in code. */
-const isHtml = (text: string): boolean =>
-  /^<(?:!doctype html|html|body|div|p|h[1-6]|ul|ol|table)(?=[\s>])[^<>]{0,1000}>/i.test(text) &&
-  /<\/(?:html|body|div|p|h[1-6]|ul|ol|table|span|b|strong|em|i|a)\s?>$|<br ?\/?>$/i.test(text.slice(-20));
-
-/** The text of a comment, a script or a link ends where the next one begins, so that each is read once. */
-const unseen =
-  /<!--(?:(?!<!--)[^]){0,5000}?-->|<!doctype[^<>]{0,300}>|<(style|script|title)(?=[\s>])(?:(?!<(?:style|script|title))[^]){0,20000}?<\/\1\s?>/gi;
-const link =
-  /<a\s[^<>]{0,1000}?href\s?=\s?["']([^"'<>\s]{1,2000})["'][^<>]{0,1000}>((?:(?!<a\s)[^]){0,1000}?)<\/a\s?>/gi;
-const anyTag = /<\/?[a-z][a-z0-9]{0,10}(?=[\s/>])[^<>]{0,1000}>/gi;
-
-/** Returns HTML as Markdown: paragraphs, lines, lists, the cells of tables and links; no styles. */
-function markdownOf(html: string, paragraph = "\n\n"): string {
-  let number = 0;
-  return html
-    .replace(unseen, "")
-    .replace(/\s+/g, " ")
-    .replace(link, (_, url: string, label: string) => {
-      const text = label.replace(anyTag, "").trim();
-      return text === "" || text === url.replace(/^mailto:/i, "") ? text || url : `[${text}](<${url}>)`;
-    })
-    .replace(/ ?<(ul|ol|li)(?=[\s>])[^<>]{0,1000}> ?/gi, (_, tag: string) => {
-      if (tag.toLowerCase() === "li") return number === 0 ? "\n- " : `\n${number++}. `;
-      number = tag.toLowerCase() === "ol" ? 1 : 0;
-      return paragraph;
-    })
-    .replace(/ ?<\/t[dh]\s?> ?(?=<t[dh])/gi, " | ")
-    .replace(/ ?<(?:br|hr|\/(?:div|tr|li))(?=[\s/>])[^<>]{0,1000}> ?/gi, "\n")
-    .replace(/ ?<\/(?:p|h[1-6]|ul|ol|table)\s?> ?/gi, paragraph)
-    .replace(anyTag, "")
-    .replace(/\n{3,}/g, "\n\n")
-    .replace(/\n+(?=(?:-|\d+\.) )/g, "\n")
-    .trim();
-}
+  words.length > inlineLimit || words.search(tags) < 0 ? words : htmlToMarkdown(words, "\n");
 
 /** Returns the attribute for text that begins in a script from right to left. Mail clients show the rest from left to right,
  *  with full stops and the marks of lists on the wrong side. `dir="auto"` is unknown to Outlook. */
@@ -260,7 +225,7 @@ export function renderMarkdown(markdown: string, limit = markdownLimit): Rendere
   if (markdown.length > limit) return renderPlain(markdown);
   try {
     const parser = markdownIt();
-    const tokens = parser.parse(isHtml(markdown) ? markdownOf(markdown) : markdown, {});
+    const tokens = parser.parse(markdown.startsWith("<") ? asMarkdown(markdown) : markdown, {});
     return {
       text: markdownText(tokens, style),
       html: parser.renderer.render(tokens, parser.options, {}).trim(),

@@ -1,6 +1,6 @@
 // Converts the agent's Markdown to plain text as a person types it on a phone: no markup, links followed by their URL.
 
-import { type MarkdownStyle, markdownText } from "bridgehead/contract";
+import { asMarkdown, type MarkdownStyle, markdownText } from "bridgehead/contract";
 import MarkdownIt from "markdown-it";
 
 /** Markdown is parsed in pieces of at most this many characters. This bounds the work inside the transaction to a few
@@ -17,7 +17,8 @@ markdownIt.validateLink = () => true;
 
 /** Removes the markup of headings and emphasis. Lists keep dashes and numbers, tables become lines.
  *  Returns the input unchanged if parsing fails. */
-export function toPlain(markdown: string): string {
+export function toPlain(answer: string): string {
+  const markdown = asMarkdown(answer);
   try {
     return markdown.length > pieceLimit ? longToPlain(markdown) : parsed(markdown, {});
   } catch {

@@ -1,6 +1,6 @@
 // Splits a reply into sentences for speech, and limits how many are spoken at once.
 
-import { type MarkdownBlock, type MarkdownToken, markdownBlocks } from "bridgehead/contract";
+import { asMarkdown, type MarkdownBlock, type MarkdownToken, markdownBlocks } from "bridgehead/contract";
 import MarkdownIt from "markdown-it";
 import { type Phrases, primary } from "./phrases.ts";
 import { allAbbreviations, allClosings, numbered, type SpeechWords, wordsOf } from "./words.ts";
@@ -35,7 +35,7 @@ const longest = 12_000;
  *  The result never contains characters that a speech synthesizer would interpret as markup. */
 export function speakable(text: string, lang: string): string {
   const words = wordsOf(lang);
-  const plain = withoutSignature(bulletsAsMarkdown(visible(text.slice(0, longest))));
+  const plain = withoutSignature(bulletsAsMarkdown(visible(asMarkdown(text.slice(0, longest)))));
   return passages(plain)
     .map((passage) => tidy(withoutMarks(pronounced(withoutCitations(entities(passage)), words))))
     .filter((passage) => /[\p{L}\p{N}]/u.test(passage))

@@ -1,5 +1,6 @@
 // Transcript of a conversation, for the notifications of responders.
 
+import { asMarkdown } from "bridgehead/contract";
 import { fromListed, listOf, type Query } from "../driver.ts";
 
 export interface TranscriptMessage {
@@ -54,6 +55,7 @@ export async function transcriptsOf(
   );
   const messages = rows.map(({ length, unsent, ...said }) => ({
     ...said,
+    text: said.who === "agent" ? asMarkdown(said.text) : said.text,
     ...(length > mostChars && { cut: length - mostChars }),
     ...(unsent === 1 && { unsent: true as const }),
   }));

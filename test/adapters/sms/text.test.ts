@@ -30,6 +30,10 @@ describe("markup", () => {
     "quotes and rules": ["> said\n\n---\n\nso", "said\n\nso"],
     "pictures become their names": ["![a cat](https://x.example/cat.png)", "a cat"],
     "HTML goes, its text stays": ["a<br>b <b>c</b> <!-- d -->e", "a\nb c e"],
+    "an answer that is HTML keeps lists, lines, links and cells": [
+      `<!DOCTYPE html><html><head><style>p{color:red}</style></head><body>\n<p>Hello&nbsp;<b>Anna</b>,<br>see <a href="https://e.example/t?a=1&amp;b=2">the page</a>.</p><ul><li>Lamp</li><li>Desk</li></ul><ol><li>Pay</li><li>Wait</li></ol><table><tr><td>Tea</td><td>2</td></tr></table></body></html>`,
+      "Hello Anna,\nsee the page (https://e.example/t?a=1&b=2).\n\n- Lamp\n- Desk\n\n1. Pay\n2. Wait\n\nTea | 2",
+    ],
     "entities are read": ["Tom &amp; Jerry&nbsp;&lt;3", "Tom & Jerry <3"],
     "line breaks are kept": ["one\ntwo", "one\ntwo"],
     "a sum is no emphasis": ["2 * 3 * 4 = 24", "2 * 3 * 4 = 24"],

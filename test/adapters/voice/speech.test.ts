@@ -49,6 +49,11 @@ describe("speakable", () => {
     ["code blocks", "Run this:\n```sh\nrm -rf /\n```\nThen call us.", "Run this: Then call us."],
     ["pictures", "Here ![the map](https://x.example/m.png) it is.", "Here it is."],
     ["tags and comments", "A<br/>b <b>bold</b><!-- no --> end.", "Ab bold end."],
+    [
+      "an answer that is HTML",
+      "<p>We have:</p><ul><li>red</li><li>blue</li></ul><p>Call us.</p>",
+      "We have: red, blue. Call us.",
+    ],
     ["entities", "Meier &amp; Co. are open &lt;now&gt;.", "Meier & Co. are open now."],
     ["what was struck out", "It costs ~~12~~ 10 euros, ~5 minutes.", "It costs 10 euros, 5 minutes."],
     ["a dash at the end", "One moment - ", "One moment."],

@@ -171,10 +171,19 @@ it.concurrent("reports omitted messages", async ({ onTestFinished }) => {
     told.push(await text());
     await add(1);
     told.push(await text());
+    await insertReply(q, {
+      ...reply,
+      kind: "answer",
+      id: newId(Date.now()),
+      text: "<p>One</p><p>Two</p>",
+      platformId: null,
+    });
+    told.push(await text());
     throw new Error("not for real");
   });
   await expect(rolledBack).rejects.toThrow("not for real");
-  const [whole, cut] = told.slice(-2);
+  const [whole, cut, html] = told.slice(-3);
+  expect(html, "an answer that is HTML").toContain("\n> One\n> \n> Two");
   expect(whole).toContain("\nWhat was said:\n");
   expect(whole).toContain("A refund, please");
   expect(cut).toContain(
