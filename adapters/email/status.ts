@@ -159,8 +159,11 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
       : { kind: "deferred", reason: brief(error) };
   }
   const reason = replyText(failure);
-  if (code >= 500 && accountBlock.test(reason)) return { kind: "deferred", reason, scope: "channel", cause: "set-up" };
-  if (isQuota(failure, code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
+  const isBlocked = code >= 500 && accountBlock.test(reason);
+  if (!isBlocked && isQuota(failure, code, reason))
+    return { kind: "deferred", reason, scope: "channel", cause: "rate" };
+  if (isBlocked || isOfSender(failure, code, reason))
+    return { kind: "deferred", reason, scope: "channel", cause: "set-up" };
   // A failure before MAIL is not about this message: the server accepts no messages now.
   if (/^(?:CONN|EHLO|HELO|STARTTLS)$/.test(failure.command ?? ""))
     return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
@@ -182,6 +185,19 @@ export function isLogin(failure: SmtpFailure): boolean {
   return failure.responseCode === 530 || failure.responseCode === 535;
 }
 
+/** True when the server refuses our address or the account, which every message has. MAIL names nothing else but the size
+ *  of the message; Postfix refuses the sender in its response to RCPT. */
+function isOfSender({ command }: SmtpFailure, code: number, reason: string): boolean {
+  if (code < 500 || code === 503) return false;
+  return (
+    (command === "MAIL FROM" && code !== 552 && !aboutSize.test(reason)) ||
+    (command === "RCPT TO" && aboutSender.test(reason))
+  );
+}
+
+const aboutSize = /\b5\.(?:2\.3|3\.4)\b/;
+const aboutSender = /^\d{3}[ -](?:5\.\d{1,3}\.\d{1,3} )?(?:<address>: )?sender address rejected\b/i;
+
 /** Limits of the account instead of this message: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. A response about
  *  the recipient is not about the account. */
 function isQuota(failure: SmtpFailure, code: number, reason: string): boolean {
@@ -195,7 +211,9 @@ function isQuota(failure: SmtpFailure, code: number, reason: string): boolean {
 /** Codes of RFC 3463 about the recipient's address (X.1), its mailbox (X.2.2 full, X.2.3 size, X.2.4 list), or the size of the
  *  message (X.3.4). */
 const aboutMessage = /^\d{3}[ -][45]\.(?:1\.\d{1,3}|2\.[234]|3\.4)\b/;
-const accountLimit = /\b(?:daily|sending) .{0,30}(?:limit|quota) exceeded/i;
+/** Last those of GoDaddy, Zoho and Microsoft 365 (the recipients of a day, and too many failed messages). */
+const accountLimit =
+  /\b(?:daily|sending) .{0,30}(?:limit|quota) exceeded|\bexceeded (?:its|your|the) .{0,20}\bsending limit|^550 5\.4\.6 (?:unusual sending activity|mail rate exceeded)|SubmissionQuotaExceeded|^550 5\.2\.25\d sender throttled/i;
 /** The account or its address may send nothing: RFC 3463 (X.1.8), and Microsoft after spam from it, and of a new tenant. */
 const accountBlock = /\b5\.(?:1\.8|7\.50[123]|7\.708)\b|outboundspam/i;
 /** The user is the sender or, with a full mailbox, the recipient. */

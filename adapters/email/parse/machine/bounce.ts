@@ -32,7 +32,7 @@ export function reportedBounce(mail: Mail): Bounce | null {
   if (first === undefined) return null;
   return {
     kind: "bounce",
-    permanent: failed.every(isGone),
+    permanent: failed.every((one) => isGone(one, mail)),
     recipients: [...new Set(failed.map((one) => one.address).filter((address) => address !== ""))],
     guessed: false,
     about: returnedIds(mail),
@@ -41,8 +41,11 @@ export function reportedBounce(mail: Mail): Bounce | null {
   };
 }
 
-const isGone = ({ action, status, diagnostic }: DeliveryReport["recipients"][number]): boolean =>
-  action !== "expired" && isPermanent(status, diagnostic);
+/** Exim writes 5.0.0 for every failure, and the reason into the text alone unless another server has given it. */
+function isGone({ action, status, diagnostic }: DeliveryReport["recipients"][number], mail: Mail): boolean {
+  if (action === "expired") return false;
+  return isPermanent(status, diagnostic === "" && unspecific.test(status) ? reportText(mail) : diagnostic);
+}
 
 /** True when the address itself is invalid, by the status and by the codes in the diagnostic. Servers write 5.0.0 or 5.1.x
  *  for every failure and the reason into the diagnostic, so one code about something else suffices. A bare 552 is a full
@@ -50,9 +53,11 @@ const isGone = ({ action, status, diagnostic }: DeliveryReport["recipients"][num
 function isPermanent(status: string, diagnostic: string): boolean {
   const codes = [status, ...(diagnostic.match(enhancedCodes) ?? [])].filter((code) => code !== "");
   if (codes.some((code) => passing.test(code))) return false;
-  if (codes.some((code) => !/^5\.[01]\.0$/.test(code))) return true;
+  if (codes.some((code) => !unspecific.test(code))) return true;
   return !/^(?:4|552)/.test(replyCode.exec(diagnostic)?.[0] ?? "") && !otherReasons.test(diagnostic);
 }
+
+const unspecific = /^(?:5\.[01]\.0)?$/;
 
 /** Codes of RFC 3463 that do not say that the address is invalid. 5.1.7 to 5.1.9 are about the sender's address. A full mailbox
  *  (5.2.2), a loop (5.4.6, 5.4.14) and an expired message (5.4.7, of Exchange 5.4.3xx) pass; Exchange's 5.4.310 is a domain that
@@ -255,6 +260,6 @@ function fateOf(mail: Mail, bounce: Bounce, recipient: string | null): Pick<Deli
   const row = rows.find((one) => one.address === recipient) ?? rows[0];
   if (row?.action === "delayed") return { state: "accepted" };
   if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action)) return { state: "delivered" };
-  const permanent = row === undefined || bounce.guessed ? bounce.permanent : isGone(row);
+  const permanent = row === undefined || bounce.guessed ? bounce.permanent : isGone(row, mail);
   return { state: "failed", permanent };
 }

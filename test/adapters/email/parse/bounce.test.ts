@@ -17,6 +17,13 @@ const { parser, read } = reader();
 afterAll(() => parser.close());
 const finding = async (raw: Uint8Array) => classify(await read(raw), own);
 const ours = "<k1.bridgehead@example.com>";
+const exim = {
+  From: "Mail Delivery System <Mailer-Daemon@mx.example.net>",
+  "Return-Path": "<>",
+  "X-Failed-Recipients": "gone@example.net",
+  Subject: "Mail delivery failed: returning message to sender",
+  "Auto-Submitted": "auto-replied",
+};
 
 describe("bounces", () => {
   it("reads a standard one", async () => {
@@ -74,6 +81,19 @@ describe("bounces", () => {
     expect(await finding(raw)).toMatchObject({ kind: "refused", code: "delivery-report" });
   });
 
+  it.each([
+    ["Unrouteable address", true],
+    ["550 No such user here", true],
+    ["retry timeout exceeded", false],
+    ["Domain example.com has exceeded the max defers and failures per hour (10/10 (100%)) allowed.", false],
+  ])("says by the text whether the address is bad, where Exim gives no diagnostic: %s", async (words, permanent) => {
+    const raw = Buffer.from(bounce({ status: "5.0.0" }))
+      .toString()
+      .replace(/^Diagnostic-Code: .*\r\n/m, "");
+    const reasoned = Buffer.from(raw.replace("Your mail", `gone@example.net\r\n  ${words}\r\n\r\nYour mail`));
+    expect(await delivered(reasoned)).toMatchObject([{ state: "failed", permanent }]);
+  });
+
   it("says it of each recipient", async () => {
     const two = "Final-Recipient: rfc822; full@example.net\r\nAction: failed\r\nStatus: 5.2.2\r\n\r\nFinal-Recipient:";
     const raw = Buffer.from(Buffer.from(bounce()).toString().replace("Final-Recipient:", two));
@@ -88,11 +108,8 @@ describe("bounces", () => {
     expect(await finding(raw)).toMatchObject({ recipients: ["goneä😀\\x{110000}@example.net"] });
   });
   it("prefers the original recipient to the alias behind it", async () => {
-    const raw = Buffer.from(
-      Buffer.from(bounce())
-        .toString()
-        .replace("Final-Recipient:", "Original-Recipient: rfc822;first@example.net\r\nFinal-Recipient:"),
-    );
+    const both = "Original-Recipient: rfc822;first@example.net\r\nFinal-Recipient:";
+    const raw = Buffer.from(Buffer.from(bounce()).toString().replace("Final-Recipient:", both));
     expect(await finding(raw)).toMatchObject({ recipients: ["first@example.net"] });
   });
   const guessed: readonly [string, Uint8Array, object][] = [
@@ -107,13 +124,7 @@ describe("bounces", () => {
     [
       "Exim",
       mail(
-        {
-          From: "Mail Delivery System <Mailer-Daemon@mx.example.net>",
-          "Return-Path": "<>",
-          "X-Failed-Recipients": "gone@example.net",
-          Subject: "Mail delivery failed: returning message to sender",
-          "Auto-Submitted": "auto-replied",
-        },
+        exim,
         `A message could not be delivered.\n\n  gone@example.net\n    Unrouteable address\n\n  Message-Id: ${ours}\n`,
       ),
       { permanent: true, recipients: ["gone@example.net"], about: [ours] },
@@ -151,12 +162,8 @@ const reply = "<key1.bridgehead@example.com>";
 async function delivered(raw: Uint8Array) {
   const found = await finding(raw);
   if (found.kind !== "bounce") throw new Error(`no bounce, but ${JSON.stringify(found)}`);
-  const arrival = {
-    id: externalId("x"),
-    listed: { uid: 1, size: 1, arrived: null, keywords: [] },
-    now: 0,
-    copiedAfter: 0,
-  };
+  const listed = { uid: 1, size: 1, arrived: null, keywords: [] };
+  const arrival = { id: externalId("x"), listed, now: 0, copiedAfter: 0 };
   return deliveries(self, arrival, await read(raw), found, raw);
 }
 
@@ -366,13 +373,7 @@ const texts: readonly [string, Uint8Array][] = [
   [
     "Exim",
     mail(
-      {
-        From: "Mail Delivery System <Mailer-Daemon@mx.example.net>",
-        "Return-Path": "<>",
-        "X-Failed-Recipients": "gone@example.net",
-        Subject: "Mail delivery failed: returning message to sender",
-        "Auto-Submitted": "auto-replied",
-      },
+      exim,
       `This message was created automatically by mail delivery software.\n\nA message that you sent could not be delivered to one or more of its\nrecipients. This is a permanent error. The following address(es) failed:\n\n  gone@example.net\n    host mx.example.net [5.9.12.33]\n    SMTP error from remote mail server after RCPT TO:<gone@example.net>:\n    550 5.1.1 <gone@example.net>: User unknown\n\n------ This is a copy of the message, including all the headers. ------\n\nMessage-ID: ${ours}\nFrom: support@example.com\nTo: gone@example.net\n`,
     ),
   ],

@@ -56,6 +56,8 @@ const deferred = { kind: "deferred" };
 const waiting = { kind: "deferred", scope: undefined };
 const paused = { kind: "deferred", scope: "channel" };
 const blocked = { ...paused, cause: "set-up" };
+const limited = { ...paused, cause: "rate" };
+const refusedPerson = (code: string) => ({ kind: "refused", code, scope: "recipient" });
 const refusedDraft = (code: string) => ({ kind: "refused", code, scope: "draft" });
 const table: readonly (readonly [Stage, Fault, object])[] = [
   ["connect", reply(421, "4.3.2 busy"), deferred],
@@ -69,7 +71,8 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
   ["auth", reset, deferred],
   ["auth", silence, deferred],
   ["mail", reply(451, "4.3.0 later"), deferred],
-  ["mail", reply(550, "5.7.60 not allowed to send as"), refusedDraft("5.7.60")],
+  ["mail", reply(550, "5.7.60 not allowed to send as"), blocked],
+  ["mail", reply(550, "5.3.4 message too big"), refusedDraft("5.3.4")],
   ["mail", reply(550, "5.4.5 daily user sending limit exceeded"), paused],
   ["mail", reply(550, "5.7.708 Access denied, traffic not accepted from this IP"), blocked],
   ["mail", reply(550, "5.7.501 Access denied, spam abuse detected"), blocked],
@@ -91,14 +94,16 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
   ["rcpt", reply(452, "4.2.2 Recipient user quota exceeded"), waiting],
   ["rcpt", reply(452, "<ann@example.net>: user quota exceeded"), waiting],
   ["rcpt", reply(552, "5.2.2 <ann@example.net>: user mailbox quota exceeded"), refusedDraft("5.2.2")],
-  ["rcpt", reply(550, "5.1.1 no such user <ann@example.net>"), { kind: "refused", code: "5.1.1", scope: "recipient" }],
-  ["rcpt", reply(553, "mailbox name not allowed"), { kind: "refused", code: "553", scope: "recipient" }],
+  ["rcpt", reply(550, "5.1.1 no such user <ann@example.net>"), refusedPerson("5.1.1")],
+  ["rcpt", reply(553, "mailbox name not allowed"), refusedPerson("553")],
   ["rcpt", reply(550, "5.7.1 blocked by policy"), refusedDraft("5.7.1")],
-  ["rcpt", reply(550, "<ann@example.net>: user unknown"), { kind: "refused", code: "550", scope: "recipient" }],
-  ["rcpt", reply(550, "5.1.0 address rejected"), { kind: "refused", code: "5.1.0", scope: "recipient" }],
+  ["rcpt", reply(550, "<ann@example.net>: user unknown"), refusedPerson("550")],
+  ["rcpt", reply(550, "5.1.0 address rejected"), refusedPerson("5.1.0")],
   ["rcpt", reply(550, "5.1.0 sender rejected"), refusedDraft("5.1.0")],
   ["rcpt", reply(550, "relay not permitted"), refusedDraft("550")],
-  ["rcpt", reply(553, "sender address rejected: not owned by user"), refusedDraft("553")],
+  ["rcpt", reply(553, "sender address rejected: not owned by user"), blocked],
+  ["rcpt", reply(553, "5.7.1 <support@example.com>: Sender address rejected: not logged in"), blocked],
+  ["rcpt", reply(550, "5.1.1 <ann@example.net>: mx said: Sender address rejected"), refusedPerson("5.1.1")],
   ["rcpt", reset, deferred],
   ["rcpt", silence, deferred],
   ["data", reply(451, "4.3.0 later"), deferred],
@@ -109,6 +114,10 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
   ["dot", reply(552, "user mailbox quota exceeded"), refusedDraft("552")],
   ["dot", reply(552, "user quota exceeded"), paused],
   ["dot", reply(550, "5.4.5 daily sending quota exceeded"), paused],
+  ["dot", reply(554, "5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException; failed"), limited],
+  ["dot", reply(550, "5.2.251 Sender throttled due to mailbox full errors"), limited],
+  ["dot", reply(550, "5.4.6 Unusual sending activity detected. Please try after sometime"), limited],
+  ["dot", reply(554, "User has exceeded its 24-hour sending limit. Messages to 250 recipients were sent"), limited],
   ["dot", reset, { kind: "unknown" }],
   ["dot", silence, { kind: "unknown" }],
   ["dot", { kind: "delay", ms: 300 }, { kind: "sent" }],
