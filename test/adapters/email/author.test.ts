@@ -229,7 +229,20 @@ describe("mail through a group or a forwarder", () => {
     const { cc } = await message({ ...google, Cc: `${group}, ben@example.org` }, { accept_lists });
     expect(cc).toEqual([{ address: "ben@example.org" }]);
   });
-  it("accepts a plain forwarder by its address in To", async () => {
+  it("finds the author where the group is the channel's own address, and ignores our own mail through it", async () => {
+    const shared = JSON.parse(JSON.stringify(rewritten).replaceAll("support-group", "support")) as Fields;
+    const accept = { accept_lists: ["support@example.com"] };
+    expect(await answered(shared, accept)).toEqual([anna, anna]);
+    expect(await answered({ ...shared, "Message-ID": "<01hzx7key.bridgehead@example.com>" }, accept)).toBe("own");
+    const ours = { "X-Original-From": "support@example.com", "X-Original-Sender": "support@example.com" };
+    expect(await answered({ ...shared, ...ours }, accept)).toBe("list");
+    expect(await answered({ From: "support@example.com", "Reply-To": anna }, accept)).toBe("own");
+    expect(await answered(shared)).toBe("own");
+  });
+  it("accepts a plain forwarder by its address in To, and a mail that a colleague redirects", async () => {
+    const redirected = { To: "ben@example.com", "Resent-From": "ben@example.com", "Resent-To": "support@example.com" };
+    expect(await answered(redirected)).toEqual([anna, anna]);
+    expect(await answered({ ...redirected, "Resent-To": "carl@example.com" })).toBe("not-addressed");
     expect(await answered({ To: "help@example.com" })).toBe("not-addressed");
     expect(await answered({ To: "help@example.com" }, { accept_lists: ["help@example.com"] })).toEqual([anna, anna]);
   });
@@ -253,6 +266,33 @@ describe("mail through a group or a forwarder", () => {
       "List-Post": null,
     };
     expect(await answered(similar, { accept_lists })).toBe("list");
+  });
+});
+
+describe("a DMARC report under any subject", () => {
+  const report = (From: string, name: string, more: Fields = {}) =>
+    answered(
+      multipart(
+        "mixed",
+        [
+          { type: "text/plain", body: "A report" },
+          { type: `application/gzip; name="${name}"`, body: "x" },
+        ],
+        {
+          From,
+          ...more,
+        },
+      ),
+    );
+  const name = "mail.ru!example.com!1764460800!1764547199.xml.gz";
+  it("is ignored by the name of its file, from its receiver and about our domain", async () => {
+    expect(await report("dmarc_support@corp.mail.ru", name)).toBe("auto-generated");
+    expect(await report("dmarc@mail.ru", "mail.ru!example.com!1764460800!1764547199!a1.zip")).toBe("auto-generated");
+  });
+  it("is answered when a person sends it", async () => {
+    expect(await report(anna, name)).toEqual([anna, anna]);
+    expect(await report("a@mail.ru", name.replace("example.com", "a.example"))).toEqual(["a@mail.ru", "a@mail.ru"]);
+    expect(await report("a@mail.ru", name, { "In-Reply-To": "<1@x>" })).toEqual(["a@mail.ru", "a@mail.ru"]);
   });
 });
 

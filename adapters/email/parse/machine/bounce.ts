@@ -1,12 +1,12 @@
 // Detects bounces, standard delivery reports (RFC 3464) and the many older forms, and converts them into delivery
-// events for our drafts.
+// events for our drafts. Detects reports of complaints and of DMARC, which are about no draft.
 
 import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
-import { cleanAddress, type Identity, isDaemon, messageIdsOf } from "../headers.ts";
+import { cleanAddress, domainOf, type Identity, isDaemon, messageIdsOf } from "../headers.ts";
 import type { DeliveryReport, Mail } from "../mail.ts";
 import { idsOfReturned } from "../special-parts.ts";
-import { otherReasons } from "./phrases.ts";
+import { dmarcFile, otherReasons } from "./phrases.ts";
 
 export interface Bounce {
   readonly kind: "bounce";
@@ -76,6 +76,36 @@ const bareServer = new RegExp(`${serverName.source}|^\\s{0,5}<?\\s{0,5}(?:postma
 export const isMailServer = ({ from, headers }: Pick<Mail, "from" | "headers">): boolean =>
   from.some(({ address, name }) => isDaemon(address) || serverName.test(name)) ||
   (from.length === 0 && headers.some(({ name, value }) => name === "from" && bareServer.test(value.slice(0, 500))));
+
+/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part (RFC 5965). */
+export function isComplaint(mail: Mail): boolean {
+  if (mail.headers.some(({ name }) => name === "x-hmxmroriginalrecipient")) return true;
+  const from = mail.from[0]?.address ?? "";
+  const reporter = /^(?:staff|fbl|jmrp)@(?:hotmail|outlook|live|microsoft)\.com$/.test(from);
+  const subject = /^complaint about message from\b/i.test(mail.subject);
+  if (reporter && subject) return true;
+  return (
+    (reporter || subject) &&
+    mail.attachments.some(
+      ({ mediaType, bytes }) =>
+        mediaType.startsWith("message/") &&
+        /^x-hmxmroriginalrecipient:/im.test(Buffer.from(bytes.subarray(0, 100_000)).toString("latin1")),
+    )
+  );
+}
+
+/** True for an aggregate report of DMARC under another subject: its one file is named for the sender's domain and ours (RFC 7489,
+ *  7.2.1.1). A customer who sends us a report has it from another domain, or about another one. */
+export function isDmarcReport({ attachments, from: [sender], inReplyTo }: Mail, own: readonly string[]): boolean {
+  const [file, ...more] = attachments.filter(({ inline }) => !inline);
+  const [, receiver, about] = dmarcFile.exec(file?.name.toLowerCase() ?? "") ?? [];
+  if (receiver === undefined || about === undefined || more.length + inReplyTo.length > 0) return false;
+  const isWithin = (domain: string, other: string) =>
+    `.${domain}`.endsWith(`.${other}`) || `.${other}`.endsWith(`.${domain}`);
+  return (
+    isWithin(domainOf(sender?.address ?? ""), receiver) && own.some((address) => isWithin(domainOf(address), about))
+  );
+}
 
 /** Detects bounces without a machine-readable part: the text of a failure, and a trace of the message that bounced. The
  *  answered Message-ID counts as a trace only when we created it. `daemon`: the sender is a mail server; otherwise the

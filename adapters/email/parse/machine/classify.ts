@@ -2,9 +2,17 @@
 // other programs). Pure. The order matters: the first match is returned, and the kinds most likely to cause a mail
 // loop come first.
 
-import { isDaemon, isListed, isReplySubject, lettersOf, localOf } from "../headers.ts";
+import { isDaemon, isListed, isReplySubject, lettersOf, localOf, mailboxesOf, withoutPlus } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { type Bounce, guessedBounce, incompleteBounce, isMailServer, reportedBounce } from "./bounce.ts";
+import {
+  type Bounce,
+  guessedBounce,
+  incompleteBounce,
+  isComplaint,
+  isDmarcReport,
+  isMailServer,
+  reportedBounce,
+} from "./bounce.ts";
 import {
   absenceNounsByLetter,
   absenceOfNotes,
@@ -78,7 +86,9 @@ function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
   if (mail.messageId !== null && own.isOurs(mail.messageId)) return refused("own", "the Message-ID is one of ours");
   // Many contact forms set From to our own address; the customer is in Reply-To.
   if (own.rewritten?.via === "form") return null;
-  const senders = [own.rewritten?.author ?? "", ...mail.from.map((from) => from.address)];
+  // A group that is the channel's own address writes it into From.
+  const isGroup = own.rewritten?.via === "list" && isThroughList(mail, own.lists ?? []);
+  const senders = [own.rewritten?.author ?? "", ...(isGroup ? [] : mail.from.map((from) => from.address))];
   return senders.some(ownAddress(own)) ? refused("own", "the sender's address is our own") : null;
 }
 
@@ -103,23 +113,6 @@ function report(mail: Mail): Refused | null {
     default:
       return refused("auto-generated", `a report of type ${mail.report.type}`);
   }
-}
-
-/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part (RFC 5965). */
-function isComplaint(mail: Mail): boolean {
-  if (has(mail, "x-hmxmroriginalrecipient")) return true;
-  const from = mail.from[0]?.address ?? "";
-  const reporter = /^(?:staff|fbl|jmrp)@(?:hotmail|outlook|live|microsoft)\.com$/.test(from);
-  const subject = /^complaint about message from\b/i.test(mail.subject);
-  if (reporter && subject) return true;
-  return (
-    (reporter || subject) &&
-    mail.attachments.some(
-      ({ mediaType, bytes }) =>
-        mediaType.startsWith("message/") &&
-        /^x-hmxmroriginalrecipient:/im.test(Buffer.from(bytes.subarray(0, 100_000)).toString("latin1")),
-    )
-  );
 }
 
 /** A bounce without a machine-readable part has the null sender or is from a mail server. */
@@ -150,6 +143,7 @@ function machine(
   if (automatic !== null && !generated) return refused(automatic.code, automatic.reason);
   if (absence?.kind === "refused") return refused("auto-reply", absence.reason);
   if (answer?.kind === "refused") return answer;
+  if (isDmarcReport(mail, own.addresses)) return refused("auto-generated", "a DMARC report by the name of its file");
   if (isRecall(mail)) return refused("auto-generated", "a request to recall a message");
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
@@ -228,7 +222,10 @@ function unaddressed(mail: Mail, own: OwnIdentity): Refused | null {
   if (own.bccAllowed) return null;
   const isOwn = ownAddress(own);
   const lists = own.lists ?? [];
-  if ([...mail.to, ...mail.cc].some((one) => isOwn(one.address) || isListed(one.address, lists))) return null;
+  // A colleague who redirects a mail leaves To as it is (RFC 5322, 3.6.6).
+  const resent = ["resent-to", "resent-cc"].flatMap((name) => mailboxesOf(mail.headers, name));
+  if ([...mail.to, ...mail.cc, ...resent].some((one) => isOwn(one.address) || isListed(one.address, lists)))
+    return null;
   if (isThroughList(mail, lists)) return null;
   return refused("not-addressed", "we are neither in To nor in Cc");
 }
@@ -237,15 +234,8 @@ function ownAddress(own: OwnIdentity): (address: string) => boolean {
   const addresses = new Set(own.addresses.map((address) => address.toLowerCase()));
   return (address) => {
     const lower = address.toLowerCase();
-    return addresses.has(lower) || addresses.has(untagged(lower));
+    return addresses.has(lower) || addresses.has(withoutPlus(lower)[0]);
   };
-}
-
-/** Returns the address without the part between the plus sign and the at sign. */
-function untagged(address: string): string {
-  const plus = address.indexOf("+");
-  const at = address.indexOf("@", plus);
-  return plus < 0 || at < 0 ? address : address.slice(0, plus) + address.slice(at);
 }
 
 /** Why a message is automatic, or null. */

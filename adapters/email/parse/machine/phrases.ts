@@ -17,6 +17,8 @@ export const announcements: readonly string[] = [
   "automatická odpověď|automatická odpoveď|автоответ|автоматический ответ|автоматична відповідь|автоматичен отговор",
   "otomatik yanıt|otomatik cevap|automatikus válasz|răspuns automat|raspuns automat|αυτόματη απάντηση|automatinis atsakymas",
   "automātiskā atbilde|automātiska atbilde|automaatvastus|automatski odgovor|samodejni odgovor|自動応答|自動返信|自动回复|自动答复|自動回覆",
+  "erantzun automatikoa|sjálfvirkt svar|përgjigje automatike|avtomatik cavab|avtomatik javob|balasan automatik|awtomatikong tugon|ateb awtomatig|freagra uathoibríoch|outomatiese antwoord|tweġiba awtomatika",
+  "аутоматски одговор|автоматски одговор|аўтаматычны адказ|автоматты жауап|ավտոմատ պատասխան|ავტომატური პასუხი|پاسخ خودکار|خودکار جواب|স্বয়ংক্রিয় উত্তর|부재중 자동응답|부재중 자동 응답|자동응답",
   "자동 회신|자동 응답|תשובה אוטומטית|מענה אוטומטי|رد تلقائي|trả lời tự động|balasan otomatis|ตอบกลับอัตโนมัติ|การตอบกลับอัตโนมัติ|स्वचालित उत्तर",
 ].flatMap((words) => words.split("|"));
 
@@ -63,6 +65,10 @@ export const absenceOfNotes =
 
 /** The subject of an aggregate report of DMARC. Large receivers send them daily, some without any other mark. */
 export const dmarcReport = /^report[ -]domain:\s?\S{1,255}\s{1,5}submitter:/i;
+
+/** The name of an aggregate report of DMARC, lower case: its receiver, the domain that it is about, and its period. */
+export const dmarcFile =
+  /^([^!\s]{1,255})!([^!\s]{1,255})!\d{6,12}!\d{6,12}(?:![^!\s]{1,100})?\.(?:xml(?:\.(?:gz|zip))?|gz|zip)$/;
 
 /** Headers of lists and campaigns. Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to
  *  messages by people. */

@@ -49,6 +49,19 @@ describe("a subject in the form of a program", () => {
     "自动答复: 包裹",
     "【自動返信】荷物",
     "การตอบกลับอัตโนมัติ: พัสดุ",
+    "Erantzun automatikoa: Nire paketea",
+    "Sjálfvirkt svar: Pakkinn minn",
+    "پاسخ خودکار: بسته من",
+    "Аутоматски одговор: Пакет",
+    "Автоматски одговор: Пакет",
+    "Përgjigje automatike: Pakoja",
+    "ავტომატური პასუხი: ამანათი",
+    "Avtomatik cavab: Bağlama",
+    "Автоматты жауап: Сәлемдеме",
+    "Balasan Automatik: Bungkusan",
+    "Awtomatikong tugon: Pakete",
+    "Ateb awtomatig: Parsel",
+    "[부재중 자동응답] 소포",
   ])("is held alone, and refused in an answer under another subject: %s", async (subject) => {
     expect(await finding({ Subject: subject })).toMatchObject({ kind: "held", code: "maybe-automatic" });
     const answer = { Subject: subject, "In-Reply-To": "<1@relay.example>" };

@@ -83,7 +83,6 @@ describe("bounces", () => {
 
   it.each([
     ["Unrouteable address", true],
-    ["550 No such user here", true],
     ["retry timeout exceeded", false],
     ["Domain example.com has exceeded the max defers and failures per hour (10/10 (100%)) allowed.", false],
   ])("says by the text whether the address is bad, where Exim gives no diagnostic: %s", async (words, permanent) => {
