@@ -37,7 +37,7 @@ interface Readyz {
 describeReal("a store that is behind its mailbox", missing, () => {
   let servers: MailTestServers;
   beforeAll(async () => {
-    servers = await startMailServers(["backup", "copied", "sent", "lost", "open", "shared"], 15);
+    servers = await startMailServers(["backup", "copied", "sent", "lost", "moved", "open", "shared"], 15);
   });
   afterAll(() => servers?.close());
 
@@ -165,6 +165,36 @@ describeReal("a store that is behind its mailbox", missing, () => {
       const rows = await list(setup);
       expect(rows.length).toBe(6);
       expect(rows[0]?.reason).toContain("Sent folder");
+      await daemon.stop();
+    }),
+  );
+
+  it("holds what was moved out of the mailbox since the backup, and releases it", { timeout }, () =>
+    at({ user: "moved", bounces: false, move: true }, async (setup) => {
+      const archived = async () => (await servers.dovecot.list("moved", "Archive")).length;
+      const file = join(dirname(setup.store), "copy.db");
+      let daemon = await start(setup);
+      await setup.deliver(...letters("early", 2));
+      await answered(setup, 2);
+      await expect.poll(archived).toBe(2);
+      expect(await command(setup, "backup", file)).toMatchObject({ code: exitCodes.ok });
+      await setup.deliver(...letters("late", 5));
+      await answered(setup, 7);
+      await expect.poll(archived).toBe(7);
+      await daemon.stop();
+      expect(await command(setup, "restore", file)).toMatchObject({ code: exitCodes.ok });
+      for (const round of ["first", "second"]) {
+        daemon = await start(setup);
+        await setup.deliver(letter(`${round}@people.test`, 0));
+        await answered(setup, round === "first" ? 8 : 9);
+        const rows = await list(setup);
+        expect(rows.map(({ state }) => state)).toEqual(rows.map(() => "held"));
+        expect(rows.length, round).toBe(5);
+        expect(rows[0]?.reason).toContain("Archive");
+        if (round === "first") await daemon.stop();
+      }
+      expect((await command(setup, "inbox", "answer", "--all")).out).toBe("5 of 5 will be tried again\n");
+      await answered(setup, 14);
       await daemon.stop();
     }),
   );

@@ -117,13 +117,6 @@ export class MailboxReader {
     const { timing } = connection;
     const { client, signal, read, watchdog } = session;
     const identity = await channel.identity();
-    const box = await client.mailboxOpen(config.imap.mailbox);
-    const origin = await originOf(channel, identity, client, session.cursor, {
-      history: config.first_start.history,
-      ...timing,
-    });
-    const prefix = `${box.path}/${validityOf(client)}`;
-    const traces = await this.#traces(client, identity, prefix, origin);
     let { cursor } = session;
     const core: FetchOptions["core"] = {
       log: channel.log,
@@ -137,17 +130,47 @@ export class MailboxReader {
         return accepted;
       },
     };
-    await markRest(client, mark, origin.position, config, identity.mark);
-    const progress = new ReadProgress(origin.position);
     const pause: FetchOptions["pause"] = async (wait) => {
       watchdog.provenAt = Number.POSITIVE_INFINITY;
       return wait.finally(() => (watchdog.provenAt = channel.clock.monotonic()));
     };
-    const own = { core, client, prefix, progress, pause, own: identity.mark, attempts: this.#attempts };
-    const fetcher = new MailFetcher({ ...this.#options, ...own, read, signal, traces });
-    if (origin.isNew && origin.rescanSince === null) await core.accept([], progress.finish([]));
+    const own = { core, client, read, signal, pause, own: identity.mark, attempts: this.#attempts };
+    const movedSince = config.mark.with === "move" ? restoredSince(identity, cursor, timing) : null;
+    if (movedSince !== null) await this.#readMoved({ ...this.#options, ...own }, movedSince);
+    const box = await client.mailboxOpen(config.imap.mailbox);
+    const origin = await originOf(channel, identity, client, session.cursor, {
+      history: config.first_start.history,
+      ...timing,
+    });
+    const prefix = `${box.path}/${validityOf(client)}`;
+    const traces = await this.#traces(client, identity, prefix, origin);
+    await markRest(client, mark, origin.position, config, identity.mark);
+    const progress = new ReadProgress(origin.position);
+    const fetcher = new MailFetcher({ ...this.#options, ...own, prefix, progress, traces });
+    const isBegun = origin.isNew || movedSince !== null;
+    if (isBegun && origin.rescanSince === null) await core.accept([], progress.finish([]));
     await this.#loop(session, fetcher, traces, origin.rescanSince);
     return cursor;
+  }
+
+  /** Accepts what was moved out of the mailbox since then (epoch ms) and before the store was restored. It is held, unless the
+   *  store knows it. Writes no cursor, so that the next connection repeats an interrupted call. */
+  async #readMoved(options: Omit<FetchOptions, "prefix" | "progress" | "traces">, since: number): Promise<void> {
+    const { client, config, core, signal } = options;
+    const { folder } = config.mark;
+    const box = await client.mailboxOpen(folder, { readOnly: true }).catch(nullIfMissing);
+    if (box === null) return;
+    const [uid, uidValidity] = [await lastUid(client), validityOf(client)];
+    const handled = { by: "self", reason: `it was moved to ${folder} before the store was restored` } as const;
+    const fetcher = new MailFetcher({
+      ...options,
+      core: { ...core, accept: (events) => core.accept(events) },
+      mark: async () => {},
+      prefix: `${box.path}/${uidValidity}`,
+      progress: new ReadProgress({ v: 1, mailbox: box.path, uidValidity, uid, at: since, since }),
+      traces: { backlog: { lastUid: uid }, handledBefore: async () => handled },
+    });
+    while ((await fetcher.rescan(since)) > 0) await core.clock.sleep(this.#options.connection.timing.unread, signal);
   }
 
   async #traces(client: ImapFlow, identity: ChannelIdentity, prefix: string, origin: Origin): Promise<Traces> {
@@ -216,6 +239,23 @@ interface Origin {
 const storeFailed = (error: unknown): never => {
   throw Object.assign(new Error(brief(error), { cause: error }), { storeFailed: true });
 };
+
+const nullIfMissing = (error: unknown): null => {
+  if ((error as { mailboxMissing?: boolean }).mailboxMissing !== true) throw error;
+  return null;
+};
+
+/** Returns from when on (epoch ms) an earlier state of the store may have handled messages that this one does not know: another
+ *  installation has written the cursor. Null when there was none. */
+function restoredSince(
+  { mark }: ChannelIdentity,
+  cursor: Cursor | null,
+  { rescanMargin }: Pick<EmailTiming, "rescanMargin">,
+): number | null {
+  const before = cursor === null ? null : readPosition(cursor);
+  if (before?.watch === undefined || before.watch.mark === mark) return null;
+  return Math.max(before.since, before.at - rescanMargin);
+}
 
 /** `history`: how long before its first start the channel reads. Does not write. */
 async function originOf(
