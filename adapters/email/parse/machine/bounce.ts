@@ -166,7 +166,7 @@ function isNoFailure(mail: Mail): boolean {
 /** Matches the subject of a report of a delay or of a delivery. The subject of the returned message does not count:
  *  "Undeliverable: My parcel is delayed". */
 const noFailureSubject =
-  /^(?:delayed|successful|warning)\b|delivery.{0,20}\bdelayed|\((?:delay|success|still being retried)/i;
+  /^(?:delayed|delivered|expanded|relayed|successful|warning)\b|delivery.{0,20}\bdelayed|\((?:delay|success|still being retried)/i;
 /** Matches the text of a report of a delay or of a delivery. */
 const noFailure =
   /\bdelay|still being retried|be retried|will (?:re)?try|will (?:keep|continue)|not yet|delivered yet|warning message|\(success\)|(?<!not )(?:been|was) successfully|noch nicht|verzögert|erfolgreich zugestellt|retardé|différé|pas encore|retrasad|todavía no|ritardo|vertraagd|opóźni/i;

@@ -227,7 +227,7 @@ function unaddressed(mail: Mail, own: OwnIdentity): Refused | null {
   if ([...mail.to, ...mail.cc, ...resent].some((one) => isOwn(one.address) || isListed(one.address, lists)))
     return null;
   if (isThroughList(mail, lists)) return null;
-  return refused("not-addressed", "we are neither in To nor in Cc");
+  return refused("not-addressed", "we are neither in To nor in Cc, and no alias or accepted list is");
 }
 
 function ownAddress(own: OwnIdentity): (address: string) => boolean {

@@ -467,6 +467,7 @@ describe("bounces without a machine-readable part", () => {
       "Delivery Status Notification (Success)",
       "Your message was relayed to gone@example.net.",
     ],
+    ["Exchange", "Relayed: Re: hi", "Delivery to gone@example.net is complete, but no delivery notification was sent"],
     ["a server", "Mail delivery", `${exim} could not be delivered to gone@example.net. It will be retried.`],
   ])("of a delay or a delivery are none: %s", async (_, subject, text) => {
     const raw = mail({ From: "MAILER-DAEMON@mx.example.net", Subject: subject }, `${text}\n\nMessage-ID: ${ours}\n`);
@@ -488,11 +489,7 @@ describe("bounces without a machine-readable part", () => {
 
   it("do not cite us by an answered Message-ID that is not ours, or in the mail of a person", async () => {
     const text = "Your message to gone@example.net couldn't be delivered.";
-    const daemon = {
-      From: "MAILER-DAEMON@mx.example.net",
-      Subject: "Undeliverable",
-      "In-Reply-To": "<a@b.example>",
-    };
+    const daemon = { From: "MAILER-DAEMON@mx.example.net", Subject: "Undeliverable", "In-Reply-To": "<a@b.example>" };
     expect(await finding(mail(daemon, text))).toMatchObject({ kind: "bounce", about: [] });
     const person = { Subject: "Re: Undeliverable parcel", "In-Reply-To": ours };
     expect(await finding(mail(person, text))).toEqual({ kind: "person" });
