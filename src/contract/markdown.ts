@@ -105,9 +105,11 @@ function inline(spans: readonly MarkdownToken[], style: MarkdownStyle): string {
   return shown.join("");
 }
 
-/** True for an answer that is HTML as a whole, as the instructions of an agent for mail may demand. A text about HTML begins or
- *  ends in another way, or has its tags in code. */
-const isHtml = (text: string): boolean =>
+/** True for an answer that is HTML as a whole, as the instructions of an agent for mail may demand, or one line whose paragraphs
+ *  end with tags. A text about HTML begins or ends in another way, or has its tags in code. */
+const isHtml = (text: string): boolean => isBlocks(text) || (!/[\n`]/.test(text) && text.split(blankLine).length > 2);
+const blankLine = /<br ?\/?> ?<br ?\/?>/i;
+const isBlocks = (text: string): boolean =>
   /^<(?:!doctype html|html|body|div|p|h[1-6]|ul|ol|table)(?=[\s>])[^<>]{0,1000}>/i.test(text) &&
   /<\/(?:html|body|div|p|h[1-6]|ul|ol|table|span|b|strong|em|i|a)\s?>$|<br ?\/?>$/i.test(text.slice(-20));
 

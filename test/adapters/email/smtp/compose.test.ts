@@ -239,6 +239,8 @@ describe("the body", () => {
     ]);
     expect(shown).toContain('<a href="https://e.example/t?a=1&amp;b=2">the page</a>.</p>\n<ul>\n<li>Lamp A</li>');
     expect(shown).not.toMatch(/&lt;[a-z/]|script|style|alert/);
+    const line = 'Hi,<br><br>order <b>4</b>: <a href="https://e.example/t">track it</a>.<br><br>Kind regards<br>Shop';
+    expect(renderMarkdown(line).text).toBe("Hi,\n\norder 4: track it (https://e.example/t).\n\nKind regards\nShop");
   });
 
   it.each([
@@ -247,6 +249,8 @@ describe("the body", () => {
     "```html\n<p>x</p>\n```",
     "<p> begins a paragraph",
     "Write <p>x</p>",
+    "Write `<br><br>` and <b>x</b> and `<br><br>`",
+    "Write <br><br> or <b>x</b>",
   ])("keeps the tags of a text about HTML: %s", (markdown) =>
     expect(renderMarkdown(markdown).html).toMatch(/&lt;[bp]&gt;/),
   );
