@@ -229,7 +229,6 @@ export const emailCases: Cases = {
     },
     isMailServer: (f, text) => [f(mailWith(text)), f({ from: [], headers: [{ name: "from", value: text }] })],
     reportedBounce: ofMail,
-    isComplaint: ofMail,
     isDmarcReport: (f, text) => f({ ...mailWith(text), inReplyTo: [] }, ["a@b.example"]),
     guessedBounce: (f, text) => f(mailWith(text), true, () => true),
     incompleteBounce: (f, text) => {

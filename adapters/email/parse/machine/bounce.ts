@@ -1,5 +1,5 @@
 // Detects bounces, standard delivery reports (RFC 3464) and the many older forms, and converts them into delivery
-// events for our drafts. Detects reports of complaints and of DMARC, which are about no draft.
+// events for our drafts. Detects reports of DMARC, which are about no draft.
 
 import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
@@ -76,23 +76,6 @@ const bareServer = new RegExp(`${serverName.source}|^\\s{0,5}<?\\s{0,5}(?:postma
 export const isMailServer = ({ from, headers }: Pick<Mail, "from" | "headers">): boolean =>
   from.some(({ address, name }) => isDaemon(address) || serverName.test(name)) ||
   (from.length === 0 && headers.some(({ name, value }) => name === "from" && bareServer.test(value.slice(0, 500))));
-
-/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part (RFC 5965). */
-export function isComplaint(mail: Mail): boolean {
-  if (mail.headers.some(({ name }) => name === "x-hmxmroriginalrecipient")) return true;
-  const from = mail.from[0]?.address ?? "";
-  const reporter = /^(?:staff|fbl|jmrp)@(?:hotmail|outlook|live|microsoft)\.com$/.test(from);
-  const subject = /^complaint about message from\b/i.test(mail.subject);
-  if (reporter && subject) return true;
-  return (
-    (reporter || subject) &&
-    mail.attachments.some(
-      ({ mediaType, bytes }) =>
-        mediaType.startsWith("message/") &&
-        /^x-hmxmroriginalrecipient:/im.test(Buffer.from(bytes.subarray(0, 100_000)).toString("latin1")),
-    )
-  );
-}
 
 /** True for an aggregate report of DMARC under another subject: its one file is named for the sender's domain and ours (RFC 7489,
  *  7.2.1.1). A customer who sends us a report has it from another domain, or about another one. */

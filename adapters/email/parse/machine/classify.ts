@@ -4,15 +4,7 @@
 
 import { isDaemon, isListed, isReplySubject, lettersOf, localOf, mailboxesOf, withoutPlus } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import {
-  type Bounce,
-  guessedBounce,
-  incompleteBounce,
-  isComplaint,
-  isDmarcReport,
-  isMailServer,
-  reportedBounce,
-} from "./bounce.ts";
+import { type Bounce, guessedBounce, incompleteBounce, isDmarcReport, isMailServer, reportedBounce } from "./bounce.ts";
 import {
   absenceNounsByLetter,
   absenceOfNotes,
@@ -115,6 +107,23 @@ function report(mail: Mail): Refused | null {
   }
 }
 
+/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part (RFC 5965). */
+function isComplaint(mail: Mail): boolean {
+  if (has(mail, "x-hmxmroriginalrecipient")) return true;
+  const from = mail.from[0]?.address ?? "";
+  const reporter = /^(?:staff|fbl|jmrp)@(?:hotmail|outlook|live|microsoft)\.com$/.test(from);
+  const subject = /^complaint about message from\b/i.test(mail.subject);
+  if (reporter && subject) return true;
+  return (
+    (reporter || subject) &&
+    mail.attachments.some(
+      ({ mediaType, bytes }) =>
+        mediaType.startsWith("message/") &&
+        /^x-hmxmroriginalrecipient:/im.test(Buffer.from(bytes.subarray(0, 100_000)).toString("latin1")),
+    )
+  );
+}
+
 /** A bounce without a machine-readable part has the null sender or is from a mail server. */
 function unreportedBounce(mail: Mail, own: OwnIdentity): Bounce | null {
   const daemon = isMailServer(mail);
@@ -143,7 +152,8 @@ function machine(
   if (automatic !== null && !generated) return refused(automatic.code, automatic.reason);
   if (absence?.kind === "refused") return refused("auto-reply", absence.reason);
   if (answer?.kind === "refused") return answer;
-  if (isDmarcReport(mail, own.addresses)) return refused("auto-generated", "a DMARC report by the name of its file");
+  if (mail.attachments.length > 0 && isDmarcReport(mail, own.addresses))
+    return refused("auto-generated", "a DMARC report by the name of its file");
   if (isRecall(mail)) return refused("auto-generated", "a request to recall a message");
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
@@ -368,10 +378,7 @@ function restAfter(subject: string, starts: ReadonlyMap<string, readonly string[
 type Headers = Pick<Mail, "headers">;
 
 /** Returns the first value of that header, lower case, without comments and parameters; "" when absent. */
-function firstValue(mail: Headers, name: string): string {
-  const value = mail.headers.find((header) => header.name === name)?.value;
-  return value === undefined ? "" : normalized(value);
-}
+const firstValue = (mail: Headers, name: string): string => allValues(mail, name)[0] ?? "";
 
 /** Returns the values of all headers of that name, in the form of `firstValue`. */
 const allValues = (mail: Headers, name: string): string[] =>
@@ -383,6 +390,4 @@ function normalized(value: string): string {
 }
 
 /** True when the message has a header of that name. */
-function has(mail: Headers, name: string): boolean {
-  return mail.headers.some((header) => header.name === name);
-}
+const has = (mail: Headers, name: string): boolean => mail.headers.some((header) => header.name === name);
