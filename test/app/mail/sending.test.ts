@@ -15,6 +15,7 @@ const users = [
   "refused",
   "block",
   "quota",
+  "sender",
   "hold",
   "resend",
   "drop",
@@ -94,22 +95,26 @@ describeReal("replies that are not simply taken", missing, () => {
     expect((await daemon.replies()).map((reply) => reply.inReplyTo)).toEqual([mail.messageId, next.messageId]);
   });
 
-  it.concurrent("pauses the channel when the account has sent too much", async ({ onTestFinished }) => {
+  it.concurrent.for([
+    ["when the account has sent too much", "quota", "5.4.5 Daily user sending limit exceeded"],
+    ["when the server refuses its address", "sender", "5.7.60 Client does not have permissions to send as this sender"],
+  ] as const)("pauses the channel %s", async ([, user, text], { onTestFinished }) => {
     const clock = movableClock();
-    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "quota", clock });
-    daemon.smtp.fail("mail", { kind: "reply", code: 550, text: "5.4.5 Daily user sending limit exceeded" });
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user, clock });
+    daemon.smtp.fail("mail", { kind: "reply", code: 550, text });
+    const code = text.slice(0, text.indexOf(" "));
     const first = await daemon.write();
     const paused = async () => {
       const [row] = await daemon.rows("SELECT until, reason FROM send_pauses");
       return { for: Number(row?.["until"]) - clock.now(), why: String(row?.["reason"]) };
     };
     await eventually(async () => expect((await paused()).for).toBeGreaterThan(60_000));
-    expect((await paused()).why).toContain("5.4.5");
+    expect((await paused()).why).toContain(code);
     const tried = daemon.smtp.stages.filter((stage) => stage === "mail").length;
     const second = await daemon.write({ from: "ben@customer.example" });
     await eventually(async () => expect(await daemon.rows("SELECT id FROM drafts")).toHaveLength(2));
     expect(await daemon.app().db.read(overview)).toMatchObject([
-      { drafts: { queued: 2 }, paused_reason: expect.stringContaining("5.4.5") },
+      { drafts: { queued: 2 }, paused_reason: expect.stringContaining(code) },
     ]);
     daemon.smtp.heal();
     expect(daemon.smtp.stages.filter((stage) => stage === "mail")).toHaveLength(tried);
