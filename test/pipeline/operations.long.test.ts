@@ -35,7 +35,7 @@ import {
   type TestPipelineOptions,
   testClock,
 } from "../support/pipeline/pipeline.ts";
-import { type Asked, cutting, listen, receipt, refusing, startPlatform, watched } from "../support/pipeline/stage.ts";
+import { cutting, listen, receipt, refusing, startPlatform, watched } from "../support/pipeline/stage.ts";
 import { generator, luck } from "../support/process/mail/servers.ts";
 import { clockedPostgres, sqliteDatabase } from "../support/store/databases.ts";
 import { needPostgres } from "../support/store/postgres.ts";
@@ -46,6 +46,7 @@ const steps = 60;
 const [second, minute, hour] = [1000, 60_000, 3_600_000];
 const people = ["ada@example.org", "ben@example.org", "cleo@example.org"] as const;
 const requests = ["ask", "say", "start", "look", "search", "mode"] as const;
+const refusals = [refusing(500), refusing(429), refusing(503, { "retry-after": "2" })];
 const operator = { actor: "op", reason: "a test" };
 
 interface Written {
@@ -90,6 +91,7 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
   let isProviderWell = false;
   let isProviderDown = false;
   let gate: Promise<void> | null = null;
+  let atGate = 0;
   let mode: "live" | "shadow" = "live";
   /** What humans have written in the platform's interface, and what operators have opened conversations with. */
   const external: { readonly word: string; readonly to: string; readonly there: string | null }[] = [];
@@ -142,7 +144,9 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
         const waits = gate;
         await attempt.crossing();
         if (optedOut.has(draft.to)) problems.push(`sent to ${draft.to} after the opt-out: ${draft.text}`);
+        atGate += 1;
         await waits;
+        atGate -= 1;
         return outcomeOf(attempt.key, draft, () => {
           sent.push(draft);
           delivered.add(attempt.key);
@@ -184,9 +188,8 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
   };
   const repairs = async (): Promise<void> => {
     const box = pick(["inbox", "outbox"] as const);
-    const action = pick<Repair>(
-      box === "inbox" ? ["retry", "release", "drop"] : ["retry", "release", "send-now", "drop"],
-    );
+    const actions: readonly Repair[] = ["retry", "release", "drop"];
+    const action = pick<Repair>(box === "inbox" ? actions : [...actions, "send-now"]);
     const found = await db.read((q) =>
       q.all<{ id: string | number; code: string | null; state: string }>(
         box === "inbox"
@@ -201,11 +204,16 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     const safe = found.filter((one) => action === "drop" || isSafe(one));
     if (safe.length > 0) await repair(store, box, action, { ids: [pick(safe).id] }, operator);
   };
+  const conversations = () =>
+    db.read((q) =>
+      q.all<{ id: string; person: string; drafts: number }>(
+        `SELECT id, person, (SELECT COUNT(*) FROM drafts WHERE conversation = conversations.id AND state IN ('queued', 'held'))
+           AS drafts FROM conversations WHERE person <> '' ORDER BY person, opened_at`,
+      ),
+    );
   /** A responder answers in place of the agent. */
   const relays = async (): Promise<void> => {
-    const open = await db.read((q) =>
-      q.all<{ id: string }>("SELECT id FROM conversations WHERE person <> '' ORDER BY person, opened_at"),
-    );
+    const open = await conversations();
     if (open.length === 0) return;
     const { id } = pick(open);
     const word = `human${relayed.length}x`;
@@ -216,26 +224,22 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
       relayed.push({ word, to: customer.person });
     });
   };
-  const consents = async (): Promise<void> => {
+  const consents = async (): Promise<unknown> => {
     const person = pick(people);
     const target = { channel: "c", addresses: [person] };
-    if (!optedOut.has(person)) {
-      await pipeline.scheduler.commit((q) => optOut(q, target, operator));
-      optedOut.add(person);
-      return;
-    }
-    optedOut.delete(person);
-    await pipeline.scheduler.commit((q) => undoOptOut(q, target, operator));
+    if (optedOut.delete(person)) return pipeline.scheduler.commit((q) => undoOptOut(q, target, operator));
+    await pipeline.scheduler.commit((q) => optOut(q, target, operator));
+    return optedOut.add(person);
   };
   const pauses = (): Promise<unknown> =>
     chance(0.5) ? pause(db, { channel: "c", reason: "a test", forMs: chance(0.5) ? minute : null }) : resume(db, "c");
   /** A late delivery receipt, which tells the truth. */
   const receives = async (): Promise<void> => {
-    const tried = await db.read((q) =>
+    const all = await db.read((q) =>
       q.all<{ id: string }>("SELECT id FROM drafts WHERE attempts > 0 ORDER BY body, id"),
     );
-    if (tried.length === 0) return;
-    const { id } = pick(tried);
+    if (all.length === 0) return;
+    const { id } = pick(all);
     const state = delivered.has(id) ? pick(["accepted", "delivered"] as const) : "failed";
     const event = receipt({ id: externalId(`receipt-${random()}`), about: { key: sendKey(id) }, state });
     await pipeline.accepts("c", event);
@@ -246,13 +250,8 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     await pipeline.accepts("c", newMail(), newMail());
     await settles();
     isProviderDown = false;
-    const all = await db.read((q) =>
-      q.all<{ id: string; person: string; waiting: number }>(
-        `SELECT id, person, (SELECT COUNT(*) FROM drafts WHERE conversation = conversations.id AND state IN ('queued', 'held'))
-           AS waiting FROM conversations WHERE person <> '' ORDER BY person, opened_at`,
-      ),
-    );
-    const waiting = all.filter((one) => one.waiting > 0);
+    const all = await conversations();
+    const waiting = all.filter(({ drafts }) => drafts > 0);
     if (all.length === 0) return;
     const { id: conversation, person } = pick(waiting.length > 0 ? waiting : all);
     const [id, address] = [newId(clock.now()), JSON.stringify(firstTo({ address: person }, null))];
@@ -270,9 +269,6 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
       await insertReply(q, { id, conversation, channel: "c", turn: null, address, ...text });
       for (const draft of unsent) replaced.add(draft.id);
     });
-  };
-  const forgets = async (): Promise<void> => {
-    await db.tx((q) => forget(q, { rawMs: minute, eventsMs: 30 * minute }, hour));
   };
   /** A human writes in the platform's interface. */
   const writesThere = async (): Promise<void> => {
@@ -312,46 +308,60 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     if (begins !== undefined) await db.tx(begins);
     pipeline = await openPipeline({ ...options, channels });
   };
-  const restores = (): Promise<void> => dies((q) => holdOpenWork(q, null));
   /** The channel is removed from the configuration, and added again. */
   const removes = (): Promise<void> =>
     dies(undefined, ["other"])
       .then(() => pipeline.passes(pick([minute, hour])))
       .then(() => dies());
-  /** An operator acts while a question or a reply is on its way. */
-  const interrupts = async (): Promise<void> => {
-    const held: Asked[] = [];
+  /** Both happen while the platform, or the provider, leaves what it is asked without an answer. The platform has performed
+   *  most questions by then, and reads what it has at the end. A question may wait for its turn in the rate. */
+  const overlaps = async (first: () => unknown, second: () => unknown, isAsk = true): Promise<void> => {
+    const held = { ask: [] as (() => void)[], look: [] as (() => void)[] };
     const opened = Promise.withResolvers<void>();
-    const isAsk = chance(0.5);
-    if (isAsk) platform.faults.ask = (asked) => void held.push(asked);
-    else gate = opened.promise;
-    await pipeline.accepts("c", newMail());
-    if (debounce > 0) clock.forward(debounce);
-    await pipeline.scheduler.sweep();
-    // Nothing runs where the message is not asked, for example in a pause; a question may wait for its turn in the rate.
-    const isBegun = () => held.length > 0 || pipeline.scheduler.running() === 0 || clock.sleeping() > 0;
-    if (isAsk && chance(0.7)) await expect.poll(isBegun, { interval: 1, timeout: 60_000 }).toBe(true);
-    await operates();
-    delete platform.faults.ask;
+    if (!isAsk) gate = opened.promise;
+    else {
+      platform.faults.ask = (asked) => {
+        const dice = luckOf(asked.words);
+        const answer = dice < 0.2 ? null : asked.perform();
+        held.ask.push(() => (dice < 0.4 ? asked.cut() : asked.answer(200, answer)));
+      };
+      platform.faults.look = (asked) => void held.look.push(() => asked.answer(200, asked.perform()));
+    }
+    const isHeld = () => pipeline.scheduler.running() <= held.ask.length + held.look.length + atGate + clock.sleeping();
+    const rests = async (isAwaited = true): Promise<void> => {
+      await pipeline.scheduler.sweep();
+      if (isAwaited) await expect.poll(isHeld, { interval: 1, timeout: 60_000 }).toBe(true);
+    };
+    await first();
+    clock.forward(debounce);
+    await rests(chance(0.7));
+    await second();
+    clock.forward(debounce);
+    await rests();
+    for (const operation of ["look", "ask"] as const) {
+      delete platform.faults[operation];
+      for (const answer of held[operation].splice(0)) answer();
+      await rests();
+    }
     gate = null;
     opened.resolve();
-    for (const asked of held) {
-      const dice = random();
-      if (dice < 0.3) asked.cut();
-      else if (dice < 0.5) cutting("after")(asked);
-      else asked.answer(200, asked.perform());
-    }
     await settles();
   };
-  const weather = (): void => {
-    const fault = pick([
-      refusing(500),
-      refusing(429),
-      refusing(503, { "retry-after": "2" }),
-      cutting("before"),
-      cutting("after"),
-    ]);
-    platform.faults[pick(requests)] = fault;
+  const interrupts = (): Promise<void> => overlaps(() => pipeline.accepts("c", newMail()), operates, chance(0.5));
+  /** A customer writes, often in another thread, while a thread in the same conversation of the platform is polled. */
+  const crosses = async (): Promise<void> => {
+    await resume(db, "c");
+    const bound = await db.read((q) =>
+      q.all<{ id: string; channel: string; person: string }>(
+        "SELECT id, channel, person FROM conversations WHERE platform_id IS NOT NULL ORDER BY person, opened_at",
+      ),
+    );
+    const threads = bound.filter(({ person }) => person !== "" && !optedOut.has(person));
+    if (threads.length === 0) return;
+    const thread = pick(threads);
+    const asks = () => pipeline.accepts("c", newMail(thread.person));
+    const polls = () => pipeline.scheduler.commit((q) => schedulePolls(q, [thread], 0));
+    await (chance(0.5) ? overlaps(asks, polls) : overlaps(polls, asks));
   };
   const clears = (): void => {
     for (const operation of requests) delete platform.faults[operation];
@@ -368,11 +378,12 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     [2, relays],
     [2, pauses],
     [0.4, () => erase(pick(people))],
-    [1, forgets],
+    [1, () => db.tx((q) => forget(q, { rawMs: minute, eventsMs: 30 * minute }, hour))],
     [2, receives],
     [2, humans],
     [3, interrupts],
-    [2, weather],
+    [4, crosses],
+    [2, () => void (platform.faults[pick(requests)] = pick([...refusals, cutting("before"), cutting("after")]))],
     [3, clears],
     [1, () => dies()],
     [3, writesThere],
@@ -382,7 +393,7 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     [0.7, () => void (mode = pick(["live", "shadow"] as const))],
     // The wall clock is set; the store's does not go back.
     [0.7, () => clock.set(pick([-1, 1]) * pick([second, 10 * minute]))],
-    [0.4, restores],
+    [0.4, () => dies((q) => holdOpenWork(q, null))],
     [0.4, removes],
     [6, () => pipeline.passes(pick([second, 10 * second, 2 * minute, 20 * minute]))],
   ];
@@ -412,38 +423,32 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
   expect(effects(), "a second start does nothing").toEqual(before);
 
   expect(problems).toEqual([]);
-  const asked = [...platform.messages.values()].flat().filter(({ senderRole }) => senderRole === "conversation_user");
-  const timesIn = (texts: readonly string[], word: string) => texts.filter((text) => text.includes(word)).length;
+  const sentTexts = sent.map(({ text }) => text);
+  const listed = (role: string) =>
+    [...platform.messages.values()].flat().flatMap(({ senderRole, message }) => (senderRole === role ? [message] : []));
+  const [asked, said] = [listed("conversation_user"), listed("manual_assistant")];
+  const within = (texts: readonly string[], word: string) => texts.filter((text) => text.includes(word));
   const repeated = written.flatMap(({ word }) => {
-    const texts = sent.map(({ text }) => text).filter((text) => text.includes(word));
-    const times = [
-      timesIn(
-        asked.map(({ message }) => message),
-        word,
-      ),
-      texts.length - new Set(texts).size + 1,
-    ];
+    const texts = within(sentTexts, word);
+    const times = [within(asked, word).length, texts.length - new Set(texts).size + 1];
     // Behind a part that blocks its conversation, an operator's drop lets the rest through.
     const isBackward = texts[0]?.startsWith("the rest") && options.rules.on_permanent_failure === "continue";
     return times.some((count) => count > 1) || isBackward ? [`${word}: asked ${times[0]} times: ${texts.join()}`] : [];
   });
   expect(repeated).toEqual([]);
-  const said = [...platform.messages.values()].flat().filter(({ senderRole }) => senderRole === "manual_assistant");
-  const posted = said.map(({ message }) => ({ text: message }));
-  const timesSaid = (word: string, texts: readonly { text: string }[]) =>
-    texts.filter(({ text }) => text.includes(word)).length;
-  const repeatedRelays = relayed.filter(({ word }) => timesSaid(word, sent) > 1 || timesSaid(word, posted) > 1);
-  expect(repeatedRelays).toEqual([]);
+  const isRepeated = (word: string) => [sentTexts, said].some((texts) => within(texts, word).length > 1);
+  expect(relayed.filter(({ word }) => isRepeated(word))).toEqual([]);
+  expect(external.filter(({ word }) => within(sentTexts, word).length > 1)).toEqual([]);
   const owners = [...written.map(({ word, event }) => ({ word, to: event.from.address })), ...relayed, ...external];
-  expect(external.filter(({ word }) => timesSaid(word, sent) > 1)).toEqual([]);
   const fetched = await db.read((q) =>
     q.all<{ id: string }>(
       `SELECT platform_id AS id FROM replies WHERE platform_id IS NOT NULL
        UNION ALL SELECT platform_id FROM conversations WHERE person = ''`,
     ),
   );
-  const isFetched = (id: string) => fetched.some((one) => one.id === id);
-  expect(external.filter(({ word, there }) => there !== null && !isFetched(word) && !isFetched(there))).toEqual([]);
+  const isUnread = ({ word, there }: (typeof external)[number]) =>
+    there !== null && !fetched.some(({ id }) => id === word || id === there);
+  expect(external.filter(isUnread)).toEqual([]);
   const astray = owners.flatMap((own) => sent.filter(({ text, to }) => text.includes(own.word) && to !== own.to));
   expect(astray).toEqual([]);
   const late = await db.read((q) =>
@@ -453,12 +458,11 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     ),
   );
   expect(late.filter(({ id }) => replaced.has(id))).toEqual([]);
-  const byHumans = sent.map(({ text }) => text).filter((text) => text.startsWith("a human"));
+  const byHumans = sentTexts.filter((text) => text.startsWith("a human"));
   expect(byHumans).toEqual([...new Set(byHumans)]);
   const events = await db.read((q) =>
     q.all<Readonly<Record<string, string | null>>>(
-      `SELECT events.external_id, events.state, events.code, turns.state AS turn, replies.state AS reply, drafts.state AS draft,
-         drafts.code AS why, drafts.reason AS because
+      `SELECT events.external_id, events.state, events.code, turns.state AS turn, replies.state AS reply, drafts.state AS draft
        FROM events LEFT JOIN turns ON turns.id = events.turn LEFT JOIN replies ON replies.turn = turns.id
        LEFT JOIN drafts ON drafts.reply = replies.id WHERE events.kind = 'message'`,
     ),
@@ -472,21 +476,17 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     return !isEnded || !["sent", "delivered", "dropped"].includes(row["draft"] ?? "");
   });
   expect(unexplained.map(({ event }) => events.find(({ external_id }) => external_id === event.id))).toEqual([]);
-  const unsent = await db.read((q) =>
-    q.all(
-      `SELECT replies.text, replies.state, drafts.state AS draft FROM replies LEFT JOIN drafts ON drafts.reply = replies.id
-       WHERE kind = 'human' AND COALESCE(drafts.state, '') NOT IN ('sent', 'delivered', 'dropped')
-         -- What a poll has found after a restore is recorded, and not sent.
-         AND NOT (replies.state = 'composed' AND turn IS NULL AND drafts.id IS NULL)`,
-    ),
-  );
-  expect(unsent).toEqual([]);
   const open = await db.read((q) =>
     q.all(
       `SELECT 'turn', id, state FROM turns WHERE open = 1 UNION ALL SELECT 'draft', id, state FROM drafts WHERE open = 1
        UNION ALL SELECT 'reply', id, state FROM replies WHERE state = 'ready'
+       -- What a poll has found after a restore is recorded, and not sent.
+       UNION ALL SELECT 'human', replies.id, drafts.state FROM replies LEFT JOIN drafts ON drafts.reply = replies.id
+         WHERE kind = 'human' AND COALESCE(drafts.state, '') NOT IN ('sent', 'delivered', 'dropped')
+           AND NOT (replies.state = 'composed' AND turn IS NULL AND drafts.id IS NULL)
        UNION ALL SELECT 'attempt', subject, kind FROM attempts WHERE outcome IS NULL
-       UNION ALL SELECT 'lane', id, direction FROM lanes WHERE due_at IS NOT NULL`,
+       UNION ALL SELECT 'lane', id, direction FROM lanes WHERE due_at IS NOT NULL
+       UNION ALL SELECT 'stored twice', platform_id, MAX(kind) FROM replies GROUP BY platform_id HAVING COUNT(platform_id) > 1`,
     ),
   );
   expect(open).toEqual([]);
