@@ -27,7 +27,7 @@ const turnStates = {
   answered: [],
   /** The platform accepted the question and gives no answer now (manual mode). An operator may schedule
    *  another lookup. */
-  silent: ["waiting", "unknown"],
+  silent: ["unknown"],
   failed: ["waiting", "unknown"],
   /** In a call the caller sent a newer message or hung up: the answer is obsolete. */
   dropped: [],

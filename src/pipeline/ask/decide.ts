@@ -207,10 +207,10 @@ function again({ turn, timing }: TimedTurn, reason: string, least: number, limit
   return { kind: "retry", outcome: "deferred", reason, delay, penalty: limited ? delay : 0 };
 }
 
-/** Decides after a lookup that failed: it is repeated later with backoff. */
+/** Decides after a lookup that failed: it is repeated later with backoff, after an operator's release as often as it grows. */
 export function afterFailedLookup({ turn, timing }: TimedTurn, result: FailedCall): AskDecision {
   const { lifetime, lookup } = timing.ask;
-  if ((turn.trying_for ?? 0) > lifetime)
+  if (turn.trying_for === null ? turn.lookups >= lookup.length : turn.trying_for > lifetime)
     return failed("unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
   const delay = Math.max(delayAfter(turn.lookups + 2, lookup), ("retryAfterMs" in result && result.retryAfterMs) || 0);
   return unknown(result.reason, delay, { penalty: result.kind === "deferred" && result.limited ? delay : 0 });
@@ -281,7 +281,8 @@ export interface AskPlan {
   readonly answer?: { readonly text: string; readonly platformId: string | null; readonly rendered: string | null };
 }
 
-const noAnswer = "the platform took the message and gives no answer now (manual mode?)";
+const noAnswer =
+  "the platform took the message and gives no answer now (manual mode?); a retry looks for an answer and does not ask again";
 const lostMark = "the platform had lost the conversation";
 
 type AskedTurn = Pick<Asking, "line" | "turn" | "attempt" | "timing">;

@@ -293,16 +293,23 @@ export async function roomIn(q: Query, channel: string, max: number, windowMs: n
   return Math.max(1, Math.min(row?.wait ?? windowMs, windowMs));
 }
 
-const revived = (to: "waiting" | "unknown", where: string): string =>
-  moves("turns", to, {
-    set: `open = 1, lookups = 0, reason = 'released by an operator', tried_at = NULL, due_at = now_ms(),
+/** For a question that the platform has, or may have. */
+const lookUpAgain = moves("turns", "unknown", {
+  set: `open = 1, lookups = 0, reason = 'released by an operator', tried_at = NULL, due_at = now_ms(),
        updated_at = now_ms()`,
-    where: `id = $1 AND ${where}`,
-    from: ["failed", "silent"],
-  });
+  where: `id = $1 AND (state = 'silent' OR question_id IS NOT NULL OR EXISTS (
+     SELECT 1 FROM attempts WHERE subject = turns.id AND number = turns.attempts AND COALESCE(outcome, 'unknown') = 'unknown'))`,
+  from: ["failed", "silent"],
+});
+const askAgain = moves("turns", "waiting", {
+  set: `open = 1, lookups = 0, reason = 'released by an operator', tried_at = NULL, due_at = now_ms(),
+       updated_at = now_ms()`,
+  where: "id = $1",
+  from: ["failed"],
+});
 
-/** Starts a new round for a turn that failed or got no answer. A question that certainly reached the
- *  platform is looked up and not asked again. Returns false when there is no such turn. */
+/** Starts a new round for a turn that failed or got no answer. A question that reached the platform, or may have, is looked up
+ *  first. Returns false when there is no such turn. */
 export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   const turn = await q.one<{ id: string; conversation: string }>(
     "SELECT id, conversation FROM turns WHERE id = $1 AND state IN ('failed', 'silent')",
@@ -310,8 +317,7 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   );
   if (!turn) return false;
   await lockLane(q, turn.conversation, "in");
-  if ((await q.run(revived("waiting", "question_id IS NULL"), turn.id)) === 0)
-    await q.write(revived("unknown", "question_id IS NOT NULL"), turn.id);
+  if ((await q.run(lookUpAgain, turn.id)) === 0) await q.write(askAgain, turn.id);
   await refreshLane(q, turn.conversation, "in");
   return true;
 }

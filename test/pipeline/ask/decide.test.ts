@@ -256,6 +256,13 @@ describe("after a lookup", () => {
     expect(over).toMatchObject({ kind: "failed", outcome: "unknown" });
   });
 
+  it("repeats a failed lookup after an operator's release until its backoff grows no more", () => {
+    const last = timing.ask.lookup.length;
+    const after = (lookups: number) =>
+      afterFailedLookup(asked({ lookups, trying_for: null }), { kind: "unknown", reason: "x" });
+    expect([after(0).kind, after(last - 1).kind, after(last).kind]).toEqual(["unknown", "unknown", "failed"]);
+  });
+
   it("treats a question that the platform has as silent in manual mode, and as failed after half an hour", () => {
     const found = { state: "pending", questionId: "q" } as const;
     const silent = { kind: "answered", answer: { questionId: "q", replyId: null, text: null }, rendered: null };

@@ -1,6 +1,7 @@
 // Questions that fail, or stay without an answer: an operator finds each in the inbox's list, and can let it go on.
 
 import { expect, it } from "vitest";
+import { holdOpenWork } from "../../../src/store/restored.ts";
 import { mail, openPipeline, type TestPipeline } from "../../support/pipeline/pipeline.ts";
 import { cutting, refusing } from "../../support/pipeline/stage.ts";
 
@@ -95,6 +96,48 @@ it.each(["that was seen there", "that was seen there only then"])(
   },
 );
 
+/** The platform has the question; it shows it to nobody, and the daemon does not know. */
+async function unknown(): Promise<TestPipeline> {
+  const pipeline = await openPipeline();
+  Object.assign(pipeline.platform.faults, { ask: cutting("after"), look: refusing(500) });
+  await pipeline.arrives({ text: "hello" });
+  expect(await state(pipeline)).toBe("unknown");
+  return pipeline;
+}
+
+it.each<[string, (pipeline: TestPipeline) => Promise<unknown>]>([
+  ["that could not be looked up for days", (pipeline) => pipeline.passes(4 * day, day)],
+  ["that a restored store holds", ({ db }) => db.tx((q) => holdOpenWork(q, null))],
+])("looks up a question of unknown outcome %s when it is released, before it is asked again", async (_, ends) => {
+  const pipeline = await unknown();
+  await ends(pipeline);
+  expect(await state(pipeline)).toBe("failed");
+  await pipeline.releases();
+  expect([await state(pipeline), pipeline.platform.count("ask")]).toEqual(["unknown", 1]);
+  for (const operation of ["ask", "look"] as const) delete pipeline.platform.faults[operation];
+  await pipeline.passes(60_000);
+  expect([pipeline.sent, pipeline.platform.count("ask")]).toEqual([["answer to hello"], 1]);
+});
+
+it("does not ask a question again whose answer was empty and named none", async () => {
+  const pipeline = await openPipeline();
+  pipeline.platform.faults.ask = (asked) => {
+    asked.perform();
+    const known = pipeline.platform.messages.get(asked.conversation) ?? [];
+    const answer = {
+      ...known.pop(),
+      message: "",
+      conversationMessageId: undefined,
+    } as unknown as (typeof known)[number];
+    known.push(answer);
+    asked.answer(200, answer);
+  };
+  await pipeline.arrives({ text: "hello" });
+  expect(await state(pipeline)).toBe("silent");
+  await pipeline.releases();
+  expect([await state(pipeline), pipeline.platform.count("ask")]).toEqual(["silent", 1]);
+});
+
 it("lists what a person at the platform is to answer, and sends that answer when released", async () => {
   const pipeline = await openPipeline();
   pipeline.platform.faults.ask = (asked) => {
@@ -132,6 +175,15 @@ it("lists it again when the agent has the conversation again, and later question
   expect([await state(pipeline), await pipeline.listed("ignored")]).toEqual(["silent", ["silent"]]);
   await pipeline.arrives({ text: "second", thread: { answers: [first.id] } });
   expect(pipeline.sent).toEqual(["answer to second"]);
+});
+
+it("does not keep later questions behind a released one that cannot be looked up", async () => {
+  const pipeline = await unknown();
+  await pipeline.passes(4 * day, day);
+  await pipeline.releases();
+  expect(await state(pipeline)).toBe("unknown");
+  await pipeline.passes(2 * day, 3_600_000);
+  expect([await state(pipeline), await pipeline.listed("failed")]).toEqual(["failed", ["not-asked"]]);
 });
 
 it("lists an answer that could not be composed, and composes it when released", async () => {

@@ -53,7 +53,8 @@ const opened = (over: Partial<Opening>): AskDecision => ({
 const ended = { isUnsent: false, isRetried: false, returnsText: false };
 const repeated = { isUnsent: false, isRetried: true, returnsText: true };
 const lost = "the platform had lost the conversation";
-const silent = "the platform took the message and gives no answer now (manual mode?)";
+const silent =
+  "the platform took the message and gives no answer now (manual mode?); a retry looks for an answer and does not ask again";
 
 describe("the plan of an attempt's end", () => {
   it("releases the lane without a change when nothing is recorded", () =>
