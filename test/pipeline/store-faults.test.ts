@@ -203,6 +203,20 @@ it("reports a failed record of a question as a failure of the store, and asks on
   expect([pipeline.platform.count("ask"), pipeline.sent]).toEqual([1, ["answer to hello"]]);
 });
 
+it("leaves no attempt without an outcome when the response to the record of a question was lost, and asks once", async () => {
+  const store = await failingRecords("in", "response lost", 1);
+  const pipeline = await openPipeline({ ...store.options });
+  pipeline.sweeps();
+  await pipeline.arrives({ text: "hello" });
+  await pipeline.passes(3000, 500);
+  expect([store.left(), pipeline.platform.count("ask"), pipeline.sent]).toEqual([0, 1, ["answer to hello"]]);
+  const attempts = await pipeline.db.read((q) =>
+    q.all("SELECT outcome FROM attempts WHERE kind = 'ask' ORDER BY number"),
+  );
+  expect(attempts).toEqual([{ outcome: "deferred" }, { outcome: "sent" }]);
+  expect(await pipeline.turns()).toMatchObject([{ state: "answered", attempts: 2 }]);
+});
+
 it("looks once a second at a store that is gone, and says so each time", async () => {
   const clock = testClock();
   const heard = listen();

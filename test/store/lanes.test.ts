@@ -363,9 +363,9 @@ onEachDatabase((newDatabase) => {
         await turn(q, "t1", "k");
       });
       const claimed = await db.read((q) => readTurn(q, "t1"));
-      const attempt = { node: "n", token: 7, outcome: "deferred", detail: "no connection" };
       await db.tx(async (q) => {
-        await countUnsent(q, claimed, attempt);
+        await countUnsent(q, "t1", "n", 7);
+        await endAttempt(q, "t1", "deferred", "no connection");
         await concludeTurn(q, "t1", { state: "waiting", open: 1 });
       });
       const tried = await db.read((q) => readTurn(q, "t1"));

@@ -247,8 +247,8 @@ async function leave(q: Query, { node, lease, turn }: Asking, plan: AskPlan): Pr
   const { outcome, change, isUnsent, isWithdrawn, isRetried } = plan;
   const detail = change.reason ?? null;
   if (isWithdrawn) await withdrawAttempt(q, turn);
-  else if (isUnsent) await countUnsent(q, turn, { node, token: lease.token, outcome, detail });
-  else await endAttempt(q, turn.id, outcome, detail);
+  else if (isUnsent) await countUnsent(q, turn.id, node, lease.token);
+  if (!isWithdrawn) await endAttempt(q, turn.id, outcome, detail);
   if (!isWithdrawn) q.hop({ name: "askAttempt", channel: turn.channel, trace: turn.trace, outcome, isRetried });
   let isWanted = true;
   if (turn.session === null) await changeTurn(q, turn.id, change);

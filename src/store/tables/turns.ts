@@ -154,30 +154,20 @@ export async function bindAsking(q: Query, turn: TurnRow, platformId: string, ag
 }
 
 /** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and lifetime depend
- *  on the count. The turn is `asking` afterwards, and the next transition in the same transaction sets its state. */
-export async function countUnsent(
-  q: Query,
-  turn: TurnRow,
-  attempt: {
-    readonly node: string;
-    readonly token: number;
-    readonly outcome: string;
-    readonly detail: string | null;
-  },
-): Promise<void> {
+ *  on the count. It is recorded already when the response to that commit was lost. The turn is `asking` afterwards, and
+ *  the next statements end the attempt and set the state. */
+export async function countUnsent(q: Query, id: string, node: string, token: number): Promise<void> {
   await q.write(
-    `INSERT INTO attempts (subject, number, kind, node, token, started_at, ended_at, outcome, detail)
-     SELECT id, attempts + 1, 'ask', $2, $3, now_ms(), now_ms(), $4, $5 FROM turns WHERE id = $1`,
-    turn.id,
-    attempt.node,
-    attempt.token,
-    attempt.outcome,
-    attempt.detail,
+    `${newAttempt} SELECT id, attempts + 1, 'ask', $2, $3, now_ms() FROM turns
+     WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM attempts WHERE subject = $1 AND outcome IS NULL)`,
+    id,
+    node,
+    token,
   );
   await q.write(
-    `UPDATE turns SET attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()),
+    `UPDATE turns SET attempts = (SELECT MAX(number) FROM attempts WHERE subject = $1), tried_at = COALESCE(tried_at, now_ms()),
        ${stateWhere("turns", "asking")} WHERE id = $1`,
-    turn.id,
+    id,
   );
 }
 
