@@ -373,15 +373,10 @@ describe("a poll", () => {
   const both = { messages: [question, human], end: 2 };
   const taken = escalation({ state: "acknowledged" });
 
-  it("without news changes the mark alone", () =>
-    expect(plan("ai")).toMatchObject({
-      record: [],
-      deliver: [],
-      acknowledge: false,
-      takeover: null,
-      close: false,
-      poll: { mark: "q", position: 1, failed: false },
-    }));
+  it("without news changes the mark alone", () => {
+    const nothing = { record: [], deliver: [], acknowledge: false, takeover: null, close: false };
+    expect(plan("ai")).toMatchObject({ ...nothing, poll: { mark: "q", position: 1, failed: false } });
+  });
 
   it.each([
     ["delivers a human's message and acknowledges", both, { escalation: escalation() }, 1, true],
@@ -449,6 +444,7 @@ describe("a poll", () => {
   it.each([
     ["an acknowledged one", { state: "acknowledged", cause: "held" }, {}, true],
     ["one that the platform knows", { cause: "topic" }, {}, true],
+    ["one about a message without an answer", { cause: "silent" }, {}, true],
     ["one that is acknowledged by this poll", { cause: "held" }, both, true],
     ["none of an unknown cause", { cause: "held" }, {}, false],
   ] as const)("mode ai after a takeover closes %s", (_what, over, messages, closes) =>
@@ -478,11 +474,14 @@ describe("a poll", () => {
   });
 
   it.each([
-    ["keeps the mark and the position", [], {}],
-    ["sets no mark before the first one that succeeds", [question], { mark: null }],
-  ])("that fails %s", (_what, messages, watch) => {
-    const { poll } = plan("ai", { messages, failure: { kind: "deferred" } as never }, {}, watch);
-    expect(poll).toMatchObject({ mark: null, position: 1, failed: true });
+    ["that fails keeps the mark and the position", [], {}, {}, 1],
+    ["that fails sets no mark before the first one that succeeds", [question], {}, { mark: null }, 1],
+    ["that fails behind its mark reads everything next time", [human], { start: 1 }, {}, 0],
+    ["whose messages are gone reads everything next time", [], { end: 0, failure: null }, {}, 0],
+    ["whose messages are too large sets no mark", [], { failure: null, skipped: 1 }, { mark: null }, 0],
+  ])("%s", (_what, messages, over, watch, position) => {
+    const { poll } = plan("ai", { messages, failure: { kind: "deferred" } as never, ...over }, {}, watch);
+    expect(poll).toMatchObject({ mark: null, position });
   });
 });
 

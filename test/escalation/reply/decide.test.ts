@@ -4,7 +4,7 @@ import type { MessageEvent } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import type { PlatformMessage } from "../../../src/agent/calls.ts";
 import { readInstructions } from "../../../src/domain/instructions.ts";
-import { externalMessages, pauseAfter } from "../../../src/escalation/poll/decide.ts";
+import { externalMessages, type KnownTurn, pauseAfter, retryIn } from "../../../src/escalation/poll/decide.ts";
 import {
   type Candidate,
   foreignNumber,
@@ -276,6 +276,20 @@ describe("a poll", () => {
     expect(ids(externalMessages({ mark: "b", position: 4 }, blank, new Set(["q", "a", "h"]), []).deliver)).toEqual([]);
   });
 
+  it("delivers nothing of the agent from before the mark, nor after a mark that is gone", () => {
+    const earlier = { mark: "b", position: 4 };
+    expect(ids(found(earlier, ["q", "a", "h"]).deliver)).toEqual([]);
+    expect(ids(found(earlier, ["q"]).deliver), "of a human also from before it").toEqual(["h"]);
+    const answers = [message("q", "person"), message("a2", "agent", { answers: "q" })];
+    const gone = externalMessages({ mark: "gone", position: 9 }, { messages: answers, start: 0 }, new Set(["q"]), []);
+    expect(gone.deliver).toEqual([]);
+  });
+
+  it("delivers no human's message from the beginning of a conversation whose later part was not read", () => {
+    const begun = { messages: [message("h", "human")], start: 0 };
+    expect(externalMessages({ mark: null, position: 0 }, begun, new Set(["q"]), []).deliver).toEqual([]);
+  });
+
   it("delivers only a human's messages at the first poll, after our first question", () => {
     expect(ids(found({ mark: null }).deliver)).toEqual(["h"]);
     expect(ids(found({ mark: null }, []).deliver)).toEqual([]);
@@ -305,11 +319,30 @@ describe("a poll", () => {
   it("delivers nothing after a restore, and records what exists", () => {
     const { deliver, record } = found({ position: -1 });
     expect([ids(deliver), ids(record)]).toEqual([[], ["h", "b"]]);
+    const old = [message("old", "human"), ...messages, message("r", "person")];
+    const all = externalMessages({ mark: null, position: -1 }, { messages: old, start: 0 }, new Set(["q", "a"]), []);
+    expect(ids(all.record)).toEqual(["h", "b"]);
   });
 
   it("does not deliver copies of a relayed text", () => {
     const relayed = { kind: "relayed", state: "answered", text: "text of h", questionId: null } as never;
     expect(ids(found({}, ["q", "a"], [relayed]).deliver)).toEqual(["b"]);
+    const same = { messages: [...messages.slice(0, 2), message("b", "agent", { text: "text of h" })], start: 0 };
+    const ofAgent = externalMessages({ mark: "a", position: 2 }, same, new Set(["q", "a"]), [relayed]);
+    expect(ids(ofAgent.deliver), "the agent may say the same").toEqual(["b"]);
+  });
+
+  it("delivers a human's answer to a question that was asked again, and not to its copy", () => {
+    const again = { kind: "question", state: "answered", text: "text of q", questionId: "q" } as const;
+    const copy = { ...message("copy", "person"), text: "text of q" };
+    const human = (answers: string, text = "help") => message("h", "human", { answers, text });
+    const answered = (one: PlatformMessage, turn: KnownTurn = again) => {
+      const read = { messages: [...messages.slice(0, 2), copy, one], start: 0 };
+      return externalMessages({ mark: "a", position: 2 }, read, new Set(["q", "a"]), [turn]).deliver.length;
+    };
+    expect([answered(human("q")), answered(human("copy"))]).toEqual([1, 0]);
+    expect(answered(human("h", "text of q")), "a message may name itself").toBe(1);
+    expect(answered(human("copy"), { ...again, kind: "relayed" })).toBe(1);
   });
 
   it("does not deliver the answer to a cancelled question, whose id is known or not", () => {
@@ -327,11 +360,17 @@ describe("a poll", () => {
     expect([late("p"), late(null), ids(late("other"))]).toEqual([[], [], ["b"]]);
   });
 
-  it("pauses for longer the longer nothing happens", () => {
+  it("pauses for longer the longer nothing happens, and for a moment at least after a failure", () => {
+    const timing = { ...standardTiming.escalation, pollRetry: [1, 5000], pollBusy: 1000 };
+    expect([0, 1].map((failures) => retryIn({ failures }, timing))).toEqual([1000, 5000]);
     const hour = 3_600_000;
     expect(pauseAfter({ quiet: 0, escalated: false }, "ai", null, standardTiming.escalation)).toBe(300_000);
     expect(pauseAfter({ quiet: 2 * hour, escalated: false }, "ai", null, standardTiming.escalation)).toBe(hour / 2);
     expect(pauseAfter({ quiet: 2 * hour, escalated: true }, "ai", null, standardTiming.escalation)).toBe(20_000);
+    expect(pauseAfter({ quiet: 0, escalated: false }, "manual", null, standardTiming.escalation)).toBe(20_000);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: false }, "manual", null, standardTiming.escalation)).toBe(
+      hour / 10,
+    );
     expect(pauseAfter({ quiet: 25 * hour, escalated: false }, "manual", null, standardTiming.escalation)).toBeNull();
     expect(pauseAfter({ quiet: null, escalated: false }, "ai", null, standardTiming.escalation)).toBeNull();
   });
