@@ -111,16 +111,18 @@ const storedParts = (part: (where: string) => string): string =>
 const firstCapped = `SELECT 1 FROM events WHERE channel = $1 AND state = 'stored' AND code = '${cappedCode}' LIMIT 1`;
 
 /** The ids are selected from an index: one in the order of arrival would lead through all that was postponed. */
-const oldestStored = storedParts(
-  (where) =>
-    `SELECT ${eventColumns}, CASE WHEN EXISTS (${firstCapped}) THEN 1 ELSE 0 END AS capped FROM events
+const oldestStored = `WITH sized AS (
+    SELECT id AS event, SUM(size) OVER (ORDER BY id) - size AS earlier FROM (${storedParts(
+      (where) => `SELECT id, octet_length(body) AS size FROM events
      WHERE id IN (SELECT id FROM events WHERE ${where} AND due_at <= now_ms()) ORDER BY id LIMIT $2`,
-);
+    )} ORDER BY id LIMIT $2) AS due)
+  SELECT ${eventColumns}, CASE WHEN EXISTS (${firstCapped}) THEN 1 ELSE 0 END AS capped
+  FROM sized CROSS JOIN events WHERE events.id = sized.event AND earlier < 16000000 ORDER BY events.id`;
 
-/** Returns the oldest stored events of a channel that are due, in order of arrival. Without messages that wait under its
- *  cap. */
+/** Returns the oldest stored events of a channel that are due, in order of arrival: none after 16 MB, because each may have a
+ *  megabyte. Without messages that wait under its cap. */
 export async function storedEvents(q: Query, channel: string, limit: number): Promise<DueEvent[]> {
-  return q.all<DueEvent>(`${oldestStored} ORDER BY id LIMIT $2`, channel, limit);
+  return q.all<DueEvent>(oldestStored, channel, limit);
 }
 
 export interface EventOutcome {

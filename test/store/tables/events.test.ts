@@ -151,6 +151,19 @@ onEachDatabase((newDatabase) => {
       expect(await db.read((q) => readCursor(q, "unheard-of"))).toBeNull();
     });
 
+    it("hands out no more than 16 MB of stored events at once", async () => {
+      const db = await fresh(newDatabase);
+      await db.tx(async (q) => {
+        for (const id of ["1", "2", "3"]) await storeEvent(q, id);
+        await q.run("UPDATE events SET body = $1", JSON.stringify({ text: "x".repeat(9_000_000) }));
+      });
+      const read = () => db.read((q) => storedEvents(q, "c", 9));
+      const [first, second, ...others] = await read();
+      expect([first?.id !== undefined, second?.id !== undefined, others]).toEqual([true, true, []]);
+      await db.tx((q) => recordOutcome(q, first?.id ?? 0, { state: "ignored" }));
+      expect(await read()).toHaveLength(2);
+    });
+
     it("hands stored events out in the order of arrival, and only those due", async () => {
       const db = await fresh(newDatabase);
       const ids = await db.tx(async (q) => {
