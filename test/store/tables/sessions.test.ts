@@ -14,6 +14,7 @@ import {
   openTurns,
   recordHeard,
   resumeSession,
+  reviveSession,
   speakingState,
 } from "../../../src/calls/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
@@ -115,6 +116,34 @@ onEachDatabase((newDatabase) => {
       const [end] = await db.read((q) => q.all("SELECT duration FROM sessions"));
       expect(end).toEqual({ duration: 1501 });
       expect(await lostFor(db)).toBe("ended");
+    });
+
+    it("counts the time without a connection from its first report, and anew after each return", async () => {
+      const db = await withCall(newDatabase);
+      const loses = () => db.tx(async (q) => loseSession(q, await of(q), "cut"));
+      const of = async (q: Query) => (await readSession(q, "c", "s")) as SessionRow;
+      const pass = () => db.tx((q) => q.run("UPDATE sessions SET lost_at = lost_at - $1", minute));
+      for (const returns of [
+        (q: Query, row: SessionRow) => reviveSession(q, row, "a"),
+        (q: Query, row: SessionRow) => resumeSession(q, row, "a", minute),
+      ]) {
+        await loses();
+        expect(await lostFor(db)).toBeLessThan(minute);
+        await pass();
+        await loses();
+        expect(await lostFor(db)).toBeGreaterThanOrEqual(minute);
+        await db.tx(async (q) => returns(q, await of(q)));
+        expect(await lostFor(db)).toBeNull();
+      }
+      await db.tx(async (q) => closeSession(q, await of(q), over));
+      await db.tx(async (q) => reviveSession(q, await of(q), "a"));
+      expect((await session(db)).state, "only a lost session revives").toBe("closed");
+      await db.tx((q) => q.run("UPDATE sessions SET closed_at = 7"));
+      const closedAt = () => db.read((q) => q.one("SELECT closed_at FROM sessions"));
+      await db.tx(async (q) => closeSession(q, await of(q), over));
+      expect(await closedAt()).toEqual({ closed_at: 7 });
+      await db.tx(async (q) => resumeSession(q, await of(q), "a", minute));
+      expect(await closedAt()).toEqual({ closed_at: null });
     });
 
     it("tells the open turns and the newer questions of a call from those of others, and from openings", async () => {
