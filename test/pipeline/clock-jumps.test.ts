@@ -7,10 +7,12 @@ import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { hastenDue } from "../../src/store/due.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
+import { describeReal } from "../support/machine/debian.ts";
 import { alerted } from "../support/pipeline/alerted.ts";
-import { mail, openPipeline, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
+import { mail, openPipeline, openTexts, type TestPipeline, testClock } from "../support/pipeline/pipeline.ts";
 import { type Asked, cutting, watched } from "../support/pipeline/stage.ts";
-import { sqliteDatabase } from "../support/store/databases.ts";
+import { fresh, postgresDatabase, sqliteDatabase } from "../support/store/databases.ts";
+import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const minutes = 60_000;
 const days = 24 * 60 * minutes;
@@ -236,4 +238,18 @@ it("decides nothing again when the clock goes back to a time before the channels
   await looks(pipeline);
   expect(await pipeline.listed("ignored")).toEqual(["too-old"]);
   expect(pipeline.alerts).toEqual([]);
+});
+
+describeReal("on PostgreSQL, whose clock counts", await needPostgres(), () => {
+  it.each([-60, 60])("delays a reply as configured on a node whose clock is %i minutes ahead", async (ahead) => {
+    const clock = testClock();
+    clock.set(ahead * minutes);
+    const db = await fresh(async () => postgresDatabase(await sharedPostgres()));
+    const pipeline = await openTexts({ clock, db, delay: 600 });
+    await pipeline.says("hello", { sentAt: new Date() });
+    expect([pipeline.texts, await pipeline.drafts()]).toEqual([[], ["queued"]]);
+    const due = await db.read((q) => q.one<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM drafts"));
+    expect(due?.ms).toBeGreaterThan(500_000);
+    expect(due?.ms).toBeLessThanOrEqual(600_000);
+  });
 });

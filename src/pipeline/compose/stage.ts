@@ -126,7 +126,8 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
     address: null,
     reason: null,
     rendered,
-    created_at: clock.now(),
+    // By the clock of the database, as when the turn was claimed: that of this node may be behind it.
+    created_at: q.leases === null ? turn.received_at + turn.age : clock.now(),
   };
   const loaded = await load(q, line, row, turn, conversation);
   let written: Composed | null = null;
