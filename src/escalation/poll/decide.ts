@@ -31,8 +31,9 @@ export interface PollRead {
 export interface ExternalMessages {
   /** Messages for the customer, oldest first. */
   readonly deliver: readonly PlatformMessage[];
-  /** Messages that were delivered before a restore. They are recorded as known, because each later poll
-   *  would treat a human's messages as new otherwise. */
+  /** Messages that the customer has, or must not get: those that were delivered before a restore, and a human's whose copy or
+   *  question a turn explains. They are recorded as known, because each later poll would treat a human's messages as new
+   *  otherwise, also when the retention has erased the turn. */
   readonly record: readonly PlatformMessage[];
 }
 
@@ -68,12 +69,15 @@ export function externalMessages(
   // appear later, and the customer already has the text.
   const posted = textsOf(turns, ({ kind }) => kind === "relayed");
   const unwanted = unwantedQuestions(messages, known, turns);
-  const deliver = messages.filter((message, at) => {
-    if (known.has(message.id) || !isNew(message, at) || message.text.trim() === "") return false;
-    if (message.answers !== null && unwanted.has(message.answers)) return false;
-    return !(message.role === "human" && posted.has(normalizeWhitespace(message.text)));
-  });
-  return { deliver, record: [] };
+  const found = messages.filter(
+    (message, at) => !known.has(message.id) && isNew(message, at) && message.text.trim() !== "",
+  );
+  const isExplained = ({ role, text, answers }: PlatformMessage) =>
+    (answers !== null && unwanted.has(answers)) || (role === "human" && posted.has(normalizeWhitespace(text)));
+  return {
+    deliver: found.filter((message) => !isExplained(message)),
+    record: found.filter((message) => message.role === "human" && isExplained(message)),
+  };
 }
 
 /** Returns the platform ids of questions whose answers the customer must not get: those that a call has
@@ -137,7 +141,7 @@ export interface PollResult {
 
 /** The effects of a poll, in this order. */
 export interface PollPlan {
-  /** Messages that were delivered before a restore, to be recorded. */
+  /** See `ExternalMessages`. */
   readonly record: readonly PlatformMessage[];
   readonly deliver: readonly PlatformMessage[];
   /** Other threads, whose questions new messages name: their polls deliver these. */

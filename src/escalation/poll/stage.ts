@@ -12,7 +12,7 @@ import { readCall } from "../../pipeline/rate.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, leaseDeadline, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
-import { type ConversationRow, readConversation, schedulePolls } from "../../store/tables/conversations.ts";
+import { allKnown, type ConversationRow, readConversation, schedulePolls } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { clearLanes, dropWaitingAnswers } from "../../store/tables/takeover.ts";
@@ -178,13 +178,13 @@ async function write(
 }
 
 function warnOf(
-  { line, conversation }: PollWork,
+  { line, conversation, poll }: PollWork,
   { failure, skipped }: PlatformMessages,
   { record }: PollPlan,
   { log }: PollDeps,
 ): void {
   const fields = { channel: line.channel, conversation: conversation.id };
-  if (record.length > 0)
+  if (record.length > 0 && poll.position === allKnown)
     log.warn({ ...fields, messages: record.length }, "platform messages not delivered: the store was restored");
   if (skipped > 0) log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
   if (failure === null) return;

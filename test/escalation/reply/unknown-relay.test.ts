@@ -5,7 +5,9 @@ import type { PlatformMessage } from "../../../src/agent/calls.ts";
 import { planPoll } from "../../../src/escalation/poll/decide.ts";
 import { loadPollFacts } from "../../../src/escalation/poll/rows.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
+import { forget } from "../../../src/store/retention.ts";
 import { bindPlatform } from "../../../src/store/tables/conversations.ts";
+import { insertReply } from "../../../src/store/tables/drafts.ts";
 import { addTargets, dueNotifications } from "../../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
 import { openPipeline } from "../../support/pipeline/pipeline.ts";
@@ -35,9 +37,18 @@ it.each([
     const watch = { conversation: opened, channel: "c", mode: "manual", mark: null, position: 0, failures: 0 };
     const said = [human("known", "On its way."), human("first", "On its way."), human("other", "Another word")];
     const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
-    const facts = await loadPollFacts(q, opened, "p");
     const settings = { policy: null, timing: standardTiming.escalation };
-    return planPoll(watch, { mode: "manual", read, until: 0 }, { ...facts, takeover: null }, line, settings).deliver;
+    const plan = async () => {
+      const facts = await loadPollFacts(q, opened, "p");
+      return planPoll(watch, { mode: "manual", read, until: 0 }, { ...facts, takeover: null }, line, settings);
+    };
+    const { deliver, record } = await plan();
+    for (const { id, text } of [...deliver, ...record])
+      await insertReply(q, { id, conversation: opened, channel: "c", turn: null, text, kind: "human", platformId: id });
+    await q.run("UPDATE turns SET received_at = 0");
+    expect((await forget(q, { rawMs: 1, eventsMs: 1 }, 1)).turns).toBe(1);
+    expect((await plan()).deliver, "once the text is forgotten").toEqual([]);
+    return deliver;
   });
   expect(texts).toHaveLength(count);
   expect(texts).toContainEqual(human("other", "Another word"));
