@@ -261,7 +261,11 @@ async function onPostgres<T>(url: string, sql: string): Promise<T[]> {
 }
 
 function newPool(url: string): Pool {
-  const asNumber = { getTypeParser: (type: number) => (type === types.builtins.INT8 ? Number : String) };
-  const pool = new Pool({ connectionString: url, types: asNumber, max: 1, idleTimeoutMillis: 2000 });
+  const pool = new Pool({
+    connectionString: url,
+    types: { getTypeParser: (type) => (type === types.builtins.INT8 ? Number : String) },
+    max: 1,
+    idleTimeoutMillis: 2000,
+  });
   return pool.on("error", () => undefined); // one that is not in use: the next look makes another
 }
