@@ -219,7 +219,7 @@ function load() {
   return parser;
 }
 
-const mayBeHtml = /^<|<br ?\/?> ?<br/i;
+const mayBeHtml = /^\s*<|<br ?\/?> ?<br/i;
 
 /** Returns both forms of a Markdown text. The HTML is a fragment, without html or body elements. A text longer than `limit`
  *  characters, or one that fails to render, is returned as plain text. */

@@ -225,7 +225,7 @@ describe("the body", () => {
       <table><tr><th>Item</th><th>Price</th></tr><tr><td>A</td><td>3 &lt; 4</td></tr></table>
       <div>Write to <a href="mailto:a@e.example">a@e.example</a>, <a href="javascript:x()">not here</a></div>
       <script>alert("<p>")</script></body></html>`;
-    const { text, html: shown } = renderMarkdown(html);
+    const { text, html: shown } = renderMarkdown(`\n${html}`);
     expect(text.split("\n").filter((line) => line !== "")).toEqual([
       "Hello Anna,",
       "see the page (https://e.example/t?a=1&b=2).",
