@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { Client } from "pg";
+import { Pool } from "pg";
 import { onTestFinished } from "vitest";
 import type { Database } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -178,15 +178,16 @@ async function launchServer(
   };
 }
 
-async function connectTo(url: string): Promise<Client> {
-  const admin = new Client({ connectionString: url });
+/** One connection, over which tests that run at the same time take turns. */
+async function connectTo(url: string): Promise<Pool> {
+  const admin = new Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0 });
   admin.on("error", () => undefined);
-  await admin.connect();
+  await admin.query("SELECT 1");
   return admin;
 }
 
 /** Test processes that share a server make schemas of different names. */
-function schemasOf(admin: Client): Pick<Postgres, "schema" | "dropSchema"> {
+function schemasOf(admin: Pool): Pick<Postgres, "schema" | "dropSchema"> {
   const prefix = `test_${randomBytes(4).toString("hex")}`;
   let schemas = 0;
   return {
