@@ -474,14 +474,14 @@ describe("a poll", () => {
   });
 
   it.each([
-    ["that fails keeps the mark and the position", [], {}, {}, 1],
-    ["that fails sets no mark before the first one that succeeds", [question], {}, { mark: null }, 1],
-    ["that fails behind its mark reads everything next time", [human], { start: 1 }, {}, 0],
-    ["whose messages are gone reads everything next time", [], { end: 0, failure: null }, {}, 0],
-    ["whose messages are too large sets no mark", [], { failure: null, skipped: 1 }, { mark: null }, 0],
-  ])("%s", (_what, messages, over, watch, position) => {
+    ["that fails keeps the mark and the position", [], {}, {}, 1, true],
+    ["that fails sets no mark before the first one that succeeds", [question], {}, { mark: null }, 1, true],
+    ["that fails behind its mark reads everything next time", [human], { start: 1 }, {}, 0, true],
+    ["whose messages are gone reads everything next time", [], { end: 0, failure: null }, {}, 0, false],
+    ["whose messages are too large sets no mark", [], { failure: null, skipped: 1 }, { mark: null }, 0, false],
+  ])("%s", (_what, messages, over, watch, position, failed) => {
     const { poll } = plan("ai", { messages, failure: { kind: "deferred" } as never, ...over }, {}, watch);
-    expect(poll).toMatchObject({ mark: null, position });
+    expect(poll).toMatchObject({ mark: null, position, failed });
   });
 });
 
