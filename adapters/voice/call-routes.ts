@@ -121,7 +121,8 @@ class CallHandlers {
     const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
     const gone = params.CallStatus === "completed";
     // When the caller hangs up in the voicemail, `/status` reports it. The transfer of a fallback is not stored yet.
-    const isAwaited = !gone && next === "voicemail" && (await this.#storeTransfer(params, "fallback"));
+    const isAwaited =
+      !gone && next === "voicemail" && (await this.#storeTransfer(params, await this.#factsOf(params), "fallback"));
     if (!isAwaited) await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
@@ -234,14 +235,14 @@ class CallHandlers {
       await this.#closeMissed(params);
       return twiml(say(apology, language), hangUp);
     }
-    if ((await this.#factsOf(params)) !== null) await this.#storeTransfer(params, "lost");
+    const facts = await this.#factsOf(params);
+    if (facts !== null) await this.#storeTransfer(params, facts, "lost");
     return this.#toHuman(params, "lost", language, say(apology, language));
   }
 
   /** Stores a transfer unless one is stored, for `/status`. Begins a call that no connection has begun. Returns false for a
    *  call that has ended. */
-  async #storeTransfer(params: Params, reason: "lost" | "fallback"): Promise<boolean> {
-    const facts = await this.#factsOf(params);
+  async #storeTransfer(params: Params, facts: SessionFacts | null, reason: "lost" | "fallback"): Promise<boolean> {
     if (facts?.state === "closed") return false;
     if (facts === null || facts.transferring === null) {
       const call = callOf(params);
