@@ -159,11 +159,10 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
       : { kind: "deferred", reason: brief(error) };
   }
   const reason = replyText(failure);
-  const isBlocked = code >= 500 && accountBlock.test(reason);
-  if (!isBlocked && isQuota(failure, code, reason))
-    return { kind: "deferred", reason, scope: "channel", cause: "rate" };
-  if (isBlocked || isOfSender(failure, code, reason))
-    return { kind: "deferred", reason, scope: "channel", cause: "set-up" };
+  const setUp = { kind: "deferred", reason, scope: "channel", cause: "set-up" } as const;
+  if (code >= 500 && accountBlock.test(reason)) return setUp;
+  if (isQuota(failure, code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
+  if (isOfSender(failure, code, reason)) return setUp;
   // A failure before MAIL is not about this message: the server accepts no messages now.
   if (/^(?:CONN|EHLO|HELO|STARTTLS)$/.test(failure.command ?? ""))
     return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };

@@ -254,8 +254,12 @@ function restoredSince(
 ): number | null {
   const before = cursor === null ? null : readPosition(cursor);
   if (before?.watch === undefined || before.watch.mark === mark) return null;
-  return Math.max(before.since, before.at - rescanMargin);
+  return readAgainSince(before, rescanMargin);
 }
+
+/** Returns the epoch ms from which on messages are read once more. */
+const readAgainSince = ({ since, at }: { readonly since: number; readonly at: number }, margin: number): number =>
+  Math.max(since, at - margin);
 
 /** `history`: how long before its first start the channel reads. Does not write. */
 async function originOf(
@@ -288,8 +292,7 @@ async function originOf(
     return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
   }
   channel.log.warn({ from: before.uidValidity, to: uidValidity }, "mailbox UIDVALIDITY changed: reading it again");
-  const since = Math.max(before.since, before.at - rescanMargin);
-  return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
+  return { position: { ...end, since: before.since }, rescanSince: readAgainSince(before, rescanMargin), isNew: false };
 }
 
 /** Calls `end` once when `provenAt` is older than three intervals and `least`; a half-open socket shows no other

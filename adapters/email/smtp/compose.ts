@@ -219,15 +219,13 @@ function load() {
   return parser;
 }
 
-const mayBeHtml = /^\s*<|<br ?\/?> ?<br/i;
-
 /** Returns both forms of a Markdown text. The HTML is a fragment, without html or body elements. A text longer than `limit`
  *  characters, or one that fails to render, is returned as plain text. */
 export function renderMarkdown(markdown: string, limit = markdownLimit): Rendered {
   if (markdown.length > limit) return renderPlain(markdown);
   try {
     const parser = markdownIt();
-    const tokens = parser.parse(mayBeHtml.test(markdown) ? asMarkdown(markdown) : markdown, {});
+    const tokens = parser.parse(asMarkdown(markdown), {});
     return {
       text: markdownText(tokens, style),
       html: parser.renderer.render(tokens, parser.options, {}).trim(),
