@@ -92,7 +92,7 @@ async function checkStore({ store }: EscalationSetup, say: Say): Promise<void> {
     store,
     `SELECT 'event' AS what, CAST(id AS TEXT) AS id, state FROM events WHERE state IN ('stored', 'failed', 'held')
        UNION ALL SELECT 'turn', id, state FROM turns WHERE state NOT IN ('answered', 'silent')
-       UNION ALL SELECT 'draft', id, state FROM drafts WHERE state NOT IN ('sent', 'delivered')
+       UNION ALL SELECT 'draft', id, state || ': ' || COALESCE(reason, '') FROM drafts WHERE state NOT IN ('sent', 'delivered')
        UNION ALL SELECT 'notice', id, kind FROM notifications WHERE due_at IS NOT NULL
        UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
   );

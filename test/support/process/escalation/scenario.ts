@@ -87,11 +87,14 @@ export async function tellEscalation(
 ): Promise<EscalationViolation[]> {
   const { deaths, patience = 90_000 } = scenario;
   const cast = castOf(index, scenario.by);
-  // A look at the provider's list would wait for half a minute.
-  const plant = ["quick-looks", ...(scenario.plant ?? [])];
-  const live = (killAt?: string) => setup.start({ plant, ...(killAt === undefined ? {} : { killAt }) });
-
   const [first, ...later] = deaths;
+  // A look at the provider's list would wait for half a minute. A process that dies after an earlier one waits for it: a text
+  // that both recorded and neither sent is held for an operator.
+  const live = (killAt?: string) => {
+    const looks = killAt !== undefined && later.includes(killAt) ? "slow-looks" : "quick-looks";
+    return setup.start({ plant: [looks, ...(scenario.plant ?? [])], ...(killAt === undefined ? {} : { killAt }) });
+  };
+
   let daemon = await live(first === undefined ? undefined : `${first}:armed`);
   await begin(daemon);
   const found: EscalationViolation[] = [];
