@@ -33,9 +33,9 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    testTimeout: 300_000,
+    hookTimeout: 600_000,
     // A poll ends with its condition. How long it may take is no statement: a machine may stand still for seconds.
-    expect: { poll: { timeout: 60_000 } },
+    expect: { poll: { timeout: 150_000 } },
   },
 });

@@ -68,9 +68,7 @@ it("shows no secret that an adapter quotes in a status, a warning, an outcome or
   await expect.poll(() => daemon.channel("leaky").reason).toBe(`GET https://api.example/bot${mask}/getUpdates`);
   expect(daemon.channel("leaky").warnings).toEqual([`the quota of ${mask} is used up`]);
   const states = () => daemon.rows<{ state: string; reason: string }>("SELECT state, reason FROM drafts");
-  await expect
-    .poll(states, { timeout: 60_000 })
-    .toEqual([{ state: "failed", reason: `no: POST https://api.example/bot${mask}/send` }]);
+  await expect.poll(states).toEqual([{ state: "failed", reason: `no: POST https://api.example/bot${mask}/send` }]);
   const tables = await daemon.rows<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'");
   const rows = await Promise.all(tables.map(({ name }) => daemon.rows(`SELECT * FROM ${name}`)));
   const texts = JSON.stringify(rows);

@@ -64,7 +64,7 @@ async function logIn(url: string) {
   };
   /** Waits until the page shows it. */
   const shows = (what: string | RegExp) =>
-    expect.poll(() => page(), { timeout: 90_000 }).toMatch(typeof what === "string" ? new RegExp(what) : what);
+    expect.poll(() => page()).toMatch(typeof what === "string" ? new RegExp(what) : what);
   return { send, shows, page };
 }
 

@@ -122,13 +122,20 @@ describe("a channel's webhook", () => {
     const target = `${url}/channels/sms/inbound`;
     const head = "POST /channels/sms/inbound HTTP/1.1\r\nHost: h\r\nContent-Length: 900001\r\n\r\n";
     // An announced body that never ends.
-    const slow = raw(url, head, "x".repeat(900_000));
+    const begin = () => raw(url, head, "x".repeat(900_000));
+    let slow = begin();
     const large = (size = 900_000) => post(target, "x".repeat(size)).then(({ status }) => status);
-    await expect.poll(() => large(), { timeout: 60_000 }).toBe(503);
+    await expect
+      .poll(() => {
+        // It was refused itself: the other one was read first.
+        if (slow.socket.destroyed) slow = begin();
+        return large();
+      })
+      .toBe(503);
     expect((await post(target, "x".repeat(65_536))).status).toBe(200);
     slow.socket.destroy();
     // The memory of the refused bodies is returned as well: this one needs nearly all.
-    await expect.poll(() => large(1_060_000), { timeout: 60_000 }).toBe(200);
+    await expect.poll(() => large(1_060_000)).toBe(200);
   });
 
   it("is logged with the beginning of its path", async () => {
@@ -235,7 +242,7 @@ describe("the listener", () => {
     await began.promise;
     socket.destroy();
     await ended.promise;
-    await expect.poll(() => entries.map(({ message }) => message), { timeout: 60_000 }).toEqual(["request served"]);
+    await expect.poll(() => entries.map(({ message }) => message)).toEqual(["request served"]);
   });
 
   it("keeps a place for the platform's webhooks", async () => {

@@ -330,7 +330,7 @@ async function sequence(seed: number, newStore: NewStore): Promise<void> {
     const isHeld = () => pipeline.scheduler.running() <= held.ask.length + held.look.length + atGate + clock.sleeping();
     const rests = async (isAwaited = true): Promise<void> => {
       await pipeline.scheduler.sweep();
-      if (isAwaited) await expect.poll(isHeld, { interval: 1, timeout: 60_000 }).toBe(true);
+      if (isAwaited) await expect.poll(isHeld, { interval: 1 }).toBe(true);
     };
     await first();
     clock.forward(debounce);

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { readStored, violations } from "../support/process/mail/invariants.ts";
-import { doubleDeaths, live, settled, tell, until, within } from "../support/process/mail/scenario.ts";
+import { doubleDeaths, live, longWait, settled, tell, until, within } from "../support/process/mail/scenario.ts";
 import {
   letter,
   type MailSetup,
@@ -57,7 +57,7 @@ for (const { name: database, missing: why, newStore } of await storeKinds(missin
         const ended = daemon.stop();
         await leaves("drain");
         setup.letGo();
-        expect(await within(ended, 60_000)).toEqual({ code: 0, signal: null });
+        expect(await within(ended)).toEqual({ code: 0, signal: null });
         expect(await unfinished(setup)).toEqual([]);
         expect(await tell(setup, { deaths: [], letters: [] })).toEqual([]);
       }),
@@ -84,7 +84,7 @@ for (const { name: database, missing: why, newStore } of await storeKinds(missin
         await until("the leases are over", () => Date.now() > stopped + leaseMs);
         setup.letGo();
         daemon.send("SIGCONT");
-        expect(await settled(setup, 90_000)).toBe(true);
+        expect(await settled(setup, longWait)).toBe(true);
         expect(await daemon.stop()).toEqual({ code: 0, signal: null });
         expect(await violations(setup, { crossed: [], held: 0 })).toEqual([]);
       }),

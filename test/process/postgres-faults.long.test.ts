@@ -190,7 +190,7 @@ const letters = ({ options: { user } }: MailSetup) =>
 
 /** Stops the daemon in order, and returns the violations. */
 async function endOf(setup: MailSetup, daemon: Daemon): Promise<Violation[]> {
-  expect(await within(daemon.stop(), 60_000), lastWords(daemon)).toEqual({ code: 0, signal: null });
+  expect(await within(daemon.stop()), lastWords(daemon)).toEqual({ code: 0, signal: null });
   return violations(setup, { crossed: [], held: 0 });
 }
 

@@ -22,7 +22,7 @@ describeReal("the daemon on PostgreSQL, killed and started again", missing, () =
   });
 
   for (const [index, { name, place: options, scenario }] of cases.entries()) {
-    it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
+    it.concurrent(`at ${name}`, { timeout: 600_000 }, async () => {
       const setup = await openMailSetup(servers, {
         ...options,
         user: users[index] ?? "",

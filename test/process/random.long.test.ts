@@ -50,7 +50,7 @@ for (const { name: database, missing: why, newStore } of await storeKinds(missin
           expect(setup.letters.length).toBeGreaterThan(killsEach);
           const daemon = live(setup, { plant });
           expect(await settled(setup, 120_000), lastWords(daemon)).toBe(true);
-          expect(await within(daemon.stop(), 60_000)).toEqual({ code: 0, signal: null });
+          expect(await within(daemon.stop())).toEqual({ code: 0, signal: null });
           expect(await violations(setup, { crossed: null, held: 0 })).toEqual([]);
         } finally {
           await setup.close();

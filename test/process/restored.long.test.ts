@@ -54,8 +54,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
   const list = async (setup: MailSetup, code = held): Promise<Listed[]> =>
     JSON.parse((await command(setup, "inbox", "list", "--json", "--limit", "500", "--code", code)).out) as Listed[];
   const tags = (setup: MailSetup) => setup.peer.accepted.map((mail) => tagIn(mail.raw));
-  const answered = (setup: MailSetup, count: number) =>
-    expect.poll(() => setup.peer.accepted.length, { timeout: 60_000 }).toBe(count);
+  const answered = (setup: MailSetup, count: number) => expect.poll(() => setup.peer.accepted.length).toBe(count);
   const marked = (setup: MailSetup, count: number) =>
     expect
       .poll(
@@ -97,7 +96,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
       expect(readdirSync(dirname(setup.store)).filter((name) => name.includes("before-restore"))).toHaveLength(1);
       daemon = await start(setup);
       expect(daemon.lines.some(({ reason }) => String(reason).startsWith("the store is a restored backup"))).toBe(true);
-      await expect.poll(async () => (await list(setup)).length, { timeout: 60_000 }).toBe(40);
+      await expect.poll(async () => (await list(setup)).length).toBe(40);
       const { warnings = [] } = await readyz(daemon);
       expect(warnings.join("\n")).toContain("the store is a restored backup");
       expect(warnings.join("\n")).toContain(`40 messages and 0 replies are held as ${held}`);
@@ -135,7 +134,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
       expect(
         daemon.lines.some(({ reason }) => String(reason).startsWith("the store is older than at the last start")),
       ).toBe(true);
-      await expect.poll(async () => (await list(setup)).length, { timeout: 60_000 }).toBe(5);
+      await expect.poll(async () => (await list(setup)).length).toBe(5);
       expect(setup.peer.accepted.length).toBe(6);
       await daemon.stop();
       // The same state at the next start is not restored once more.
@@ -212,7 +211,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
       daemon = await start(setup);
       expect(daemon.lines.some(({ reason }) => String(reason).startsWith("the store is missing"))).toBe(true);
       expect((await readyz(daemon)).warnings?.[0]).toContain("the store is missing");
-      await expect.poll(async () => (await list(setup)).length, { timeout: 60_000 }).toBe(4);
+      await expect.poll(async () => (await list(setup)).length).toBe(4);
       expect(setup.peer.accepted.length).toBe(4);
       await daemon.stop();
     }),
@@ -228,7 +227,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
           ({ state }) => state,
         );
       const queued = () => daemon.lines.filter(({ message }) => message === "reply queued").length;
-      await expect.poll(queued, { timeout: 60_000 }).toBe(3);
+      await expect.poll(queued).toBe(3);
       // While it is stopped nothing becomes due, however slow the commands are.
       await daemon.stop();
       expect(await drafts()).toEqual(["queued", "queued", "queued"]);
@@ -256,9 +255,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
           return channels.flatMap(({ warnings }) => warnings).join();
         };
         for (const daemon of daemons)
-          await expect
-            .poll(() => warned(daemon), { timeout: 60_000 })
-            .toContain("another daemon with its own store works on this mailbox");
+          await expect.poll(() => warned(daemon)).toContain("another daemon with its own store works on this mailbox");
         await Promise.all(daemons.map((daemon) => daemon.stop()));
       }),
     ),

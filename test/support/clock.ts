@@ -96,7 +96,7 @@ export function stillClock(): StillClock {
 
 /** Resolves when `look` no longer throws; rejects with its last error after `withinMs`. */
 
-export async function eventually(look: () => unknown, withinMs = 60_000): Promise<void> {
+export async function eventually(look: () => unknown, withinMs = 150_000): Promise<void> {
   for (const end = performance.now() + withinMs; ; ) {
     try {
       await look();

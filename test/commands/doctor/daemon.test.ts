@@ -120,9 +120,7 @@ it("reports what the running daemon knows, and that none runs", async () => {
     "messages-held",
     "sending-paused",
   ];
-  await expect
-    .poll(async () => (await one.doctor()).ids, { timeout: 60_000 })
-    .toEqual(expect.arrayContaining(expected));
+  await expect.poll(async () => (await one.doctor()).ids).toEqual(expect.arrayContaining(expected));
   const { findings } = await one.doctor({ only: "channel-down" });
   expect(findings).toMatchObject([
     {

@@ -16,7 +16,7 @@ import {
   startEscalationServers,
 } from "../../support/process/escalation/servers.ts";
 import { readStored } from "../../support/process/mail/invariants.ts";
-import { lastWords, until, within } from "../../support/process/mail/scenario.ts";
+import { lastWords, longWait, until, within } from "../../support/process/mail/scenario.ts";
 
 type Path = "texts" | "mails" | "pages";
 
@@ -130,7 +130,7 @@ async function tell(setup: EscalationSetup, { dead, begin, plant = [] }: Trouble
         : setup.texts(address).length + (await setup.mails(address)).length;
     expect(got, `what ${address} got`).toBe(written);
   }
-  expect(await within(daemon.stop(), 60_000)).toEqual({ code: 0, signal: null });
+  expect(await within(daemon.stop())).toEqual({ code: 0, signal: null });
 }
 
 const paths: readonly Path[] = ["texts", "mails", "pages"];
@@ -168,7 +168,7 @@ async function saysSo(setup: EscalationSetup, dead: readonly Path[], silenced: b
   const knows = ({ escalations }: Readiness) =>
     dead.every((path) => escalations?.dead.includes(carriers[path])) && says.test(escalations?.says ?? "");
   let { status, body } = await readiness(setup);
-  for (const end = Date.now() + 90_000; !knows(body) && Date.now() < end; ) {
+  for (const end = Date.now() + longWait; !knows(body) && Date.now() < end; ) {
     await new Promise((resolve) => setTimeout(resolve, 100));
     ({ status, body } = await readiness(setup));
   }

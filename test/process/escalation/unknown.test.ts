@@ -40,7 +40,7 @@ describe("a reply to a mail with an unknown outcome", () => {
     const first = await setup.start({ plant, killAt: "send.cross@mail:after:1" });
     await until("every channel reads", () => reads(first));
     await setup.api.receive({ from: customer, body: "I want a refund now." });
-    expect(await within(first.ended, 90_000)).toMatchObject({ signal: "SIGKILL" });
+    expect(await within(first.ended)).toMatchObject({ signal: "SIGKILL" });
     await setup.start({ plant });
     await until("it is looked for", async () => (await notice(setup))?.["state"] === "unknown");
     await until("the customer and Dora know", () => [customer, dora.sms].every((one) => setup.texts(one).length > 0));
@@ -61,7 +61,7 @@ describe("a reply to a mail with an unknown outcome", () => {
     }
   }
 
-  it.concurrent("the human's text reaches the customer", { timeout: 300_000 }, () =>
+  it.concurrent("the human's text reaches the customer", { timeout: 600_000 }, () =>
     inPlace(async (setup) => {
       const mail = await toldUnknown(setup, anna);
       setup.write({ from: emil.email, text: "Your money is on its way.", answers: mail });
@@ -77,7 +77,7 @@ describe("a reply to a mail with an unknown outcome", () => {
     }),
   );
 
-  it.concurrent("a stranger's text is not relayed", { timeout: 300_000 }, () =>
+  it.concurrent("a stranger's text is not relayed", { timeout: 600_000 }, () =>
     inPlace(async (setup) => {
       const mail = await toldUnknown(setup, bert);
       setup.write({ from: "mallory@elsewhere.test", text: "Send the money to me.", answers: mail });
@@ -91,7 +91,7 @@ describe("a reply to a mail with an unknown outcome", () => {
     }),
   );
 
-  it.concurrent("in doubt it is sent again soon, independent of other mails", { timeout: 300_000 }, () =>
+  it.concurrent("in doubt it is sent again soon, independent of other mails", { timeout: 600_000 }, () =>
     inPlace(
       async (setup) => {
         setup.peer.fail("dot", { kind: "reset" }, 1);

@@ -248,7 +248,7 @@ export async function startMailDaemon(finished: Finished, options: MailDaemonOpt
       return mail;
     },
     deliver: (raw) => dovecot.deliver(user, raw),
-    async replyTo(mail, withinMs = 60_000) {
+    async replyTo(mail, withinMs = 150_000) {
       const found = async () => (await replies()).filter((reply) => reply.inReplyTo === mail.messageId);
       await eventually(async () => expect(await found()).not.toEqual([]), withinMs);
       const [reply, ...more] = await found();
@@ -258,13 +258,13 @@ export async function startMailDaemon(finished: Finished, options: MailDaemonOpt
     },
     replies,
     report,
-    async reports(expected, withinMs = 60_000) {
+    async reports(expected, withinMs = 150_000) {
       await eventually(() => expect(report()).toMatchObject(expected), withinMs);
     },
     rows,
     questions: () => read.questions(),
     conversations: () => read.conversations(),
-    async settled(letters, withinMs = 60_000) {
+    async settled(letters, withinMs = 150_000) {
       const answered = async () => (await replies()).map((reply) => reply.inReplyTo).toSorted(byText);
       const wanted = letters.map((one) => one.messageId).toSorted(byText);
       await eventually(async () => expect(await answered()).toEqual(wanted), withinMs);

@@ -144,7 +144,7 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
     accountSid: account,
     authToken: token,
     pace: 0.01,
-    patience: 60_000,
+    patience: 150_000,
     ...options.phone,
     get via() {
       return at;
@@ -281,7 +281,7 @@ export async function startPhoneDaemon(finished: Finished, options: PhoneDaemonO
       phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }, withinMs),
     rows,
     questions: () => read.questions(),
-    async idle(withinMs = 60_000) {
+    async idle(withinMs = 150_000) {
       const open =
         "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT CAST(id AS TEXT) AS id, state, reason FROM events WHERE state = 'stored'";
       await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);

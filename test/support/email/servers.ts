@@ -140,7 +140,7 @@ ${more}`,
 
 /** Resolves when `count` mails were sent to the address. */
 export async function answers(mailbox: Mailbox, to: string, count: number): Promise<string[]> {
-  await expect.poll(async () => (await mailbox.sent(to)).length, { timeout: 60_000 }).toBe(count);
+  await expect.poll(async () => (await mailbox.sent(to)).length).toBe(count);
   return (await mailbox.sent(to)).map(({ text }) => text);
 }
 

@@ -92,7 +92,7 @@ export function openTerminal(
   const screen = () => stripVTControlCharacters(printed);
   return {
     async sees(text) {
-      await expect.poll(() => screen().slice(seen), { timeout: 60_000 }).toContain(text);
+      await expect.poll(() => screen().slice(seen)).toContain(text);
       seen = screen().indexOf(text, seen) + text.length;
     },
     enter: (text) => void child.stdin.write(`${text}\r`),
@@ -219,7 +219,7 @@ export async function startDemo(onTestFinished: (after: () => Promise<void>) => 
     return ended;
   };
   onTestFinished(async () => void (await end()));
-  await expect.poll(() => out, { timeout: 90_000 }).toMatch(/http\S+\/login\/\S+/);
+  await expect.poll(() => out).toMatch(/http\S+\/login\/\S+/);
   return { url: /http\S+\/login\/\S+/.exec(out)?.[0] ?? "", out: () => out, end };
 }
 

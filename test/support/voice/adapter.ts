@@ -172,7 +172,7 @@ export interface Line {
   readonly closed: Promise<number>;
 }
 
-const patienceMs = 60_000;
+const patienceMs = 150_000;
 
 export async function switchboard(
   block: Readonly<Record<string, Json>>,

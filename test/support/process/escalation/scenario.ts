@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../../../src/ops/failpoints.ts";
 import type { Daemon } from "../daemon.ts";
-import { lastWords, until, within } from "../mail/scenario.ts";
+import { lastWords, longWait, until, within } from "../mail/scenario.ts";
 import {
   type EscalationViolation,
   escalationViolations,
@@ -85,7 +85,7 @@ export async function tellEscalation(
   index: number,
   scenario: EscalationScenario,
 ): Promise<EscalationViolation[]> {
-  const { deaths, patience = 90_000 } = scenario;
+  const { deaths, patience = longWait } = scenario;
   const cast = castOf(index, scenario.by);
   const [first, ...later] = deaths;
   // A look at the provider's list would wait for half a minute. A process that dies after an earlier one waits for it: a text
@@ -115,7 +115,7 @@ export async function tellEscalation(
     }
     if (act === "hands over") await scenario.meanwhile?.(setup);
   }
-  const end = await within(daemon.stop(), 60_000);
+  const end = await within(daemon.stop());
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -137,7 +137,7 @@ async function arm(daemon: Daemon): Promise<void> {
 }
 
 async function died(daemon: Daemon): Promise<void> {
-  const end = await within(daemon.ended, 90_000);
+  const end = await within(daemon.ended);
   if (end?.signal === "SIGKILL") return;
   daemon.send("SIGKILL");
   throw new Error(`the point was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);

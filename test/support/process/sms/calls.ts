@@ -9,7 +9,7 @@ import { openSqlite } from "../../../../src/store/sqlite.ts";
 import { ensureChannel } from "../../../../src/store/tables/events.ts";
 import { startDaemon } from "../daemon.ts";
 import { readStored } from "../mail/invariants.ts";
-import { lastWords, until, within } from "../mail/scenario.ts";
+import { lastWords, longWait, until, within } from "../mail/scenario.ts";
 import { openSmsSetup, ourNumber, publicUrl, type SmsSetup, type SmsTestServers, startSmsServers } from "./servers.ts";
 
 interface Death {
@@ -70,7 +70,7 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
     afterAll(() => servers?.close());
 
     for (const [index, { point, hit, phase, certain }] of cases.entries()) {
-      it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 300_000 }, async () => {
+      it.concurrent(`at ${point} ${phase} ${hit}`, { timeout: 600_000 }, async () => {
         const setup = await openSmsSetup(servers, schemaUrl && { postgres: await schemaUrl() });
         try {
           await tellCall(setup, `+120255${70_000 + index}`, `${point}:${phase}:${hit}`, certain);
@@ -82,7 +82,7 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
   });
 
   describe("the daemon of a caller who is put through to a human, killed in the words that say so", () => {
-    it("puts the caller through after the next start", { timeout: 300_000 }, async () => {
+    it("puts the caller through after the next start", { timeout: 600_000 }, async () => {
       const servers = await startSmsServers();
       const postgres = schemaUrl && { postgres: await schemaUrl() };
       const setup = await openSmsSetup(servers, { ...postgres, transfer: "+12025550199" });
@@ -92,14 +92,14 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
         const parties = { from: "+12025579998", to: ourNumber };
         const call = await setup.phone.dial({ url: `${publicUrl}/channels/voice/call`, ...parties });
         call.digit("0");
-        await call.hears("putting you through", 90_000);
+        await call.hears("putting you through", longWait);
         first.send("SIGKILL");
         await first.ended;
         const second = startDaemon({ config: setup.config, env: setup.env });
         expect(await second.ready, lastWords(second)).toBe(true);
-        await within(call.over, 90_000);
+        await within(call.over);
         expect(call.verbs.map(({ name }) => name)).toContain("Dial");
-        expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
+        expect(await within(second.stop())).toEqual({ code: 0, signal: null });
         expect(await sessions(setup)).toEqual([{ id: call.sid, state: "closed" }]);
       } finally {
         await setup.close();
@@ -109,7 +109,7 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
   });
 
   describe("the daemon that places calls, killed and started again", () => {
-    it("leaves those that it could not place yet queued, and places each call once", { timeout: 300_000 }, async () => {
+    it("leaves those that it could not place yet queued, and places each call once", { timeout: 600_000 }, async () => {
       const servers = await startSmsServers();
       const setup = await openSmsSetup(servers, schemaUrl && { postgres: await schemaUrl() });
       try {
@@ -127,7 +127,7 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
           to: ourNumber,
         });
         call.say("Tell me about tag-live-1");
-        await call.hears("tag-live-1", 90_000);
+        await call.hears("tag-live-1", longWait);
         const ofCalls = "FROM drafts WHERE session IS NULL";
         expect(
           await readStored(
@@ -140,14 +140,14 @@ export function deathsInCalls(schemaUrl?: () => Promise<string>): void {
         ]);
         expect(setup.api.calls).toHaveLength(placedAtOnce);
         first.send("SIGKILL");
-        expect((await within(first.ended, 90_000))?.signal).toBe("SIGKILL");
+        expect((await within(first.ended))?.signal).toBe("SIGKILL");
 
         setup.api.heal();
         const second = startDaemon({ config: setup.config, env: setup.env });
         expect(await second.ready, lastWords(second)).toBe(true);
         const unsettled = `SELECT id ${ofCalls} AND state NOT IN ('sent', 'delivered')`;
         await until("the calls are settled", async () => (await readStored(setup.store, unsettled)).length === 0);
-        expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
+        expect(await within(second.stop())).toEqual({ code: 0, signal: null });
         expect(new Set(setup.api.calls.map(({ to }) => to)).size).toBe(wanted);
         expect(setup.api.calls).toHaveLength(wanted);
       } finally {
@@ -164,17 +164,17 @@ async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: 
   expect(await first.ready, lastWords(first)).toBe(true);
   const call = await setup.phone.dial({ url: `${publicUrl}/channels/voice/call`, from, to: ourNumber });
   call.say(`Tell me about ${tag(1)}`);
-  const end = await within(first.ended, 90_000);
+  const end = await within(first.ended);
   if (end?.signal !== "SIGKILL") first.send("SIGKILL");
   expect(end?.signal, `${killAt} was not reached\n${lastWords(first)}`).toBe("SIGKILL");
 
   const second = startDaemon({ config: setup.config, env: setup.env });
   expect(await second.ready, lastWords(second)).toBe(true);
-  await call.until(({ connections }) => connections > 1, 90_000);
+  await call.until(({ connections }) => connections > 1, longWait);
   const spoken = () => call.spoken.map(({ text }) => text).join(" ");
-  if (certain) await call.hears(tag(1), 90_000);
+  if (certain) await call.hears(tag(1), longWait);
   call.say(`Tell me about ${tag(2)}`);
-  await call.hears(tag(2), 90_000);
+  await call.hears(tag(2), longWait);
   await call.hangUp();
   await until("the call is over", async () => {
     const [unrouted, live] = [
@@ -183,7 +183,7 @@ async function tellCall(setup: SmsSetup, from: string, killAt: string, certain: 
     ];
     return unrouted.length + live.length === 0;
   });
-  expect(await within(second.stop(), 90_000)).toEqual({ code: 0, signal: null });
+  expect(await within(second.stop())).toEqual({ code: 0, signal: null });
 
   expect(await sessions(setup)).toEqual([{ id: call.sid, state: "closed" }]);
   for (const n of [1, 2]) {

@@ -7,7 +7,7 @@ import type { SmsFault } from "../../../../src/sandbox/sms-faults.ts";
 import type { SmsMessage } from "../../../../src/sandbox/sms-records.ts";
 import { type Daemon, startDaemon } from "../daemon.ts";
 import { damageOf, readStored } from "../mail/invariants.ts";
-import { lastWords, until, within } from "../mail/scenario.ts";
+import { lastWords, longWait, until, within } from "../mail/scenario.ts";
 import { tagIn } from "../mail/servers.ts";
 import { openSmsSetup, type SmsSetup, type SmsSetupOptions, type SmsTestServers, startSmsServers } from "./servers.ts";
 
@@ -43,7 +43,7 @@ function textsOf(scenario: SmsScenario, index: number): Text[] {
 
 /** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
 export async function runTexts(setup: SmsSetup, index: number, scenario: SmsScenario): Promise<TextViolation[]> {
-  const { deaths, patience = 90_000 } = scenario;
+  const { deaths, patience = longWait } = scenario;
   // A look at the provider's list would wait for half a minute. A process that dies at the first look must look early, and so
   // not decide yet: what it does not find late is sent again, and when it has recorded that attempt it is held for an operator.
   const plantOf = (killAt: string | undefined) => [
@@ -68,7 +68,7 @@ export async function runTexts(setup: SmsSetup, index: number, scenario: SmsScen
     const daemon = live(killAt);
     await daemon.ready;
     writing ??= write(setup, texts, daemon);
-    const end = await within(daemon.ended, 90_000);
+    const end = await within(daemon.ended);
     if (end?.signal !== "SIGKILL") {
       daemon.send("SIGKILL");
       throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -80,7 +80,7 @@ export async function runTexts(setup: SmsSetup, index: number, scenario: SmsScen
   writing ??= write(setup, texts, daemon);
   const inTime = await settled(setup, scenario, texts.length, patience);
   await writing;
-  const end = await within(daemon.stop(), 60_000);
+  const end = await within(daemon.stop());
   if (end?.code !== 0) {
     daemon.send("SIGKILL");
     throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
@@ -231,7 +231,7 @@ export const matrixOfTexts = (cases: readonly TextCase[], schemaUrl?: () => Prom
     afterAll(() => servers?.close());
 
     for (const [index, { name, place: options, scenario }] of cases.entries()) {
-      it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
+      it.concurrent(`at ${name}`, { timeout: 600_000 }, async () => {
         const postgres = schemaUrl && { postgres: await schemaUrl() };
         const setup = await openSmsSetup(servers, { ...options, ...postgres });
         try {
