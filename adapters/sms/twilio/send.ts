@@ -137,6 +137,14 @@ function callbackOf(channel: Channel, settings: TwilioSettings): string | null {
 const bodyOf = ({ body }: MessageInstance): string =>
   (body ?? "").replace(/^Sent from your Twilio trial account - /, "").trim();
 
+/** Returns true for the body of our text as the list returns it: a messaging service replaces characters that would make a
+ *  text more expensive by similar ones (1/2 for ½), also in the stored body. Source: Twilio's list of characters of Smart
+ *  Encoding, none of which turns a letter or a digit into another one. */
+function isSameBody(listed: string, body: string): boolean {
+  const words = (text: string) => text.normalize("NFKD").replace(/[^\p{L}\p{N}]/gu, "");
+  return listed === body || (words(body) !== "" && words(listed) === words(body));
+}
+
 /** Returns our texts with this body, or a redacted one, to this recipient since that time. A queued text has no send date,
  *  so the newest texts are also listed without a date. */
 async function candidates(
@@ -158,10 +166,11 @@ async function candidates(
   });
   const newest = await messages.list({ ...parties, pageSize: 100, limit: 100 });
   const all = new Map([...dated, ...newest].map((one) => [one.sid, one]));
+  const body = text.body.trim();
   return [...all.values()].filter(
     (one) =>
       one.direction.startsWith("outbound") &&
-      ["", text.body.trim()].includes(bodyOf(one)) &&
+      (bodyOf(one) === "" || isSameBody(bodyOf(one), body)) &&
       // The API returns whole seconds.
       one.dateCreated.getTime() + 1000 > since &&
       (text.service === null || one.messagingServiceSid === text.service),

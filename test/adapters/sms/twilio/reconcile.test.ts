@@ -79,6 +79,15 @@ describe("a text without an answer", () => {
     expect(await look(here, "Your table is booked.", 90 * seconds)).toEqual({ kind: "sent", id: sid });
   });
 
+  it("is found although a messaging service has replaced characters that cost more", async () => {
+    const here = openTwilio(api.url);
+    const sid = await lost(here, "½ day off – 3÷2‼");
+    Object.assign(api.sent.at(-1) ?? {}, { body: "1/2 day off - 3/2!!" });
+    expect(await look(here, "½ day off – 3÷2‼", 90 * seconds)).toEqual({ kind: "sent", id: sid });
+    await lost(here, "🙂");
+    expect(await look(here, "👍", 90 * seconds)).toEqual({ kind: "not-sent" });
+  });
+
   it("is unsure while a redacted text may be ours", async () => {
     const here = openTwilio(api.url);
     await lost(here, "Redacted.");
