@@ -127,6 +127,8 @@ export class Memory {
    *  another text, unless the response to the first is still pending: then the message centre retried it. */
   #earlier: readonly SmppDelivery[];
   #open: readonly Open[] = [];
+  /** The parts of complete texts by print, with the time of completion: the network may deliver one twice. */
+  #complete = new Map<string, number>();
   #count = 0;
   #kept: string;
 
@@ -152,8 +154,8 @@ export class Memory {
     const id = before?.id ?? group?.id ?? this.#newId(print);
     this.#open = [...this.#open.filter((one) => one !== before), { print, id, at: now, pdu, answered: false }];
     if (part === null) return { id, pdus: [pdu], since: now, missing: 0 };
-    // The other parts are gone: the text was complete before, and only the response was lost.
-    if (before !== undefined && group === undefined) return null;
+    // The other parts are gone: the text was complete before, and only the response was lost, or a phone sent it again.
+    if ((before !== undefined || this.#complete.has(print)) && group === undefined) return null;
     return this.#join(pdu, part, group ?? this.#begin(pdu, part, id));
   }
 
@@ -162,6 +164,8 @@ export class Memory {
     const now = this.#clock.now();
     // After the clock went back, they wait from now on.
     this.#groups = this.#groups.map((group) => (group.since > now ? { ...group, since: now } : group));
+    for (const [print, at] of this.#complete)
+      if (Math.abs(now - at) >= this.#limits.incomplete) this.#complete.delete(print);
     const late = (group: PartGroup, at: number) =>
       now - group.since >= this.#limits.incomplete || at < this.#groups.length - mostGroups;
     const given = this.#groups.filter(late);
@@ -221,7 +225,9 @@ export class Memory {
     group.parts[part.number] = Buffer.from(pdu.raw).toString("base64");
     if (Object.keys(group.parts).length < group.total) return null;
     this.#groups = this.#groups.filter((one) => one !== group);
-    return wholeOf(group);
+    const whole = wholeOf(group);
+    for (const one of whole.pdus) this.#complete.set(printOf(one), this.#clock.now());
+    return whole;
   }
 }
 
@@ -269,8 +275,9 @@ const canonicalId = (id: string): string => (/^[0-9a-f]{1,64}$/i.test(id) ? BigI
 /** Returns the hexadecimal form of a decimal id. An id with letters is hexadecimal already. */
 const fromDecimal = (id: string): string => (/^\d{1,64}$/.test(id) ? BigInt(id).toString(16) : canonicalId(id));
 
-/** Beginning of a receipt's text. */
-const receiptText = /^id:\S+ (?:sub:\S+ )?(?:dlvrd:\S+ )?submit date:\d+ done date:\d+ stat:/i;
+/** A receipt's text. Message centres omit some of its fields, or write them differently. */
+const receiptText =
+  /^id:\s*\S+\s(?:.*\s)?stat:\s*(?:\w+\s+err:|DELIVE?R|UNDELIV|EXPIRED|DELETED|ACCEPT|ENROUTE|REJECT)/is;
 
 /** Some message centres do not mark receipts in esm_class. As a person's text a receipt would be answered, and the answer
  *  would cause the next one. */
@@ -280,7 +287,8 @@ function isReceipt(pdu: Pdu): boolean {
   return isMarked || (pdu.tlvs.has(tag.receiptedId) && pdu.tlvs.has(tag.state)) || receiptText.test(receiptWords(pdu));
 }
 
-const receiptWords = (pdu: Pdu): string => Buffer.from(userData(pdu).data).toString("latin1");
+/** Without the octets that UCS-2 puts between the characters. */
+const receiptWords = (pdu: Pdu): string => Buffer.from(userData(pdu).data).toString("latin1").replaceAll("\0", "");
 
 /** Returns null for a receipt that names no text. A failure is never permanent, because networks use
  *  their error codes freely. */
@@ -294,7 +302,7 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
   const network = pdu.tlvs.get(tag.networkError);
   const code =
     network?.length === 3 ? String(Buffer.from(network).readUInt16BE(1)) : /\berr:\s*(\w+)/i.exec(words)?.[1];
-  const at = /\bdone date:\s*(\d{10,14})\b/i.exec(words)?.[1];
+  const at = /\bdone[ _]date:\s*(\d{10,14})\b/i.exec(words)?.[1];
   const state = stateOf(status);
   return {
     id: ids === "decimal" ? fromDecimal(id) : canonicalId(id),

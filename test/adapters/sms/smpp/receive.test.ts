@@ -242,6 +242,21 @@ describe("a long text", () => {
     await centre.close();
   });
 
+  it("whose last part the network delivers twice is not another one", async () => {
+    const centre = await startSmsc();
+    await using fixture = openSmpp({ port: centre.port, incomplete_after: "200ms" });
+    await bound(fixture);
+    for (const one of [part(7, 2, 1, "a"), part(7, 2, 2, "b")]) centre.deliver(one);
+    await answered(centre, 2);
+    for (const one of [part(7, 2, 2, "b"), part(7, 2, 1, "c"), part(7, 2, 2, "b"), part(8, 2, 2, "d")]) {
+      centre.deliver(one);
+      await answered(centre, centre.deliveries());
+    }
+    await fixture.channel.until("an incomplete text", ({ messages }) => messages.at(-1)?.notes !== undefined);
+    expect(fixture.channel.messages.map(({ text }) => text)).toEqual(["ab", "cb", "d [...]"]);
+    await centre.close();
+  });
+
   it("cut in the middle of an emoji is read right", async () => {
     const centre = await startSmsc();
     await using fixture = openSmpp({ port: centre.port });

@@ -222,14 +222,22 @@ describe("receipts", () => {
     centre.deliver(spoken(form("m1", "DELIVERED")));
     centre.deliver(spoken(form("m2", "UNDELIVERABLE").replace("sub:001 dlvrd:001 ", "")));
     centre.deliver(spoken("", { receipted_message_id: "m3", message_state: 5 }));
-    centre.deliver(spoken("id: 4, submit date: today"));
-    await fixture.channel.until("all", ({ stored }) => stored.length === 4);
+    const told = ["id: 4, submit date: today", "id: 7 stat: how many are left?"];
+    for (const text of told) centre.deliver(spoken(text));
+    centre.deliver(spoken(form("m4", "DELIVRD").replaceAll(":", ": ").replaceAll(" date", "_date")));
+    centre.deliver(spoken("id:m5 stat:EXPIRED"));
+    const short_message = Buffer.from(form("m6", "BUFFERED"), "utf16le").swap16();
+    centre.deliver(spoken("", { data_coding: 8, short_message }));
+    await fixture.channel.until("all", ({ stored }) => stored.length === 8);
     expect(fixture.channel.stored.filter(({ kind }) => kind === "delivery")).toMatchObject([
       { about: { sent: ["m1"] }, state: "delivered" },
       { about: { sent: ["m2"] }, state: "failed" },
       { about: { sent: ["m3"] }, state: "failed" },
+      { about: { sent: ["m4"] }, state: "delivered", id: "m4/DELIVRD/2611211201" },
+      { about: { sent: ["m5"] }, state: "failed" },
+      { about: { sent: ["m6"] }, state: "accepted" },
     ]);
-    expect(fixture.channel.messages.map(({ text }) => text)).toEqual(["id: 4, submit date: today"]);
+    expect(fixture.channel.messages.map(({ text }) => text)).toEqual(told);
     await centre.close();
   });
 
