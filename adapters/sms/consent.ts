@@ -70,9 +70,9 @@ const vocabulary = {
 /** Keywords that customers also use in other business messages: to cancel an order, to end a contract, to register.
  *  They count only in these countries, or where the configuration names the country. The sender receives a confirmation
  *  that the keyword counted. CANCEL is mandatory in North America (CTIA, FCC 47 CFR 64.1200(a)(10)); REMOVE is required
- *  by AWS. */
+ *  by AWS. After a STOP, Twilio takes YES for START. */
 const terms = {
-  en: { countries: ["US", "CA"], stop: ["cancel", "remove"], start: [] },
+  en: { countries: ["US", "CA"], stop: ["cancel", "remove"], start: ["yes"] },
   de: {
     countries: ["DE", "AT", "CH", "LI", "LU"],
     stop: ["kündigen", "beenden", "abbestellen"],

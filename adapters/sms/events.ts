@@ -80,12 +80,14 @@ function doubtIn({ opt_out: own }: SmsConfig, text: InboundText): Refusal | null
   return null;
 }
 
-/** Beginnings of the texts with which phones reply while their owner drives (Focus of iOS, Android Auto), and the words with
- *  which programs introduce an automatic reply. */
+/** Beginnings of the texts with which phones reply while their owner drives (Focus of iOS, Android Auto), the words with which
+ *  programs introduce an automatic reply, and the notices of carriers that a text was blocked: an answer to one would cause
+ *  the next. */
 const automatic = new RegExp(
   `^[\\s([*"“]*(?:${[
     "(?:this is an? )?auto(?:mat(?:ic|ed))?[ -]?(?:reply|response|message)\\b",
     "i['’]m (?:not receiving notifications|driving (?:with (?:focus|do not disturb)|right now[-,.– ]+i['’]ll))\\b",
+    "(?:[\\w&]+ )?free ?msg\\b|(?:unable to send message[-–—.: ]+)?message blocking is active\\b",
     "(?:dies ist eine )?automatische (?:antwort|nachricht)\\b",
     "(?:ceci est (?:une|un) )?(?:réponse automatique|message automatique)",
     "(?:est[ae] es una? )?(?:respuesta automática|mensaje automático)",

@@ -146,6 +146,7 @@ describe("a word that is also a business term", () => {
   const terms: readonly (readonly [string, "stop" | "start", readonly (keyof typeof numbers)[]])[] = [
     ["cancel", "stop", ["US"]],
     ["Remove", "stop", ["US"]],
+    ["Yes", "start", ["US"]],
     ["Kündigen!", "stop", ["DE", "CH"]],
     ["beenden", "stop", ["DE", "CH"]],
     ["anmelden", "start", ["DE", "CH"]],

@@ -223,7 +223,7 @@ describe("opt-out keywords", () => {
     expect((await heard(textForm("SM1", body), { opt_out: texts })).consent).toEqual({ word, answer });
   });
 
-  it.each(["STOP 12345", "please stop by tomorrow", "Can you help?", "yes", "Stop! Where is it?"])(
+  it.each(["STOP 12345", "please stop by tomorrow", "Can you help?", "no", "Stop! Where is it?"])(
     "%s is a message",
     async (body) => {
       expect((await heard(textForm("SM1", body))).consent).toBeUndefined();
@@ -275,6 +275,9 @@ describe("what is never answered", () => {
     "This is an automated message. Please do not reply.",
     "Automatische Antwort: Ich melde mich",
     "RÉPONSE AUTOMATIQUE : absent",
+    "Free Msg: Unable to send message - Message Blocking is active.",
+    "AT&T FREEMSG: your message was not delivered",
+    "Unable to send message - Message Blocking is active",
   ])("holds the automatic reply %j for an operator", async (Body) => {
     expect((await heard(textForm("SM1", Body))).refusal).toMatchObject({ code: "possible-auto-reply", hold: true });
   });
@@ -283,6 +286,7 @@ describe("what is never answered", () => {
     "Did you get my automatic reply?",
     "I'm driving home right now, when does the shop close?",
     "Automated lamps: do you sell any?",
+    "Unable to send message in your app",
     "I got this is an automated message, what now?",
   ])("answers %j, which only mentions one", async (Body) => {
     expect((await heard(textForm("SM1", Body))).refusal).toBeUndefined();
@@ -383,6 +387,7 @@ describe("a business term that ends texts where it does", () => {
     ["cancel", { To: "+4930901820" }, { number: "+4930901820" }, undefined],
     ["cancel", { To: "72345" }, { number: "72345" }, undefined],
     ["cancel", { To: "72345" }, { number: "72345", country: "US" }, { word: "stop", ambiguous: true, answer: "Bye." }],
+    ["yes", {}, {}, { word: "start", ambiguous: true, answer: expect.stringContaining("STOP") as string }],
     ["STOP", { To: "+4930901820" }, { number: "+4930901820" }, { word: "stop" }],
     [
       "opzeggen",
