@@ -68,11 +68,14 @@ async function checkServer(pool: Pool, listening: number): Promise<void> {
 /** Settings of each connection; a pooler would refuse them among the parameters of its start. Without the first the server
  *  plans each statement six times on each connection. With it, plans that are made while a store is new are kept until the
  *  next ANALYZE, so indexes must win also where a table is small. A plan that costs little to run is not worth compiling
- *  (`jit`). `bridgehead.clock_step` is that of clock_step(). */
+ *  (`jit`). The isolation and the limits of the server, its role or its database may be others; older servers have fewer.
+ *  `bridgehead.clock_step` is that of clock_step(). */
 const settingsOf = ({ clockStep, idleTransaction, lock, statement, response }: Timing["postgres"]) => ({
   text: `SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), ('seq_page_cost', '20'),
     ('jit', 'off'), ('bridgehead.clock_step', $1), ('idle_in_transaction_session_timeout', $2), ('lock_timeout', $3),
-    ('statement_timeout', $4)) AS settings (name, value)`,
+    ('statement_timeout', $4), ('default_transaction_isolation', 'read committed'), ('idle_session_timeout', '0'),
+    ('transaction_timeout', '0')) AS settings (name, value)
+    WHERE name = 'bridgehead.clock_step' OR current_setting(name, true) IS NOT NULL`,
   values: [clockStep, idleTransaction, lock, statement].map(String),
   query_timeout: response,
 });

@@ -102,9 +102,14 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     expect(listeners).toHaveLength(1);
   });
 
-  it("is not opened when commits do not wait for the server's disk", async () => {
-    const off = `${server.url}?options=${encodeURIComponent("-c synchronous_commit=off")}`;
-    await expect(openPostgres(off)).rejects.toThrow("synchronous_commit is off");
+  it("is not opened when commits do not wait for the server's disk; other settings are its own", async () => {
+    const withSettings = (text: string) => openPostgres(`${server.url}?options=${encodeURIComponent(text)}`);
+    await expect(withSettings("-c synchronous_commit=off")).rejects.toThrow("synchronous_commit is off");
+    const db = await withSettings("-c idle_session_timeout=300 -c default_transaction_isolation=serializable");
+    onTestFinished(() => db.close());
+    const sql =
+      "SELECT current_setting('transaction_isolation') AS level, current_setting('idle_session_timeout') AS idle";
+    expect(await db.tx((q) => q.one(sql))).toEqual({ level: "read committed", idle: "0" });
   });
 
   it.each(["LATIN1", "SQL_ASCII"])("is not opened in a database with the encoding %s", async (encoding) => {
