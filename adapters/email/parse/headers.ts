@@ -81,17 +81,21 @@ export function asciiDomain(domain: string): string {
 }
 
 /** Returns every `<...@...>` of a value in order, without duplicates; at most the last `max`. The newest
- *  reference is the last one, so the end of a long value counts. */
+ *  reference is the last one, so the end of a long value counts. White space in an id is no part of it: a relay has folded it. */
 export function messageIdsOf(value: string | null, max = 100): string[] {
   if (value === null) return [];
   const found = new Set<string>();
-  for (const [id] of value.slice(-200_000).matchAll(/<[^<>\s]{1,990}>/g)) found.add(id);
+  for (const [whole] of value.slice(-200_000).matchAll(/<[^<>]{1,990}>/g)) {
+    const id = whole.replace(/\s+/g, "");
+    if (id === whole || id.includes("@")) found.add(id);
+  }
   return [...found].slice(-max);
 }
 
-/** Returns one Message-ID with its brackets, or null. */
+/** Returns one Message-ID with its brackets, which some programs omit, or null. */
 export function messageIdOf(value: string | null): string | null {
-  return messageIdsOf((value ?? "").slice(0, 2000), 100)[0] ?? null;
+  const text = (value ?? "").slice(0, 2000).trim();
+  return messageIdsOf(/[\s<]/.test(text) ? text : `<${text}>`, 100)[0] ?? null;
 }
 
 /** Returns epoch milliseconds; null when the date is missing or invalid. */

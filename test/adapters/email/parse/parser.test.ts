@@ -96,6 +96,15 @@ describe("fields", () => {
     const { references } = await read(mail({ References: many.join("\r\n ") }));
     expect(references).toEqual(many.slice(-100).map((id) => `<${id}>`));
   });
+  it.each([
+    ["< a b@x >", "<ab@x>"],
+    ["<long\r\n part@x> (a comment)", "<longpart@x>"],
+    ["1@x", "<1@x>"],
+  ])("reads the id %j without what is no part of it", async (value, id) => {
+    const found = await read(mail({ "Message-ID": value, "In-Reply-To": value, References: `<0@x> ${value}` }));
+    expect(found.messageId).toBe(id);
+    if (value.includes("<")) expect(found).toMatchObject({ inReplyTo: [id], references: ["<0@x>", id] });
+  });
   it("reads the newest of very many references", async () => {
     const ids = Array.from({ length: 20_000 }, (_, i) => `<${i}@example.org>`);
     const { references } = await read(mail({ References: ids.join("\r\n ") }));
