@@ -22,6 +22,7 @@ const payload = z.object({
   from: phone.optional(),
   to: z.union([z.array(phone), z.string()]).optional(),
   text: z.string().nullish(),
+  subject: z.string().nullish(),
   received_at: z.string().nullish(),
   media: z.array(medium).nullish(),
   errors: z.array(error).nullish(),
@@ -56,11 +57,18 @@ function textOf(payload: Payload, occurredAt: string | undefined, raw: Uint8Arra
   const to = Array.isArray(payload.to) ? payload.to[0]?.phone_number : payload.to;
   if (payload.from === undefined || to === undefined) throw new Error("reading a text: it has no from or no to");
   const word = payload.autoresponse_type?.toLowerCase();
+  const text = payload.text?.trim() ? payload.text : "";
+  // Phones with a field for it send a subject as MMS, also alone. Carriers fill in an absent one.
+  const subject = (payload.subject ?? "")
+    .slice(0, 300)
+    .replace(/\s+/g, " ")
+    .trim()
+    .replace(/^\(?no ?subject\)?$/i, "");
   return {
     id: payload.id,
     from: payload.from.phone_number,
     to,
-    body: payload.text ?? "",
+    body: text || subject,
     sentAt: dateOf(payload.received_at ?? occurredAt, now),
     media: (payload.media ?? []).map((one) => {
       const mediaType = one.content_type ?? "application/octet-stream";
@@ -68,6 +76,7 @@ function textOf(payload: Payload, occurredAt: string | undefined, raw: Uint8Arra
       return { ref: { url: one.url, mediaType }, mediaType, ...size };
     }),
     ...(word === "stop" || word === "start" || word === "help" ? { optOut: word } : {}),
+    ...(text === "" || subject === "" ? {} : { notes: { subject } }),
     raw,
   };
 }

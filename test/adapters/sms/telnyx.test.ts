@@ -157,6 +157,20 @@ describe("a webhook", () => {
     expect(channel.calls.length).toBe(3);
   });
 
+  it.each([
+    ["", "Where is my parcel?", "Where is my parcel?", undefined],
+    ["STOP", "My\nparcel", "STOP", { subject: "My parcel" }],
+    ["hi", " NoSubject ", "hi", undefined],
+    ["hi", "(no subject)", "hi", undefined],
+    ["hi", null, "hi", undefined],
+  ])("with the text %j and the subject %j is %j", async (text, subject, words, notes) => {
+    const { post, channel, url } = fixture();
+    await post(webhook(url, received("m-1", text, { type: "MMS", subject })));
+    expect(channel.messages[0]).toMatchObject({ text: words });
+    expect(channel.messages[0]?.notes).toEqual(notes);
+    expect(channel.messages[0]?.refusal).toBeUndefined();
+  });
+
   it("a hundred times at once is one text", async () => {
     const { post, channel, url } = fixture();
     const all = await Promise.all(Array.from({ length: 100 }, () => post(webhook(url, received("m-1", "hello")))));
