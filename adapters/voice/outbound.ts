@@ -4,10 +4,12 @@
 
 import {
   type Attempt,
+  aheadOf,
   type Channel,
   type ChannelFinding,
   type ChannelStatus,
   countedSends,
+  day,
   type ExchangeAnswer,
   type ExchangeRequest,
   type ExternalId,
@@ -199,14 +201,16 @@ class PlacedCalls {
 
   async find({ to }: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Finding> {
     const { lookup, processing, skew } = this.#voice.timing;
-    const since = attempt.startedAt.getTime() - skew;
     const query = new URLSearchParams({
       To: to,
       From: this.#account.number,
-      "StartTime>": new Date(since).toISOString().slice(0, 10),
+      // A day earlier: the provider's clock may be behind ours.
+      "StartTime>": new Date(attempt.startedAt.getTime() - day).toISOString().slice(0, 10),
       PageSize: "200",
     });
     const answer = await this.#ask("GET", `/Calls.json?${query.toString()}`, signal);
+    const now = this.#voice.channel.clock.now();
+    const since = attempt.startedAt.getTime() + aheadOf(answer, now) - skew;
     if (answer.status !== 200) return { kind: "unsure", lookAgainAfterMs: lookup };
     const { calls = [] } = Object(answer.json) as { calls?: readonly CallResource[] };
     const ours = calls.find(
@@ -216,7 +220,7 @@ class PlacedCalls {
         (this.#keys.get(sid) ?? attempt.key) === attempt.key,
     );
     if (ours?.sid !== undefined) return { kind: "sent", id: externalId(ours.sid) };
-    const early = this.#voice.channel.clock.now() - attempt.startedAt.getTime() < processing;
+    const early = now - attempt.startedAt.getTime() < processing;
     return early ? { kind: "unsure", lookAgainAfterMs: processing / 2 } : { kind: "not-sent" };
   }
 

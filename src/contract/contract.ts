@@ -209,6 +209,7 @@ export interface Attempt {
 export interface PastAttempt {
   readonly key: SendKey;
   readonly number: number;
+  /** By the clock of the channel; that of the provider may differ (`aheadOf`). */
   readonly startedAt: Date;
 }
 

@@ -143,6 +143,13 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/** Returns by how many milliseconds the clock of the server was ahead of `now` when it responded (RFC 9110, section 6.6.1); 0
+ *  for a response without a date. For comparing our times with those that a provider has recorded. */
+export function aheadOf({ headers }: Pick<ExchangeAnswer, "headers">, now: number): number {
+  const ahead = Date.parse(headers.date ?? "") - now;
+  return Number.isNaN(ahead) ? 0 : ahead;
+}
+
 /** Returns Retry-After of a response (RFC 9110, section 10.2.3) in milliseconds, at most `longest`; null without a valid
  *  one. A date counts only when `now` is given, and one in the past is 0. */
 export function retryAfterOf(

@@ -4,6 +4,7 @@
 
 import { createRequire } from "node:module";
 import {
+  aheadOf,
   type ChannelStatus,
   type Clock,
   type ExchangeAnswer,
@@ -94,6 +95,7 @@ export class TwilioClient {
   readonly #account: string;
   /** During a rotation one of the logins is not yet valid, or no longer valid. The last accepted login is tried first. */
   #current = 0;
+  #ahead = 0;
   /** Loaded by the first call: an idle daemon does not need it. */
   #package: TwilioPackage | undefined;
 
@@ -105,6 +107,11 @@ export class TwilioClient {
     this.#base = new URL(settings.apiUrl);
     const prefix = this.#base.pathname.replace(/\/$/, "");
     this.#account = `${this.#base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}`;
+  }
+
+  /** By how many milliseconds the provider's clock is ahead of ours, by its last response; 0 before that. */
+  get ahead(): number {
+    return this.#ahead;
   }
 
   /** Returns the account's messages, for one request or a chain of pages. Rejects with an `ApiFailure`
@@ -208,6 +215,7 @@ export class TwilioClient {
           crossing: call.crossing,
         }),
       );
+      this.#ahead = aheadOf(answer, this.#clock.now());
       if (answer.status === 401 && tries < length) {
         if (this.#current === used) this.#current = (used + 1) % length;
         continue;

@@ -81,8 +81,7 @@ export class TwilioSender {
     const { processing, skew } = this.#settings.timing;
     const age = this.#channel.clock.now() - attempt.startedAt.getTime();
     if (age < processing) return { kind: "unsure", lookAgainAfterMs: processing - age };
-    const since = attempt.startedAt.getTime() - skew;
-    const listed = await candidates(this.#client, text, since, signal);
+    const listed = await candidates(this.#client, text, attempt.startedAt.getTime() - skew, signal);
     const found = listed.filter((one) => bodyOf(one) !== "");
     const mine = found.find(({ sid }) => this.#owners.get(sid) === attempt.key);
     if (mine) return { kind: "sent", id: externalId(mine.sid) };
@@ -137,20 +136,17 @@ function callbackOf(channel: Channel, settings: TwilioSettings): string | null {
 const bodyOf = ({ body }: MessageInstance): string =>
   (body ?? "").replace(/^Sent from your Twilio trial account - /, "").trim();
 
-/** Returns true for the body of our text as the list returns it: a messaging service replaces characters that would make a
- *  text more expensive by similar ones (1/2 for ½), also in the stored body. Source: Twilio's list of characters of Smart
- *  Encoding, none of which turns a letter or a digit into another one. */
-function isSameBody(listed: string, body: string): boolean {
-  const words = (text: string) => text.normalize("NFKD").replace(/[^\p{L}\p{N}]/gu, "");
-  return listed === body || (words(body) !== "" && words(listed) === words(body));
-}
+/** Returns the letters and digits of a body. A messaging service replaces characters that would make a text more expensive by
+ *  similar ones (1/2 for ½), also in the stored body. Source: Twilio's list of characters of Smart Encoding, none of which turns
+ *  a letter or a digit into another one. */
+const wordsOf = (body: string): string => body.normalize("NFKD").replace(/[^\p{L}\p{N}]/gu, "");
 
-/** Returns our texts with this body, or a redacted one, to this recipient since that time. A queued text has no send date,
- *  so the newest texts are also listed without a date. */
+/** Returns our texts with this body, or a redacted one, to this recipient since `from`, in milliseconds of our clock. A
+ *  queued text has no send date, so the newest texts are also listed without a date. */
 async function candidates(
   client: TwilioClient,
   text: TextDraft,
-  since: number,
+  from: number,
   signal: AbortSignal,
 ): Promise<readonly MessageInstance[]> {
   const messages = client.messages({ signal });
@@ -158,23 +154,26 @@ async function candidates(
     to: text.to,
     ...(text.from === null || text.service !== null ? {} : { from: text.from }),
   };
+  const newest = await messages.list({ ...parties, pageSize: 100, limit: 100 });
+  const since = from + client.ahead;
   // Date filters have a resolution of GMT days: the list starts with the day in which the attempt began.
   const dated = await messages.list({
     ...parties,
     dateSentAfter: new Date(Math.floor(since / day) * day),
     pageSize: 1000,
   });
-  const newest = await messages.list({ ...parties, pageSize: 100, limit: 100 });
   const all = new Map([...dated, ...newest].map((one) => [one.sid, one]));
-  const body = text.body.trim();
-  return [...all.values()].filter(
+  const ours = [...all.values()].filter(
     (one) =>
       one.direction.startsWith("outbound") &&
-      (bodyOf(one) === "" || isSameBody(bodyOf(one), body)) &&
       // The API returns whole seconds.
       one.dateCreated.getTime() + 1000 > since &&
       (text.service === null || one.messagingServiceSid === text.service),
   );
+  const body = text.body.trim();
+  const isExact = ours.some((one) => bodyOf(one) === body) || wordsOf(body) === "";
+  const isSame = (listed: string) => (isExact ? listed === body : wordsOf(listed) === wordsOf(body));
+  return ours.filter((one) => bodyOf(one) === "" || isSame(bodyOf(one)));
 }
 
 /** Returns true when a draft was sent as this text, in this process or before it, or when a status of it

@@ -9,15 +9,17 @@ import { addressesOf, chooseDraft, type DraftMatch, isEndedByReply, notSent } fr
 /** The newest attempt of a draft. */
 export interface LastAttempt {
   readonly number: number;
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds by the clock of the store. */
   readonly started_at: number;
+  /** Milliseconds since then. */
+  readonly age: number;
   /** How many earlier attempts the provider was found not to have. */
   readonly absences: number;
 }
 
 export async function lastAttempt(q: Query, draft: string): Promise<LastAttempt | null> {
   const row = await q.one<LastAttempt>(
-    `SELECT number, started_at, (SELECT COUNT(*) FROM attempts WHERE subject = $1 AND detail = $2) AS absences
+    `SELECT number, started_at, now_ms() - started_at AS age, (SELECT COUNT(*) FROM attempts WHERE subject = $1 AND detail = $2) AS absences
      FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1`,
     draft,
     notSent,

@@ -57,7 +57,7 @@ async function find(
   deps: Core,
 ): Promise<Finding> {
   if (!line.outbound?.reconcile) return { kind: "unsure" };
-  const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };
+  const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(deps.clock.now() - attempt.age) };
   try {
     const deadline = limited(signal, deps.timing.send.attempt);
     const found = await line.outbound.reconcile(JSON.parse(draft.body) as Json, past, deadline);

@@ -79,6 +79,12 @@ describe("a text without an answer", () => {
     expect(await look(here, "Your table is booked.", 90 * seconds)).toEqual({ kind: "sent", id: sid });
   });
 
+  it.each([-300, 300])("is found although our clock is %d seconds ahead of the provider's", async (ahead) => {
+    const here = openTwilio(api.url, {}, recordingChannel({ clock: wallClock(ahead * seconds) }));
+    const sid = await lost(here, `By a clock ${ahead} ahead.`);
+    expect(await look(here, `By a clock ${ahead} ahead.`, 90 * seconds)).toEqual({ kind: "sent", id: sid });
+  });
+
   it("is found although a messaging service has replaced characters that cost more", async () => {
     const here = openTwilio(api.url);
     const sid = await lost(here, "½ day off – 3÷2‼");
@@ -145,8 +151,8 @@ describe("a text is not taken for", () => {
   it("one that was sent before the attempt began", async () => {
     const here = openTwilio(api.url);
     await lost(here, "Yesterday's.", "01hzx7old");
-    const later = openTwilio(api.url, {}, recordingChannel({ clock: wallClock(3_600_000) }));
-    expect(await look(later, "Yesterday's.", 90 * seconds)).toEqual({ kind: "not-sent" });
+    Object.assign(api.sent.at(-1) ?? {}, { createdAt: here.channel.clock.now() - 3600 * seconds });
+    expect(await look(here, "Yesterday's.", 90 * seconds)).toEqual({ kind: "not-sent" });
   });
 
   it("one of another draft with the same text: the answered one is not adopted", async () => {
