@@ -78,6 +78,27 @@ it("sends once when the clock is set forward while the provider is slow", async 
   expect([sends, await pipeline.drafts()]).toEqual([1, ["sent"]]);
 });
 
+it("tells the adapter how long ago an attempt began although the clock was set back since", async () => {
+  const ages: number[] = [];
+  const pipeline = await openPipeline({
+    outbound: {
+      async send(_, attempt) {
+        await attempt.crossing();
+        return { kind: "unknown", reason: "no response" };
+      },
+      async reconcile(_, { startedAt }) {
+        ages.push(pipeline.clock.now() - startedAt.getTime());
+        return { kind: "unsure" };
+      },
+    },
+  });
+  await pipeline.arrives({ text: "hello" });
+  pipeline.clock.set(-60 * minutes);
+  await pipeline.passes(10 * minutes, 10_000);
+  expect(ages.length).toBeGreaterThan(0);
+  expect(ages.filter((age) => age < 0 || age > 11 * minutes)).toEqual([]);
+});
+
 it("does not begin to ask when too little of the lease is left", async () => {
   const pipeline = await openPipeline({ timeout: 5000 });
   // The first attempt opens, the second one asks.
