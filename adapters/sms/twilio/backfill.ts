@@ -61,9 +61,10 @@ export class Backfill {
   async #poll(place: BackfillPosition, signal: AbortSignal) {
     const { backfill, timing } = this.#settings;
     const { every, overlap, after } = backfill;
-    const now = this.#channel.clock.now();
+    const { clock } = this.#channel;
+    const now = clock.now() + this.#client.ahead;
     // A clock that was ahead has left a cursor in the future.
-    const first = Math.min(place.first, now);
+    const first = Math.min(place.first, clock.now());
     const behind = Math.min(place.complete, now);
     const until = Math.min(now, behind + timing.piece);
     const span = { from: behind - overlap, to: until < now ? until : null };

@@ -109,9 +109,10 @@ export class TwilioClient {
     this.#account = `${this.#base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}`;
   }
 
-  /** By how many milliseconds the provider's clock is ahead of ours, by its last response; 0 before that. */
+  /** By how many milliseconds the provider's clock is ahead of ours, by its last response; 0 before that, and for an allowed
+   *  difference. */
   get ahead(): number {
-    return this.#ahead;
+    return Math.abs(this.#ahead) < this.#settings.timing.skew ? 0 : this.#ahead;
   }
 
   /** Returns the account's messages, for one request or a chain of pages. Rejects with an `ApiFailure`

@@ -98,6 +98,15 @@ it("finds texts of the time after a first start by a clock that was an hour ahea
   expect(texts(here.channel)).toEqual(["from now on"]);
 });
 
+it("finds texts while our clock is an hour ahead", async () => {
+  const here = openTwilio(api.url, {}, recordingChannel({ clock: wallClock(60 * minute) }));
+  await running(here, ago(0), async (channel) => {
+    await looks(channel, 2);
+    await missed("by a clock ahead");
+    await channel.until("the text", ({ messages }) => messages.length > 0);
+  });
+});
+
 it("fetches the texts that arrived during the downtime, oldest first, once", async () => {
   for (const body of ["one", "two", "three"]) await missed(body);
   const here = openTwilio(api.url);
