@@ -105,7 +105,7 @@ class Telnyx implements Provider {
     const keys = config.public_keys.flatMap((key) => ed25519Key(key) ?? []);
     this.endpoints = paths.map((path) => ({
       path,
-      read: (request) => this.#read(request, keys),
+      read: (request) => this.#read(path, request, keys),
       answer: () => new Response(null, { status: 200 }),
     }));
   }
@@ -168,11 +168,20 @@ class Telnyx implements Provider {
     this.#checking.close();
   }
 
-  async #read(request: Request, keys: readonly KeyObject[]): Promise<ReceivedBatch | null> {
+  async #read(path: RoutePath, request: Request, keys: readonly KeyObject[]): Promise<ReceivedBatch | null> {
     const body = new Uint8Array(await request.arrayBuffer());
     const now = this.#channel.clock.now();
-    const heard = isTelnyxSigned(request, body, keys, now, this.#timing.webhookSkew) ? readEvent(body, now) : null;
-    for (const status of heard?.statuses ?? []) this.#pauses.handleStatus(status);
+    const isSigned = (within: number) => isTelnyxSigned(request, body, keys, now, within);
+    if (!isSigned(this.#timing.webhookSkew)) {
+      const isOld = isSigned(Number.POSITIVE_INFINITY);
+      const reason = isOld
+        ? "it was signed minutes before or after the time of this machine"
+        : "its signature does not hold";
+      this.#channel.log.warn({ path, reason }, "webhook rejected");
+      return null;
+    }
+    const heard = readEvent(body, now);
+    for (const status of heard.statuses) this.#pauses.handleStatus(status);
     return heard;
   }
 

@@ -208,7 +208,10 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
         /^v=(\d{1,16}),d=([0-9a-f]{64})$/.exec(request.headers.get("x-retell-signature") ?? "") ?? [];
       const right = createHmac("sha256", apiKey).update(`${body}${time}`).digest("hex");
       const fresh = time !== "" && Math.abs(channel.clock.now() - Number(time)) <= timing.webhookSkew;
-      if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
+      if (!fresh || !sameText(right, digest)) {
+        channel.log.warn({ path: "/events" }, "request rejected: unauthorized, invalid signature");
+        return new Response("forbidden\n", { status: 403 });
+      }
       const { event, call } = fieldsOf(parsedJson(body));
       const { call_id: id, disconnection_reason: reason } = fieldsOf(call);
       if (event === "transfer_cancelled" && typeof id === "string") await reportUnansweredTransfer(voice, id);

@@ -39,7 +39,10 @@ export class RequestCalls {
       path: this.#side.path,
       handle: async (request) => {
         const read = await this.#side.read(request);
-        if (read === null) return new Response(null, { status: 403 });
+        if (read === null) {
+          this.#voice.channel.log.warn({ path: this.#side.path }, "request rejected: unauthorized, invalid signature");
+          return new Response(null, { status: 403 });
+        }
         return this.#side.write(await this.#handle(read));
       },
     };

@@ -88,6 +88,15 @@ describe("the proof", () => {
       expect(await post(webhook(url, received(`t${at}`, "hello"), { at: seconds() + at })), `${at} s`).toBe(status);
     const later = fixture({}, {}, 600_000);
     expect(await later.post(webhook(url, received("x", "replayed"))), "by our clock").toBe(403);
+    const forged = webhook(url, received("x", "forged"), { key: other.privateKey });
+    expect(await later.post(forged, "/status")).toBe(403);
+    expect(later.channel.logged).toMatchObject([
+      {
+        level: "warn",
+        fields: { path: "/inbound", reason: expect.stringContaining("time of this machine") as string },
+      },
+      { level: "warn", fields: { path: "/status", reason: "its signature does not hold" } },
+    ]);
   });
 
   it("does not hold for thousands of changed requests", async () => {

@@ -57,6 +57,18 @@ test("the first question is asked with everything we rely on written out", async
   );
 });
 
+test("a request that is not signed is rejected, and the log says so", async () => {
+  const fixture = await gather();
+  const route = fixture.adapter.routes?.find((one) => one.kind === "http" && one.path === "/gather");
+  const request = new Request(fixture.channel.url("/gather"), {
+    method: "POST",
+    body: new URLSearchParams({ a: "b" }),
+  });
+  expect(route?.kind === "http" && (await route.handle(request)).status).toBe(403);
+  const message = "request rejected: unauthorized, invalid signature";
+  expect(fixture.channel.logged).toContainEqual({ level: "warn", fields: { path: "/gather" }, message });
+});
+
 test("a slow agent is bridged by fillers, and then answers", async () => {
   const fixture = await gather({}, { phone: { pace: 1 } });
   const call = await fixture.dial();

@@ -360,6 +360,7 @@ describe("Retell's webhook", () => {
     });
     expect(changed.status).toBe(403);
     expect(sessionHistory(board.channel)).toEqual(["opened"]);
+    expect(board.channel.logged.filter(({ message }) => message.startsWith("request rejected"))).toHaveLength(3);
   });
 
   it("notifies responders once of an unanswered transfer, and of no other", async () => {
