@@ -24,14 +24,14 @@ interface FoundServer {
 
 /** Throws when the server accepts no writes, which `isUnreachable` counts as temporary; when commits of this role do not
  *  wait for its disk: a crash of the server would lose messages that were acknowledged to their providers; when the database
- *  cannot store every character: a message with one would be refused again and again; when there are no tables and the role
- *  may not create them; and when a pooler gives the connection that listens (`listening`: its process on the server) to other
+ *  cannot store every character: a message with one would be refused again and again; when the role may not create tables,
+ *  which each start needs; and when a pooler gives the connection that listens (`listening`: its process on the server) to other
  *  work as well. */
 async function checkServer(pool: Pool, listening: number): Promise<void> {
   const { rows } = await pool.query<FoundServer>(
     `SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly,
        current_setting('server_encoding') AS encoding, pg_backend_pid() AS process, current_schema() AS schema,
-       has_schema_privilege(current_schema(), 'CREATE') OR to_regclass('meta') IS NOT NULL AS creates`,
+       has_schema_privilege(current_schema(), 'CREATE') AS creates`,
   );
   const [found] = rows;
   if (found === undefined) return;

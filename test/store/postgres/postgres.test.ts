@@ -128,6 +128,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     const { schema = "" } = store;
     await (await store.open()).tx(async (q) => {
       await q.run("CREATE ROLE reader LOGIN");
+      await q.run("CREATE TABLE meta (name TEXT PRIMARY KEY, value BIGINT NOT NULL)"); // also not when it need not
       await q.run(`GRANT USAGE ON SCHEMA ${schema} TO reader`);
     });
     const url = server.url.replace("test@", "reader@");
