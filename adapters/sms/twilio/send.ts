@@ -139,7 +139,7 @@ const bodyOf = ({ body }: MessageInstance): string =>
 /** Returns the letters and digits of a body. A messaging service replaces characters that would make a text more expensive by
  *  similar ones (1/2 for ½), also in the stored body. Source: Twilio's list of characters of Smart Encoding, none of which turns
  *  a letter or a digit into another one. */
-const wordsOf = (body: string): string => body.normalize("NFKD").replace(/[^\p{L}\p{N}]/gu, "");
+const withoutSigns = (body: string): string => body.normalize("NFKD").replace(/[^\p{L}\p{N}]/gu, "");
 
 /** Returns our texts with this body, or a redacted one, to this recipient since `from`, in milliseconds of our clock. A
  *  queued text has no send date, so the newest texts are also listed without a date. */
@@ -171,8 +171,8 @@ async function candidates(
       (text.service === null || one.messagingServiceSid === text.service),
   );
   const body = text.body.trim();
-  const isExact = ours.some((one) => bodyOf(one) === body) || wordsOf(body) === "";
-  const isSame = (listed: string) => (isExact ? listed === body : wordsOf(listed) === wordsOf(body));
+  const isExact = ours.some((one) => bodyOf(one) === body) || withoutSigns(body) === "";
+  const isSame = (listed: string) => (isExact ? listed === body : withoutSigns(listed) === withoutSigns(body));
   return ours.filter((one) => bodyOf(one) === "" || isSame(bodyOf(one)));
 }
 
