@@ -194,6 +194,25 @@ it.concurrent("a polite STOP counts, a worded one waits for a human, and other p
   expect(daemon.questions().map(({ text }) => text)).toEqual(["Please stop by at five"]);
 });
 
+it.concurrent("YES is an answer, and START only after a STOP; a carrier's notice waits for a human", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startPhoneDaemon(onTestFinished);
+  await daemon.text("yes");
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  await daemon.text("STOP");
+  await daemon.text("Yes!");
+  await daemon.api.until(({ sent }) => sent.length === 2);
+  await daemon.text("Free Msg: Unable to send message - Message Blocking is active.", { from: bert });
+  await daemon.text("Where is it?");
+  await daemon.api.until(({ sent }) => sent.length === 3);
+  await daemon.idle();
+  expect(daemon.textsTo()[1]).toContain("Reply STOP");
+  expect(daemon.textsTo(bert)).toEqual([]);
+  expect(await codes(daemon)).toEqual([{ code: "opt-out" }, { code: "opt-in" }, { code: "possible-auto-reply" }]);
+  expect(daemon.questions().map(({ text }) => text)).toEqual(["yes", "Where is it?"]);
+});
+
 it.concurrent("a repeated or signed STOP counts, and one followed by a sentence waits for a human", async ({
   onTestFinished,
 }) => {
