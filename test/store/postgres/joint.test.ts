@@ -111,6 +111,26 @@ describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
     expect(await idsOf(db)).toEqual(["a", "b", "c", "d", "e"]);
   });
 
+  it("reverts what was changed in memory when there is no connection, and when it is lost", async () => {
+    const { db, proxy } = await behindProxy();
+    await record(db, "a");
+    let undone = 0;
+    const changing = (id: string) =>
+      record(db, id, async (q) => {
+        q.onRollback(() => undone++);
+      });
+    proxy.rewrite((data) => (data.includes("COMMIT\0") ? Buffer.alloc(0) : data));
+    const lost = Promise.allSettled([changing("b"), changing("c")]);
+    await expect.poll(() => idsOf(db)).toEqual(["a", "b", "c"]);
+    proxy.refuse();
+    proxy.cut();
+    expect((await lost).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(undone).toBe(2);
+    const refused = await Promise.allSettled([changing("d"), changing("e")]);
+    expect(refused.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(undone).toBe(4);
+  });
+
   it("commits the others where the server translates its messages", async () => {
     const { db, proxy } = await behindProxy();
     await record(db, "a");
