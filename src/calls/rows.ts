@@ -208,9 +208,14 @@ export async function moveMessages(q: Query, from: string, to: string): Promise<
   await q.write("UPDATE events SET turn = $2 WHERE turn = $1", from, to);
 }
 
-/** Drops the queued drafts of the session. */
+/** Drops the queued drafts of the session, except what a human wrote: stage send drops it, and notifies the responders. */
 export const dropDrafts = (q: Query, session: SpeakingSession): Promise<void> =>
-  dropQueued(q, session, "the call has ended", "true");
+  dropQueued(
+    q,
+    session,
+    "the call has ended",
+    "NOT EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind = 'human')",
+  );
 
 /** Drops the remaining parts of a reply after the caller interrupted it (barge-in). */
 export const dropRest = (q: Query, session: SpeakingSession): Promise<void> =>

@@ -5,10 +5,13 @@ import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId
 import { expect, it } from "vitest";
 import { missedCall, transferUnanswered, voicemail } from "../../adapters/voice/engine/record.ts";
 import type { Policy } from "../../src/domain/policy.ts";
+import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
-import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../../src/pipeline/channel-runtime.ts";
+import { schedulePoll } from "../../src/store/tables/conversations.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
-import { escalationsIn, noticesIn, notifies, raising, sourcesIn } from "../support/escalation/policy.ts";
+import { messageRecord } from "../support/client/client.ts";
+import { escalationsIn, noticesIn, notifies, policyOf, raising, sourcesIn } from "../support/escalation/policy.ts";
 import { callOf, openPipeline, type TestPipeline } from "../support/pipeline/pipeline.ts";
 import { activeSettings } from "../support/pipeline/stage.ts";
 
@@ -175,6 +178,89 @@ it("opens nothing for callers who are to have no answer, for other causes, or wi
     expect(await escalationsIn(pipeline.db)).toEqual([]);
     expect(await sourcesIn(pipeline.db)).toEqual([]);
   }
+});
+
+/** A person is a mailbox to the platform here; only the polls know that the lines carry calls. */
+const asCalls = (lines: ChannelRuntimes): ChannelRuntimes =>
+  new Map([...lines].map(([id, line]) => [id, { ...line, traits: { ...line.traits, platform: "voice" } }]));
+
+/** A served call, and a human who writes in the platform's interface. Their words in `spoken` were said in a call. */
+async function handledCall() {
+  const spoken: string[] = [];
+  const pipeline = await openPipeline({
+    outbound: {
+      async send(body, attempt) {
+        await attempt.crossing();
+        spoken.push((body as { text: string }).text);
+        return { kind: "sent", id: externalId(`said-${attempt.key}`) };
+      },
+    },
+    line: (line) => raising(policy)({ ...line, traits: { ...line.traits, conversations: "person" } }),
+    stages: (deps) => [pollStage({ ...deps, policy: () => policyOf(), lines: () => asCalls(deps.lines()) })],
+  });
+  const caller = callOf(pipeline, call);
+  await caller.opens();
+  await caller.says("lamp");
+  await pipeline.settles();
+  const [messages = []] = pipeline.platform.messages.values();
+  const polls = async () => {
+    const [row] = await pipeline.db.read((q) => q.all<{ id: string }>("SELECT id FROM conversations"));
+    await pipeline.db.tx((q) => schedulePoll(q, { id: row?.id ?? "", channel: "c" }, 0));
+    await pipeline.settles();
+  };
+  await polls();
+  spoken.length = 0;
+  return {
+    ...pipeline,
+    caller,
+    spoken,
+    polls,
+    async writes(text: string) {
+      const over = { createdAt: new Date(pipeline.clock.now() + messages.length * 1000).toISOString() };
+      messages.push(messageRecord(`human-${messages.length}`, "manual_assistant", text, over));
+      await polls();
+    },
+  };
+}
+
+it("speaks what a human writes on the platform after the call in no later call, and notifies the responders", async () => {
+  const pipeline = await handledCall();
+  const { caller, spoken, db } = pipeline;
+  await pipeline.writes("I am listening.");
+  expect(spoken).toEqual(["I am listening."]);
+  await caller.tells("closed", { reason: "hung-up" });
+  await pipeline.settles();
+  await pipeline.writes("It ships today.");
+  const told = ["the answer did not reach the customer (dropped): the call is over; the number is ada@example.org"];
+  expect(await sourcesIn(db)).toEqual(told);
+  const next = callOf(pipeline, "call-2");
+  await next.opens();
+  await pipeline.polls();
+  await next.says("Hello again");
+  await pipeline.settles();
+  await pipeline.polls();
+  expect(spoken).toEqual(["I am listening.", "answer to Hello again"]);
+  expect(await sourcesIn(db)).toEqual(told);
+  await pipeline.writes("I am here.");
+  expect(spoken.at(-1)).toBe("I am here.");
+});
+
+it("speaks what a human writes while the connection is lost when the call comes back, and notifies the responders when it does not", async () => {
+  const pipeline = await handledCall();
+  const { caller, spoken, db } = pipeline;
+  await caller.tells("lost");
+  await pipeline.settles();
+  await pipeline.writes("One moment.");
+  await caller.tells("opened");
+  await pipeline.passes(1000);
+  expect(spoken).toEqual(["One moment."]);
+  await caller.tells("lost");
+  await pipeline.settles();
+  await pipeline.writes("It ships today.");
+  await caller.tells("closed", { reason: "lost" });
+  await pipeline.passes(1000);
+  expect(spoken).toEqual(["One moment."]);
+  expect(await sourcesIn(db)).toEqual(["the answer did not reach the customer (dropped): the call has ended"]);
 });
 
 const response = "answer to refund";

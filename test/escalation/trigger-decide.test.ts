@@ -403,9 +403,15 @@ describe("a poll", () => {
       );
     const found = [after({}), after(both), after(since), after(both, "email", false)];
     expect(found.map(({ later }) => later)).toEqual([null, new Set(), new Set(["q2", "a2"]), null]);
-    expect(after(both, "voice").deliver, "the call is over").toEqual([]);
+    const isOver = [after(both, "voice"), after(since, "voice"), after(both, "voice", true, null)];
+    expect(isOver.map(({ deliver, undelivered }) => [deliver, undelivered])).toEqual([
+      [[], [human]],
+      [[], [human]],
+      [[], []],
+    ]);
+    expect(after(both).undelivered).toEqual([]);
     const inCall = after(both, "voice", true, { ...customer, session: "s" });
-    expect([inCall.deliver.length, inCall.later]).toEqual([1, null]);
+    expect([inCall.deliver.length, inCall.undelivered, inCall.later]).toEqual([1, [], null]);
   });
 
   it("records nothing of an erased customer after a restore", () => {

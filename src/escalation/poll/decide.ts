@@ -117,7 +117,8 @@ export interface PollFacts {
   /** Our conversations of other threads by the platform's ids of their questions. */
   readonly elsewhere: ReadonlyMap<string, PolledThread>;
   readonly turns: readonly KnownTurn[];
-  /** Null when the customer was erased, by an operator or by retention, since the poll began. */
+  /** Null when the customer was erased, by an operator or by retention, since the poll began. `session`: also a call that has
+   *  lost its connection, and may come back. */
   readonly customer: Customer | null;
   /** Milliseconds since the newest turn; null if none exists. */
   readonly quiet: number | null;
@@ -144,6 +145,9 @@ export interface PollPlan {
   /** See `ExternalMessages`. */
   readonly record: readonly PlatformMessage[];
   readonly deliver: readonly PlatformMessage[];
+  /** What a human wrote for a call that is over. It is known from now on, so that no later call speaks it, and the responders
+   *  are notified. */
+  readonly undelivered: readonly PlatformMessage[];
   /** Other threads, whose questions new messages name: their polls deliver these. */
   readonly others: readonly PolledThread[];
   /** Address (JSON) of the delivered messages. */
@@ -229,8 +233,9 @@ export function planPoll(
   const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
   const isCall = line.traits.platform === "voice";
   const threadOf = ({ answers }: PlatformMessage) => facts.elsewhere.get(answers ?? "");
-  const isReached = customer !== null && !(isCall && customer.session === null);
-  const deliver = isReached ? found.deliver.filter((message) => threadOf(message) === undefined) : [];
+  const own = customer === null ? [] : found.deliver.filter((message) => threadOf(message) === undefined);
+  const isOver = isCall && customer?.session === null;
+  const deliver = isOver ? [] : own;
   const answer = deliver.findLast(({ role }) => role === "human");
   const acknowledge = escalation?.state === "open" && answer !== undefined;
   const isEmpty = newest === null && read.failure === null;
@@ -246,6 +251,7 @@ export function planPoll(
   return {
     record: customer === null ? [] : found.record,
     deliver,
+    undelivered: isOver ? own.filter(({ role }) => role === "human") : [],
     others: [...new Set(found.deliver.flatMap((message) => threadOf(message) ?? []))],
     address: customer === null ? "" : addressFor(customer, isCall),
     later: answer === undefined || isCall || !facts.hasUnsent ? null : idsAfter(answer, read.messages),

@@ -112,9 +112,18 @@ async function lockPlatform(q: Query, platformId: string): Promise<void> {
 export async function loadPollFacts(q: Query, conversation: string, platformId: string): Promise<PollFacts> {
   await lockPlatform(q, platformId);
   const found = await q.one<
-    Customer & { quiet: number | null; escalation: string | null; elsewhere: number; asking: number; unsent: number }
+    Customer & {
+      lost: string | null;
+      quiet: number | null;
+      escalation: string | null;
+      elsewhere: number;
+      asking: number;
+      unsent: number;
+    }
   >(
     `SELECT ${customerColumns},
+       (SELECT sessions.id FROM sessions WHERE sessions.conversation = conversations.id AND state = 'lost'
+        ORDER BY lost_at DESC LIMIT 1) AS lost,
        (SELECT now_ms() - made_at FROM turns WHERE turns.conversation = conversations.id ORDER BY seq DESC LIMIT 1) AS quiet,
        (SELECT escalations.id FROM escalations WHERE about = $2 AND state <> 'closed') AS escalation,
        CASE WHEN EXISTS (SELECT 1 FROM conversations AS other JOIN escalations ON about = $3 || other.id AND state <> 'closed'
@@ -141,7 +150,15 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
          OR (((kind = 'relayed' AND open = 0) OR (kind = 'question' AND state = 'answered')) AND ${wasTried("'unknown', 'refused'")}))`,
     platformId,
   );
-  const { quiet = null, escalation = null, elsewhere = 0, asking = 0, unsent = 0, ...customer } = found ?? {};
+  const {
+    lost = null,
+    quiet = null,
+    escalation = null,
+    elsewhere = 0,
+    asking = 0,
+    unsent = 0,
+    ...customer
+  } = found ?? {};
   const locked = escalation === null ? null : (await lockEscalations(q, [escalation])).get(escalation);
   const others = new Map(
     rows.flatMap(({ thread: id, channel }) =>
@@ -157,7 +174,7 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
       }),
     ),
     turns: rows.filter(({ id }) => id === null),
-    customer: found && found.person !== "" ? (customer as Customer) : null,
+    customer: found && found.person !== "" ? ({ ...customer, session: found.session ?? lost } as Customer) : null,
     quiet,
     // Another node may have closed it before it was locked.
     escalation: locked && locked.state !== "closed" ? locked : null,

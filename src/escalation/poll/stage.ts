@@ -145,7 +145,7 @@ const platformUser = { name: "a responder on the platform", target: null };
 async function write(
   q: Query,
   { line, conversation }: PollWork,
-  { record, deliver, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
+  { record, deliver, undelivered, address, later, acknowledge: answered, takeover, close: ended }: PollPlan,
   escalation: EscalationRow | null,
   deps: PollDeps,
 ): Promise<void> {
@@ -164,6 +164,12 @@ async function write(
   for (const message of record) await insertReply(q, { ...replyFor(message), state: "composed" });
   if (later !== null) await clearLanes(q, conversation.id, later);
   for (const message of deliver) await insertReply(q, { ...replyFor(message), address });
+  for (const message of undelivered) {
+    const reply = { ...replyFor(message), state: "composed" } as const;
+    await insertReply(q, reply);
+    const reason = `the call is over; the number is ${conversation.person}`;
+    await line.escalation()?.undeliverable(q, line, { ...reply, reply: reply.id }, { state: "dropped", reason });
+  }
   if (escalation !== null && answered) await acknowledge(q, escalation, platformUser, deps);
   if (escalation !== null && ended) await close(q, escalation, "the platform (mode ai)", deps);
   if (deliver.length > 0) {
@@ -180,12 +186,14 @@ async function write(
 function warnOf(
   { line, conversation, poll }: PollWork,
   { failure, skipped }: PlatformMessages,
-  { record }: PollPlan,
+  { record, undelivered }: PollPlan,
   { log }: PollDeps,
 ): void {
   const fields = { channel: line.channel, conversation: conversation.id };
   if (record.length > 0 && poll.position === allKnown)
     log.warn({ ...fields, messages: record.length }, "platform messages not delivered: the store was restored");
+  if (undelivered.length > 0)
+    log.warn({ ...fields, messages: undelivered.length }, "platform messages not delivered: the call is over");
   if (skipped > 0) log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
   if (failure === null) return;
   log.warn(

@@ -13,7 +13,15 @@ import { failpoints } from "../../ops/failpoints.ts";
 import { type Core, failpointBefore, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, returnLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, type DraftChange, endRest, endSent, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
+import {
+  changeDraft,
+  type DraftChange,
+  type DraftRow,
+  endRest,
+  endSent,
+  reportDraft,
+  reportEnd,
+} from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
 import { strike } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
@@ -135,7 +143,7 @@ async function nextDraft(
       return { draft: head, waitsForDisk: facts.admission?.waitsForDisk === true && endsWithPower(deps.db) };
     if (next.kind === "wait") return none;
     if (next.kind !== "unspoken") await refuse(q, line, head, next, deps);
-    else if (await leaveUnspoken(q, head, next.change)) return none;
+    else if (await leaveUnspoken(q, line, head, next.change)) return none;
   }
   return none;
 }
@@ -154,11 +162,19 @@ async function loadNext(q: Query, line: ChannelRuntime, head: HeadRow, { session
 }
 
 /** Writes that a draft is not spoken now. Returns true when it stays the head of its lane. */
-async function leaveUnspoken(q: Query, draft: HeadRow, change: DraftChange): Promise<boolean> {
+async function leaveUnspoken(q: Query, line: ChannelRuntime, draft: HeadRow, change: DraftChange): Promise<boolean> {
   if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
   await changeDraft(q, draft.id, change);
-  reportEnd(q, draft, change);
+  await reportUnsent(q, line, draft, change);
   return change.open === 1;
+}
+
+/** Reports a draft that has ended unsent to operators and, where it needs a human or a human wrote it, to responders. */
+async function reportUnsent(q: Query, line: ChannelRuntime, draft: DraftRow, change: DraftChange): Promise<void> {
+  reportEnd(q, draft, change);
+  const { state, reason } = change;
+  if (state !== "failed" && state !== "dropped") return;
+  await line.escalation()?.undeliverable(q, line, draft, { state, reason: reason ?? "" });
 }
 
 /** Ends a draft that is not sent. Of the parts of a reply, those after a held one are held with it. */
@@ -332,11 +348,9 @@ async function applyEnding(q: Query, { line, lease, draft }: Sending, { change, 
   const { channel } = line;
   if (suppress?.by === "opt-out") await applyOptOut(q, line, { ...draft, via: lease.sender || null }, suppress.reason);
   if (suppress?.by === "strike") await strike(q, channel, draft.recipient, strikeLimit, suppress.reason);
-  reportEnd(q, draft, change);
-  if (change.state !== "failed") return;
   // The following parts are incomplete without a refused part, so they are dropped too.
-  if (change.open === 0) await endRest(q, draft, "dropped");
-  await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason: change.reason ?? "" });
+  if (change.state === "failed" && change.open === 0) await endRest(q, draft, "dropped");
+  await reportUnsent(q, line, draft, change);
 }
 
 /** Fields without which an outcome still tells what became of the draft. */
