@@ -59,7 +59,10 @@ function create(dialect: Dialect, channel: Channel, settings: VoiceConfig): Adap
       ...(held === null ? [] : [held.route]),
       ...(socket === undefined ? [] : socketRoutes(voice, dialect, socket, live)),
     ],
-    close: async () => held?.close(),
+    close: async () => {
+      voice.close();
+      held?.close();
+    },
     probe: async (signal) => (await placed?.probe(signal)) ?? { state: "ready" },
     examine: async (_cursor, signal) => (await placed?.examine(signal)) ?? [],
   };

@@ -120,10 +120,11 @@ class CallHandlers {
     // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
     const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
     const gone = params.CallStatus === "completed";
-    // When the caller hangs up in the voicemail, `/status` reports it. The transfer of a fallback is not stored yet.
+    // The transfer of a fallback is not stored yet.
     const isAwaited =
       !gone && next === "voicemail" && (await this.#storeTransfer(params, await this.#factsOf(params), "fallback"));
-    if (!isAwaited) await this.#missed(params, transferUnanswered);
+    if (isAwaited) this.#awaitVoicemail(params, transfer?.voicemail_length ?? 0);
+    else await this.#missed(params, transferUnanswered);
     if (gone) return this.#over(params, "hung-up");
     if (next === "agent") return this.#connect(params, words.apology, resume.times);
     if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
@@ -165,9 +166,9 @@ class CallHandlers {
       await this.#channel.accept([{ kind: "delivery", id, about, state, detail }]);
     }
     if (over.has(status)) {
-      const isMissed = await this.#endedInTransfer(params);
-      if (isMissed) await this.#missed(params, transferUnanswered);
-      await this.#voice.closed(call, isMissed ? "no-answer" : status === "completed" ? "hung-up" : status);
+      if (await this.#isTransferring(params)) await this.#channel.clock.sleep(this.#voice.timing.overtaken);
+      if (!(await this.#endTransfer(params)))
+        await this.#voice.closed(call, status === "completed" ? "hung-up" : status);
     }
     return new Response(null, { status: 204 });
   }
@@ -189,17 +190,30 @@ class CallHandlers {
     return twiml(apology, hangUp);
   }
 
-  /** Returns whether the caller hung up after the transfer had begun and before a human took it or a voicemail was left:
-   *  while they are asked for one, the provider then requests nothing more. Requests about a call may arrive after the
-   *  status of its end. */
-  async #endedInTransfer(params: Params): Promise<boolean> {
-    const isTransferring = async () => {
-      const facts = await this.#factsOf(params);
-      return facts !== null && facts.state !== "closed" && facts.transferring !== null;
-    };
-    if (!(await isTransferring())) return false;
-    await this.#channel.clock.sleep(this.#voice.timing.overtaken);
-    return isTransferring();
+  /** Returns whether the transfer has begun, and no human has taken the call and no voicemail was left so far. */
+  async #isTransferring(params: Params): Promise<boolean> {
+    const facts = await this.#factsOf(params);
+    return facts !== null && facts.state !== "closed" && facts.transferring !== null;
+  }
+
+  /** Records that the caller hung up in the transfer: while they are asked for a voicemail, the provider then requests
+   *  nothing more. Returns false for other calls. Call when requests about the call can no longer arrive. */
+  async #endTransfer(params: Params): Promise<boolean> {
+    if (!(await this.#isTransferring(params))) return false;
+    await this.#missed(params, transferUnanswered);
+    await this.#voice.closed(callOf(params), "no-answer");
+    return true;
+  }
+
+  /** Ends the transfer when neither a voicemail nor a status callback arrives: a provider may send no status callback. */
+  #awaitVoicemail(params: Params, longest: number): void {
+    const { closing, timing } = this.#voice;
+    this.#channel.clock
+      .sleep(longest + timing.voicemail, closing)
+      .then(() => closing.aborted || this.#endTransfer(params))
+      .catch((error: unknown) =>
+        this.#channel.log.error({ call: callOf(params), err: error }, "recording a missed call failed"),
+      );
   }
 
   /** Handles a lost connection: connects again, transfers, or gives up. */

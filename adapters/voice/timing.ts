@@ -36,6 +36,8 @@ export const standardTiming = {
   webhookSkew: 5 * minute,
   /** Requests about a call arrive at most this long after the status callback for its end. */
   overtaken: 5 * second,
+  /** The words before the tone of a voicemail, and the request after it, take at most this time. */
+  voicemail: minute,
   /** Pause before the first retry of a connection that failed; each further retry waits this much longer. */
   reconnect: 3 * second,
   // Outbound calls.

@@ -218,6 +218,7 @@ export class VoiceChannel {
   readonly channel: Channel;
   readonly config: VoiceConfig;
   readonly timing: VoiceTiming;
+  readonly #closing = new AbortController();
   #ended: (call: string) => void = () => undefined;
 
   constructor(channel: Channel, config: VoiceConfig) {
@@ -231,6 +232,16 @@ export class VoiceChannel {
     const introduction = this.channel.agent()?.introduction;
     const spoken = introduction ? speakable(introduction, language) : "";
     return configuredGreeting(this.config, language) ?? (spoken === "" ? null : spoken);
+  }
+
+  /** Aborts when the channel closes. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Ends the waits of this channel. */
+  close(): void {
+    this.#closing.abort("closing");
   }
 
   /** `ended` is called when a callback of the provider reports the end of a call, before that is stored. */

@@ -136,6 +136,28 @@ test.each<[string, string | null, Record<string, string> | null, object[], strin
   expect(fixture.sessions("closed")).toMatchObject([{ reason: end }]);
 });
 
+test.each([
+  ["hangs up before the tone", null, missed],
+  [
+    "leaves a voicemail",
+    { RecordingSid: "RE1", RecordingUrl: "https://api.twilio.com/RE1" },
+    { forHumans: { subject: `Voicemail from ${caller}` } },
+  ],
+])("a caller who %s, when the provider sends no status callback", async (_, voicemail, message) => {
+  const transfer = { ...human, voicemail_length: "60s" };
+  const fixture = await openVoiceFixture({ config: { transfer } });
+  expect(await posted(fixture, "/dialed?r=lost", { DialCallStatus: "no-answer" })).toContain("<Record ");
+  await fixture.clock.passes(59_000);
+  expect(fixture.channel.messages).toEqual([]);
+  if (voicemail !== null) await posted(fixture, "/voicemail", voicemail);
+  await fixture.clock.passes(61_000);
+  await fixture.channel.until("the end", () => fixture.sessions("closed").length === 1);
+  expect(fixture.channel.messages).toMatchObject([message]);
+  await posted(fixture, "/status", { CallStatus: "completed" });
+  expect(fixture.channel.messages).toHaveLength(1);
+  expect(fixture.sessions("closed")).toHaveLength(1);
+});
+
 test("a call that continues after its end was stored ends again", async () => {
   const fixture = await openVoiceFixture({});
   await connects(fixture);
