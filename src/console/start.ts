@@ -2,7 +2,8 @@
 // the first answers of a daemon, and most daemons run for weeks without a request to the console.
 
 import type { Server } from "node:http";
-import { bound, type ListenAddress, limitConnections, limitedServer, urlOf } from "../http/listener.ts";
+import { limitConnections, limitedServer, urlOf } from "../http/listener.ts";
+import { bound, type ListenAddress } from "../ops/address.ts";
 import type { ConsoleContext, ConsolePage } from "./page.ts";
 
 export interface ConsoleOptions {

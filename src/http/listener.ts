@@ -8,6 +8,7 @@ import type { Duplex } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { Hono } from "hono";
+import { bound, type ListenAddress } from "../ops/address.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import {
   channelTarget,
@@ -39,12 +40,6 @@ export interface ListenerOptions extends HealthOptions {
   readonly escalations?: (request: Request) => Promise<Response>;
   readonly limits?: Partial<Limits & SocketLimits>;
   readonly timing?: Partial<Timing["http"]>;
-}
-
-export interface ListenAddress {
-  readonly host: string;
-  /** Port 0 selects a free one. */
-  readonly port: number;
 }
 
 /** Limits that keep an endless client from blocking the listener; `timing.http` has those for slow ones. */
@@ -288,23 +283,6 @@ const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
 const tryLater = (): Response =>
   plainText(503, "not serving now, try again", { "retry-after": "10", connection: "close" });
-
-/** Resolves when the server listens. `key`: the configuration key of the address. */
-export function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) => {
-      const problem = `listening on ${host}:${port} (${key}): ${error.message} (${bindRemedy(error, port)})`;
-      reject(new Error(problem, { cause: error }));
-    });
-    server.listen(port, host, resolve);
-  });
-}
-
-/** Returns what an operator does about an address that cannot be bound. */
-export function bindRemedy({ code }: NodeJS.ErrnoException, port: number): string {
-  if (code === "EADDRINUSE") return `end the other program (ss -ltnp 'sport = :${port}'), or choose another port`;
-  return code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
-}
 
 /** Returns the URL of a server that listens. */
 export function urlOf(server: Server): string {

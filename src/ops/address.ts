@@ -1,8 +1,8 @@
 // Checks the destination of a webhook: public HTTPS addresses, plus those that the operator allows. Checks
-// the addresses that the name resolves to at each delivery, and connects to exactly those.
+// the addresses that the name resolves to at each delivery, and connects to exactly those. Binds the addresses of servers.
 
 import { lookup } from "node:dns/promises";
-import { BlockList, isIP } from "node:net";
+import { BlockList, isIP, type Server } from "node:net";
 import ipaddr from "ipaddr.js";
 
 export interface Destination {
@@ -134,4 +134,27 @@ function addRange(ranges: BlockList, entry: string): void {
   const most = kind === "ipv4" ? 32 : 128;
   const width = Number(bits ?? most);
   if (kind !== null && Number.isInteger(width) && width >= 0 && width <= most) ranges.addSubnet(address, width, kind);
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  /** Port 0 selects a free one. */
+  readonly port: number;
+}
+
+/** Resolves when the server listens. `key`: the configuration key of the address. */
+export function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      const problem = `listening on ${host}:${port} (${key}): ${error.message} (${bindRemedy(error, port)})`;
+      reject(new Error(problem, { cause: error }));
+    });
+    server.listen(port, host, resolve);
+  });
+}
+
+/** Returns what an operator does about an address that cannot be bound. */
+export function bindRemedy({ code }: NodeJS.ErrnoException, port: number): string {
+  if (code === "EADDRINUSE") return `end the other program (ss -ltnp 'sport = :${port}'), or choose another port`;
+  return code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
 }

@@ -3,14 +3,15 @@
 import { accessSync, closeSync, constants, fchmodSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. SQLite gives its -wal and
- *  -shm files the mode of the database. Called before a database or a lock is opened; throws the errors of `open`. */
-export function createPrivateFile(file: string): void {
+/** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. Returns false when it exists.
+ *  SQLite gives its -wal and -shm files the mode of the database. Called before a database or a lock is opened; throws the
+ *  errors of `open`. */
+export function createPrivateFile(file: string): boolean {
   let descriptor: number;
   try {
     descriptor = openSync(file, "wx", 0o600);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
     throw error;
   }
   try {
@@ -18,6 +19,7 @@ export function createPrivateFile(file: string): void {
   } finally {
     closeSync(descriptor);
   }
+  return true;
 }
 
 /** Whether the path is in a file system that is mounted read-only. The kernel mounts one so after a disk error. */

@@ -1,12 +1,12 @@
 // The embedded platform: the External API over HTTP, with one SQLite file as its store. It sends no
 // messages to customers; its clients deliver them.
 
-import { once } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { HttpBindings } from "@hono/node-server";
 import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
+import { bound, type ListenAddress } from "../ops/address.ts";
 import { internalError, modelUnavailable, notFound } from "../wire/record.ts";
 import { type AgentDefinition, notDone } from "./agents/definition.ts";
 import { Roster } from "./agents/roster.ts";
@@ -40,7 +40,7 @@ export interface PlatformOptions {
   /** The SQLite file; ":memory:" stores nothing on disk. */
   readonly file: string;
   /** `setting`: the key or option of the address, for the error when it is unavailable. */
-  readonly listen: { readonly host: string; readonly port: number; readonly setting?: string };
+  readonly listen: ListenAddress & { readonly setting?: string };
   readonly agents: readonly AgentDefinition[];
   readonly clock: Clock;
   readonly log: Log;
@@ -79,11 +79,7 @@ export async function startPlatform(options: PlatformOptions) {
     const library = new Library(store, clock, documents);
     const app = createApp(options, store, { roster, turns, library }, stopping.signal);
     const server = createHttpServer(app.fetch, clock, options.limits);
-    server.listen(options.listen.port, options.listen.host);
-    await once(server, "listening").catch((error: Error) => {
-      const { setting = "listen", host, port } = options.listen;
-      throw new Error(`listening on ${host}:${port} (${setting}): ${error.message}`, { cause: error });
-    });
+    await bound(server, options.listen, options.listen.setting ?? "listen");
     const { signal } = stopping;
     const allowPrivate = options.allowPrivateWebhooks ?? false;
     const deliveries = new Deliveries(store, { clock, log, allowPrivate, signal });

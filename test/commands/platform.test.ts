@@ -92,7 +92,18 @@ test("a second one on the same file is refused before it changes the agents' key
   await first.stop();
 });
 
-test("names the option of an address that is taken", async () => {
+test.each(["platform", "agent"])("refuses an empty file, which has lost its content: %s", async (what) => {
+  const { config, database, write, agent } = folder();
+  write("platform.db", "");
+  const serving = ["platform", "--config", config, "--database", database, "--listen", "127.0.0.1:0"];
+  const refused = await (what === "agent" ? agent("create", "sales") : bridgehead(serving));
+  expect(refused.err).toContain(
+    `opening the platform's file ${database}: it is empty; remove it if this platform is new`,
+  );
+  expect(readFileSync(database, "utf8")).toBe("");
+});
+
+test("names the option of an address that is taken, and a remedy", async () => {
   const { config, database } = folder();
   const server = createServer();
   const address = new URL(await listen(server)).host;
@@ -102,6 +113,7 @@ test("names the option of an address that is taken", async () => {
     code: exitCodes.failed,
     err: expect.stringContaining(`listening on ${address} (--listen): listen EADDRINUSE`),
   });
+  expect(taken.err).toMatch(/\(end the other program \(ss -ltnp 'sport = :\d+'\), or choose another port\)/);
 });
 
 test("refuses a wrong file of agents with line and key, and a wrong command line", async () => {

@@ -1,5 +1,6 @@
 // The platform's repositories over one database.
 
+import { statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { accessRemedy, createPrivateFile } from "../../ops/private-file.ts";
 import { prepareAgents, prepareMembers, prepareStates } from "./agents.ts";
@@ -57,7 +58,8 @@ const damagedFile = "STORE_DAMAGED";
 export function openDatabase(file: string, durability: Durability): Db {
   let db: Db | null = null;
   try {
-    if (file !== ":memory:") createPrivateFile(file);
+    if (file !== ":memory:" && !createPrivateFile(file) && isEmpty(file))
+      throw Object.assign(new Error(emptyText), { code: damagedFile });
     db = new Database(file);
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${durability}`);
@@ -78,7 +80,7 @@ export function openDatabase(file: string, durability: Durability): Db {
     db?.close();
     const { code = "", message } = error as NodeJS.ErrnoException;
     if (code === newerFile) throw error;
-    const isDamaged = damage.test(code);
+    const isDamaged = damage.test(code) || code === damagedFile;
     const remedy = isDamaged ? damageRemedy : (accessRemedy(code, file) ?? "check the path of the database");
     const opening = new Error(`opening the platform's file ${file}: ${message} (${remedy})`, { cause: error });
     throw isDamaged ? Object.assign(opening, { code: damagedFile }) : opening;
@@ -97,6 +99,7 @@ export interface PlatformFileProblem {
 export function platformFileProblem(file: string, isSound = false): PlatformFileProblem | null {
   let db: Db | null = null;
   try {
+    if (isEmpty(file)) return { kind: "damaged", message: emptyText, remedy: damageRemedy };
     db = new Database(file, { readonly: true, fileMustExist: true });
     const newer = newerVersion(db);
     if (newer !== null) return { kind: "newer", message: newer, remedy: "run the newer Bridgehead that wrote it" };
@@ -110,6 +113,10 @@ export function platformFileProblem(file: string, isSound = false): PlatformFile
     db?.close();
   }
 }
+
+/** SQLite would open it as a new database. A platform's file is never empty, except when the process that creates it dies. */
+const isEmpty = (file: string): boolean => statSync(file, { throwIfNoEntry: false })?.size === 0;
+const emptyText = "it is empty; remove it if this platform is new";
 
 /** Says that a newer version has written the file; null when none has. */
 function newerVersion(db: Db): string | null {
