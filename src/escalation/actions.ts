@@ -138,7 +138,8 @@ export function addressOf({ address, person, subject }: Customer): Address {
   return address === null ? firstTo({ address: person }, subject) : (JSON.parse(address) as Address);
 }
 
-const addressInCall = ({ person, session }: Customer): Address => ({
+/** Returns the address of a human's words in the call. They answer no message, so a newer one does not supersede them. */
+export const addressInCall = ({ person, session }: Customer): Address => ({
   ...firstTo({ address: person }, null),
   session: session as Address["session"],
 });

@@ -187,8 +187,13 @@ const asCalls = (lines: ChannelRuntimes): ChannelRuntimes =>
 /** A served call, and a human who writes in the platform's interface. Their words in `spoken` were said in a call. */
 async function handledCall() {
   const spoken: string[] = [];
+  const replies: Reply[] = [];
   const pipeline = await openPipeline({
     outbound: {
+      compose(reply) {
+        replies.push(reply);
+        return [{ text: reply.text }];
+      },
       async send(body, attempt) {
         await attempt.crossing();
         spoken.push((body as { text: string }).text);
@@ -213,6 +218,7 @@ async function handledCall() {
   return {
     ...pipeline,
     caller,
+    replies,
     spoken,
     polls,
     async writes(text: string) {
@@ -227,6 +233,8 @@ it("speaks what a human writes on the platform after the call in no later call, 
   const pipeline = await handledCall();
   const { caller, spoken, db } = pipeline;
   await pipeline.writes("I am listening.");
+  // It answers no message, so a newer one does not supersede it.
+  expect(pipeline.replies.at(-1)).toMatchObject({ text: "I am listening.", answers: null, session: call });
   expect(spoken).toEqual(["I am listening."]);
   await caller.tells("closed", { reason: "hung-up" });
   await pipeline.settles();

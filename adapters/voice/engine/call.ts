@@ -239,12 +239,14 @@ export class Call {
     return Math.max(0, Math.round(this.#parts.channel.clock.monotonic() - this.#began));
   }
 
-  #obstacle(draft: SpeechDraft): SendOutcome | null {
+  #obstacle({ answers }: SpeechDraft): SendOutcome | null {
     if (this.#isLeaving) return ended;
-    const late = this.#newest !== null && draft.answers !== null && draft.answers !== this.#newest;
-    if (late || this.#utterances.pending) return superseded;
     const { over, timing, unready } = this.#parts;
-    if (over.aborted) return { kind: "deferred", reason: "the line is gone", retryAfterMs: timing.connectionRetry };
+    const late = this.#utterances.pending || (this.#newest !== null && answers !== this.#newest);
+    if (late && answers !== null) return superseded;
+    // What a human writes answers no message: it waits.
+    const waits = over.aborted ? "the line is gone" : this.#utterances.pending ? "the caller is speaking" : null;
+    if (waits !== null) return { kind: "deferred", reason: waits, retryAfterMs: timing.connectionRetry };
     return unready?.() ?? null;
   }
 
@@ -326,9 +328,8 @@ export class Call {
 
   async #ask(text: string, heard: string | null, keyed = false): Promise<void> {
     const { record } = this.#parts;
-    const id = record.messageId(++this.#count);
-    this.#newest = id;
-    await record.storeMessage(id, text, notesOf(heard, keyed));
+    this.#newest = record.messageId(++this.#count);
+    await record.storeMessage(this.#newest, text, notesOf(heard, keyed));
   }
 
   async #cutShort(heard: string | null, stored: boolean): Promise<void> {
@@ -373,10 +374,9 @@ export class Call {
   }
 
   #giveUp(): void {
-    const human = this.#canTransfer && this.#parts.config.give_up.to === "human";
-    const { apology } = this.#phrases;
-    if (human) this.#toHuman("no-answer", [apology]);
-    else this.#goodbye("no-answer", [apology]);
+    const first = [this.#phrases.apology];
+    if (this.#canTransfer && this.#parts.config.give_up.to === "human") this.#toHuman("no-answer", first);
+    else this.#goodbye("no-answer", first);
   }
 
   #depart(farewell: Farewell): void {

@@ -9,7 +9,7 @@ import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
 import { allKnown } from "../../store/tables/conversations.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
-import { addressOf } from "../actions.ts";
+import { addressInCall, addressOf } from "../actions.ts";
 import type { Customer } from "../reply/rows.ts";
 import { effectOf, escalatingTopic, isOpenAfter, type Subject, type TriggerEffect } from "../trigger/decide.ts";
 import type { PollRow } from "./rows.ts";
@@ -253,7 +253,7 @@ export function planPoll(
     deliver,
     undelivered: isOver ? own.filter(({ role }) => role === "human") : [],
     others: [...new Set(found.deliver.flatMap((message) => threadOf(message) ?? []))],
-    address: customer === null ? "" : addressFor(customer, isCall),
+    address: customer === null ? "" : JSON.stringify(isCall ? addressInCall(customer) : addressOf(customer)),
     later: answer === undefined || isCall || !facts.hasUnsent ? null : idsAfter(answer, read.messages),
     acknowledge,
     takeover: takeover && { ...takeover, effect, isResponse },
@@ -272,9 +272,6 @@ const idsAfter = (message: PlatformMessage, all: readonly PlatformMessage[]): Re
   new Set(all.slice(all.indexOf(message) + 1).map(({ id }) => id));
 
 const noMessages: ExternalMessages = { deliver: [], record: [] };
-
-const addressFor = (customer: Customer, isCall: boolean): string =>
-  JSON.stringify({ ...addressOf(customer), ...(isCall ? { session: customer.session } : {}) });
 
 /** True when mode ai ends the escalation. It does not end an unacknowledged one whose cause is unknown to the
  *  platform. */

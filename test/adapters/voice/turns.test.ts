@@ -86,6 +86,19 @@ test("the answer to an older message is refused, also while the newer one is sti
   expect(texts(call).join(" ")).not.toContain("Hamburg");
 });
 
+test("what a human writes, which answers no message, waits for the end of the caller's words", async () => {
+  const fixture = await openVoiceFixture();
+  const call = await fixture.dial();
+  await fixture.says(call, "Where is my order?");
+  call.say("No, wait.");
+  await fixture.clock.passes(50);
+  expect(await fixture.answer(call, "This is Dora.", null)).toMatchObject({ kind: "deferred" });
+  await fixture.clock.passes(300);
+  expect(fixture.channel.messages).toHaveLength(2);
+  expect(await fixture.answer(call, "This is Dora.", null)).toMatchObject({ kind: "sent" });
+  await call.hears("This is Dora.");
+});
+
 test("a message has an id that no other connection of the call gives", async () => {
   const fixture = await openVoiceFixture();
   const call = await fixture.dial();
