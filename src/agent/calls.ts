@@ -135,6 +135,8 @@ export type PlatformMessage = {
   readonly text: string;
   /** The id of the question that this message answers; null when it names none. */
   readonly answers: string | null;
+  /** Names of its files. Default: none. */
+  readonly files?: readonly string[];
 };
 
 /** Consecutive messages, oldest first, from position `start` (the first message has 0) up to `end`. */

@@ -53,6 +53,7 @@ export function platformMessages(messages: readonly Message[]): readonly Platfor
     role: roles[message.senderRole] ?? "person",
     text: message.message,
     answers: message.conversationMessageId ?? null,
+    files: (message.files ?? []).map(({ fileName }) => fileName),
   }));
 }
 

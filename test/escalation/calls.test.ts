@@ -239,7 +239,9 @@ it("speaks what a human writes on the platform after the call in no later call, 
   await caller.tells("closed", { reason: "hung-up" });
   await pipeline.settles();
   await pipeline.writes("It ships today.");
-  const told = ["the answer did not reach the customer (dropped): the call is over; the number is ada@example.org"];
+  const told = [
+    "what a human wrote on the platform did not reach the customer: the call is over; the number is ada@example.org",
+  ];
   expect(await sourcesIn(db)).toEqual(told);
   const next = callOf(pipeline, "call-2");
   await next.opens();

@@ -10,7 +10,7 @@ import { bindPlatform, schedulePoll } from "../../src/store/tables/conversations
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { changeTurn } from "../../src/store/tables/turns.ts";
 import { messageRecord } from "../support/client/client.ts";
-import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
+import { escalationsIn, policyOf, raising, sourcesIn } from "../support/escalation/policy.ts";
 import { openPipeline } from "../support/pipeline/pipeline.ts";
 import { type Asked, listen, refusing } from "../support/pipeline/stage.ts";
 import { concludeTurn, conversation, turn } from "../support/store/databases.ts";
@@ -89,6 +89,31 @@ function paged(asked: Asked): object {
     data: messages.slice((currentPage - 1) * pageSize, currentPage * pageSize),
   };
 }
+
+describe("a human's message with files", () => {
+  it("reaches the customer without them, and the responders are notified, once", async () => {
+    const { look, human, delivered, messages, db, logged } = await watched();
+    await look();
+    const [file, more] = ["invoice.pdf", "plan.png"].map((fileName, at) => {
+      const time = new Date().toISOString();
+      return { id: `f${at}`, fileName, openAIFileId: "", size: 1, createdAt: time, updatedAt: time };
+    });
+    human("text");
+    human("alone");
+    Object.assign(messages.at(-2) ?? {}, { files: [file, more] });
+    Object.assign(messages.at(-1) ?? {}, { files: [file], message: "" });
+    await look();
+    await look();
+    expect(await delivered()).toEqual(["", "text"]);
+    const states = await db.read((q) => q.all("SELECT state FROM replies WHERE kind = 'human' ORDER BY id"));
+    expect(states).toEqual([{ state: "composed" }, { state: "ready" }]);
+    const lost = "what a human wrote on the platform did not reach the customer: files are not sent from the platform";
+    expect((await sourcesIn(db)).sort()).toEqual([`${lost}: invoice.pdf`, `${lost}: invoice.pdf, plan.png`]);
+    expect(await escalationsIn(db)).toMatchObject([{ state: "open" }]);
+    const warning = "platform messages not delivered: the call is over, or they have files";
+    expect(logged.filter((line) => line === warning)).toHaveLength(1);
+  });
+});
 
 describe("a look at a large conversation", () => {
   it("keeps the mode that was read when the messages cannot be", async () => {

@@ -404,7 +404,7 @@ describe("a poll", () => {
     const found = [after({}), after(both), after(since), after(both, "email", false)];
     expect(found.map(({ later }) => later)).toEqual([null, new Set(), new Set(["q2", "a2"]), null]);
     const [isOver, erased] = [after(since, "voice"), after(both, "voice", true, null)];
-    expect([isOver.deliver, isOver.undelivered, erased.undelivered]).toEqual([[], [human], []]);
+    expect([isOver.deliver, isOver.record, erased.record]).toEqual([[], [human], []]);
     const inCall = after(both, "voice", true, { ...customer, session: "s" });
     expect([inCall.deliver.length, inCall.undelivered, inCall.later]).toEqual([1, [], null]);
   });

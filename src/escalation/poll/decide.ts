@@ -70,7 +70,7 @@ export function externalMessages(
   const posted = textsOf(turns, ({ kind }) => kind === "relayed");
   const unwanted = unwantedQuestions(messages, known, turns);
   const found = messages.filter(
-    (message, at) => !known.has(message.id) && isNew(message, at) && message.text.trim() !== "",
+    (message, at) => !known.has(message.id) && isNew(message, at) && (hasText(message) || filesOf(message).length > 0),
   );
   const isExplained = ({ role, text, answers }: PlatformMessage) =>
     (answers !== null && unwanted.has(answers)) || (role === "human" && posted.has(normalizeWhitespace(text)));
@@ -79,6 +79,10 @@ export function externalMessages(
     record: found.filter((message) => message.role === "human" && isExplained(message)),
   };
 }
+
+const hasText = ({ text }: PlatformMessage): boolean => text.trim() !== "";
+/** The names of a human's files. They are on the platform only: the customer gets the text. */
+const filesOf = ({ role, files = [] }: PlatformMessage): readonly string[] => (role === "human" ? files : []);
 
 /** Returns the platform ids of questions whose answers the customer must not get: those that a call has
  *  cancelled, also before the response with the id, and copies of answered questions that were asked again. */
@@ -145,9 +149,9 @@ export interface PollPlan {
   /** See `ExternalMessages`. */
   readonly record: readonly PlatformMessage[];
   readonly deliver: readonly PlatformMessage[];
-  /** What a human wrote for a call that is over. It is known from now on, so that no later call speaks it, and the responders
-   *  are notified. */
-  readonly undelivered: readonly PlatformMessage[];
+  /** What does not reach the customer of a human's messages: text for a call that is over, and files. The responders are
+   *  notified. */
+  readonly undelivered: readonly EscalationTrigger[];
   /** Other threads, whose questions new messages name: their polls deliver these. */
   readonly others: readonly PolledThread[];
   /** Address (JSON) of the delivered messages. */
@@ -225,7 +229,7 @@ export function planPoll(
   poll: PollRow,
   { mode, read }: PollResult,
   facts: PollFacts & { readonly takeover: Takeover | null },
-  line: Pick<ChannelRuntime, "traits" | "settings">,
+  line: Pick<ChannelRuntime, "channel" | "agent" | "traits" | "settings">,
   { policy, timing }: { readonly policy: Policy | null; readonly timing: Timing["escalation"] },
 ): PollPlan {
   const { customer, escalation, takeover } = facts;
@@ -234,8 +238,17 @@ export function planPoll(
   const isCall = line.traits.platform === "voice";
   const threadOf = ({ answers }: PlatformMessage) => facts.elsewhere.get(answers ?? "");
   const own = customer === null ? [] : found.deliver.filter((message) => threadOf(message) === undefined);
-  const isOver = isCall && customer?.session === null;
-  const deliver = isOver ? [] : own;
+  const deliver = isCall && customer?.session === null ? [] : own.filter(hasText);
+  // From now on they are known, so that no later poll and no later call delivers them.
+  const kept = own.filter((message) => message.role === "human" && !deliver.includes(message));
+  const undelivered = own.flatMap((message): EscalationTrigger[] => {
+    const [files, isKept] = [filesOf(message), kept.includes(message)];
+    if (files.length === 0 && !isKept) return [];
+    const { channel, agent } = line;
+    const about = { channel, agent, conversation: poll.conversation, topic: null, source: "ours", news: true } as const;
+    const reason = undeliveredText(customer, isKept && hasText(message), files);
+    return [{ ...about, key: `undelivered:${message.id}`, cause: "turn-failed", reason }];
+  });
   const answer = deliver.findLast(({ role }) => role === "human");
   const acknowledge = escalation?.state === "open" && answer !== undefined;
   const isEmpty = newest === null && read.failure === null;
@@ -249,9 +262,9 @@ export function planPoll(
   const escalated = isOpened || (escalation !== null && !close);
   const failed = read.failure !== null || astray;
   return {
-    record: customer === null ? [] : found.record,
+    record: customer === null ? [] : [...found.record, ...kept],
     deliver,
-    undelivered: isOver ? own.filter(({ role }) => role === "human") : [],
+    undelivered,
     others: [...new Set(found.deliver.flatMap((message) => threadOf(message) ?? []))],
     address: customer === null ? "" : JSON.stringify(isCall ? addressInCall(customer) : addressOf(customer)),
     later: answer === undefined || isCall || !facts.hasUnsent ? null : idsAfter(answer, read.messages),
@@ -267,6 +280,18 @@ export function planPoll(
     },
   };
 }
+
+function undeliveredText(customer: Customer | null, isText: boolean, files: readonly string[]): string {
+  const lost = [
+    isText ? `the call is over; the number is ${customer?.person}` : null,
+    files.length > 0 ? `files are not sent from the platform: ${files.join(", ").slice(0, longestNames)}` : null,
+  ];
+  const reason = lost.filter((one) => one !== null).join("; ");
+  return `what a human wrote on the platform did not reach the customer: ${reason}`.toWellFormed();
+}
+
+/** Characters of the names of files in a notification. */
+const longestNames = 300;
 
 const idsAfter = (message: PlatformMessage, all: readonly PlatformMessage[]): ReadonlySet<string> =>
   new Set(all.slice(all.indexOf(message) + 1).map(({ id }) => id));

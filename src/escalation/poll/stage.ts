@@ -164,14 +164,9 @@ async function write(
   for (const message of record) await insertReply(q, { ...replyFor(message), state: "composed" });
   if (later !== null) await clearLanes(q, conversation.id, later);
   for (const message of deliver) await insertReply(q, { ...replyFor(message), address });
-  for (const message of undelivered) {
-    const reply = { ...replyFor(message), state: "composed" } as const;
-    await insertReply(q, reply);
-    const reason = `the call is over; the number is ${conversation.person}`;
-    await line.escalation()?.undeliverable(q, line, { ...reply, reply: reply.id }, { state: "dropped", reason });
-  }
   if (escalation !== null && answered) await acknowledge(q, escalation, platformUser, deps);
   if (escalation !== null && ended) await close(q, escalation, "the platform (mode ai)", deps);
+  if (deps.policy() !== null && undelivered.length > 0) await openEscalations(q, undelivered, deps);
   if (deliver.length > 0) {
     const fields = { channel: line.channel, conversation: conversation.id, messages: deliver.length };
     log.info(fields, "external platform messages enqueued");
@@ -193,7 +188,10 @@ function warnOf(
   if (record.length > 0 && poll.position === allKnown)
     log.warn({ ...fields, messages: record.length }, "platform messages not delivered: the store was restored");
   if (undelivered.length > 0)
-    log.warn({ ...fields, messages: undelivered.length }, "platform messages not delivered: the call is over");
+    log.warn(
+      { ...fields, messages: undelivered.length },
+      "platform messages not delivered: the call is over, or they have files",
+    );
   if (skipped > 0) log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
   if (failure === null) return;
   log.warn(
