@@ -20,6 +20,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/domain/hours.ts",
     "src/domain/policy.ts#contactsOf",
     "src/domain/retry.ts#paceOf",
+    "src/ops/address.ts#bound",
     "src/ops/private-file.ts",
     "src/platform/brain/knowledge.ts#ruleProblem",
     "src/platform/records.ts#agentOf",
