@@ -7,7 +7,7 @@ import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
 import { defineGauges } from "../channels/gauges.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { freeBytesOf, reportChannels } from "../channels/readiness.ts";
-import { type Config, loadConfig, masking, secretValues } from "../config/index.ts";
+import { type Config, loadConfig, located, masking, type Problem, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/page.ts";
 import { startConsole, type WebConsole } from "../console/start.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
@@ -25,7 +25,7 @@ import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { startLocked } from "../store/sqlite/lock.ts";
 import { alarmed, Daemon, logWarnings, readiness, type Service, storeState } from "./daemon.ts";
-import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
+import { aborted, exitCodes, fail, type Io, packageVersion, problemLine } from "./io.ts";
 import { whileStarting } from "./running/start-timeout.ts";
 import { load } from "./store/open.ts";
 
@@ -262,20 +262,47 @@ async function embeddedPlatform({ config, log, timing, io }: Service): Promise<P
   return platform;
 }
 
-/** Returns the agents of the embedded platform: of its file, or of this configuration. Fails with
- *  one line for each problem. */
+/** Returns the agents of the embedded platform. Fails with one line for each problem. */
 export async function embeddedAgents(config: Config): Promise<readonly AgentDefinition[]> {
-  const { inlineAgents, readAgents } = await import("../platform/index.ts");
+  const { agents, problems } = await readEmbeddedAgents(config);
+  return problems.length === 0 ? agents : fail(problems.map(problemLine).join("\n"), exitCodes.config);
+}
+
+/** Reads the agents of the embedded platform: those of its file, or of this configuration. */
+export async function readEmbeddedAgents(
+  config: Config,
+): Promise<{ readonly agents: readonly AgentDefinition[]; readonly problems: readonly Problem[] }> {
+  const { InvalidAgents, inlineAgents, readAgents } = await import("../platform/index.ts");
   const { model } = config;
   const file = config.platform.embedded?.agents;
   try {
-    if (file !== undefined) return readAgents(await readFile(file, "utf8"), file);
-    if (model === null) return [];
+    if (file !== undefined) return { agents: readAgents(await readFile(file, "utf8"), file), problems: [] };
+    if (model === null) return { agents: [], problems: [] };
     const seconds = { timeout: model.timeout / 1000, total_timeout: model.total_timeout / 1000 };
-    return inlineAgents(inlineBlocks(config), { ...model, ...seconds }, config.file);
+    return { agents: inlineAgents(inlineBlocks(config), { ...model, ...seconds }, config.file), problems: [] };
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    return fail(code === undefined ? message : `${file}: cannot be read (${code})`, exitCodes.config);
+    const fix = "docs/platform.md describes the keys of an agent";
+    if (error instanceof InvalidAgents)
+      return {
+        agents: [],
+        problems:
+          file === undefined
+            ? await located(
+                config.file,
+                error.problems.map((one) => ({
+                  ...one,
+                  path: one.path.map((step) => (typeof step === "number" ? step : String(step))),
+                  of: "key",
+                  fix,
+                })),
+              )
+            : error.problems.map(({ line, key, message }) => ({ file, line, column: 1, key, message, fix })),
+      };
+    const { code } = error as NodeJS.ErrnoException;
+    if (file === undefined || code === undefined) throw error;
+    const at = { file, line: 0, column: 0, key: "" };
+    const remedy = "correct platform.embedded.agents, or let the daemon's user read it";
+    return { agents: [], problems: [{ ...at, message: `cannot be read (${code})`, fix: remedy }] };
   }
 }
 

@@ -210,6 +210,14 @@ export async function openFile(
   };
 }
 
+/** Returns findings about values of the file at `path` with their positions. The file is read again; when that fails, they
+ *  have none. */
+export async function located(path: string, findings: readonly SchemaFinding[]): Promise<readonly Problem[]> {
+  const opened = await openFile(path, { env: {} });
+  if ("located" in opened) return opened.located(findings);
+  return findings.map(({ path: at, message, fix }) => ({ ...opened, key: keyText(at), message, fix }));
+}
+
 /** An unresolved reference is reported once; findings about the type of its value are dropped. */
 export function withoutUnresolved(
   findings: readonly SchemaFinding[],

@@ -7,7 +7,7 @@ import type { Policy } from "../domain/policy.ts";
 import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
-export { type LoadOptions, parseStore } from "./document.ts";
+export { type LoadOptions, located, parseStore } from "./document.ts";
 export { jsonSchema } from "./json-schema.ts";
 export { type Loaded, loadConfig, type Rejected } from "./load.ts";
 export { channelSecrets, masking, maskSecrets, secretValues } from "./mask.ts";

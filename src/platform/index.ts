@@ -6,7 +6,7 @@ export {
   readFields,
 } from "./agents/administration.ts";
 export type { AgentDefinition } from "./agents/definition.ts";
-export { type InlineAgent, inlineAgents, readAgents } from "./agents/file.ts";
+export { type InlineAgent, InvalidAgents, inlineAgents, readAgents } from "./agents/file.ts";
 export { probeModel } from "./brain/model.ts";
 export { deleteUsers } from "./conversations/start.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";

@@ -113,11 +113,20 @@ describe("check", () => {
       .replace("channels:", 'model: { url: "http://127.0.0.1:1", name: x }\nchannels:');
     const { code, out } = await check(text);
     expect(code).toBe(exitCodes.config);
+    const fix = "(docs/platform.md describes the keys of an agent)";
     expect(out).toEqual([
-      "FILE: agents.support.skills.email.email: is missing: add it",
-      "FILE: agents.support.skills.sms.phoneNumber: must be a text, not a number",
-      expect.stringMatching(/^FILE: agents\.support\.skills\.voice\.stauts: no such key; known here: /),
+      `FILE:3:32 agents.support.skills.email.email: is missing: add it ${fix}`,
+      `FILE:3:75 agents.support.skills.sms.phoneNumber: must be a text, not a number ${fix}`,
+      expect.stringMatching(/^FILE:3:102 agents\.support\.skills\.voice\.stauts: no such key; known here: /),
       "3 problems",
+    ]);
+    const { out: json } = await check(text, { json: true });
+    expect(JSON.parse(json[0] ?? "")).toMatchObject({ problems: [{ line: 3, column: 32 }, {}, {}] });
+    const missing = await check(text.replace(skills, "{}, knowledge: [ faq.md, none.md ]"));
+    expect(missing.out).toEqual([
+      `FILE:3:47 agents.support.knowledge[0]: DIR/faq.md cannot be read (ENOENT) ${fix}`,
+      `FILE:3:55 agents.support.knowledge[1]: DIR/none.md cannot be read (ENOENT) ${fix}`,
+      "2 problems",
     ]);
   });
 
@@ -127,9 +136,12 @@ describe("check", () => {
     writeFileSync(join(folder, "agents.yaml"), agents.replace("STATUS", "active"));
     writeFileSync(join(folder, "bad.yaml"), agents.replace("STATUS", "asleep"));
     expect((await check(text("agents.yaml"))).code).toBe(exitCodes.ok);
-    expect((await check(text("none.yaml"))).out[0]).toBe("DIR/none.yaml: cannot be read (ENOENT)");
+    expect((await check(text("none.yaml"))).out[0]).toContain("DIR/none.yaml: cannot be read (ENOENT)");
     const bad = await check(text("bad.yaml"));
-    expect([bad.code, bad.out[0]]).toEqual([exitCodes.config, expect.stringContaining("DIR/bad.yaml:")]);
+    expect([bad.code, bad.out[0]]).toEqual([
+      exitCodes.config,
+      expect.stringContaining("DIR/bad.yaml:4:1 agents.ada.status:"),
+    ]);
   });
 });
 

@@ -6,8 +6,8 @@ import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
 import { isMountedReadOnly } from "../../ops/private-file.ts";
-import { CommandFailure, type CommandOptions, credentialsFor, exitCodes, type Io, problemLine } from "../io.ts";
-import { embeddedAgents } from "../run.ts";
+import { type CommandOptions, credentialsFor, exitCodes, type Io, problemLine } from "../io.ts";
+import { readEmbeddedAgents } from "../run.ts";
 
 /** The file system as this process may use it. */
 export const disk = {
@@ -29,10 +29,10 @@ export async function checkConfig(options: CommandOptions, io: Io): Promise<numb
   const print = options.json === true ? () => undefined : io.out;
   const warnings = loaded.ok ? [...loaded.warnings, ...withoutResponders(loaded.config)] : loaded.warnings;
   for (const warning of warnings) print(`warning: ${problemLine(warning)}`);
-  const problems = loaded.ok ? await agentsProblems(loaded.config) : loaded.problems.map(problemLine);
+  const problems = loaded.ok ? await agentsProblems(loaded.config) : loaded.problems;
   let code: number = exitCodes.ok;
   if (problems.length > 0 || !loaded.ok) {
-    for (const problem of problems) print(problem);
+    for (const problem of problems) print(problemLine(problem));
     print(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
     code = exitCodes.config;
   } else {
@@ -40,11 +40,10 @@ export async function checkConfig(options: CommandOptions, io: Io): Promise<numb
     print(`${file}: ok, ${channels.length} ${channels.length === 1 ? "channel" : "channels"}`);
   }
   if (options.json === true) {
-    const problemsOut = loaded.ok ? problems : loaded.problems;
     io.out(
       JSON.stringify({
         ok: code === exitCodes.ok,
-        problems: problemsOut,
+        problems,
         warnings,
         ...(loaded.ok && { config: maskSecrets(loaded.config) }),
       }),
@@ -71,13 +70,8 @@ export function withoutResponders({ escalation, file }: Config): readonly Proble
 }
 
 /** Checks the agents of the embedded platform. */
-export async function agentsProblems(config: Config): Promise<readonly string[]> {
-  try {
-    if (config.platform.embedded !== undefined) await embeddedAgents(config);
-    return [];
-  } catch (error) {
-    return error instanceof CommandFailure ? error.message.split("\n") : [String(error)];
-  }
+export async function agentsProblems(config: Config): Promise<readonly Problem[]> {
+  return config.platform.embedded === undefined ? [] : (await readEmbeddedAgents(config)).problems;
 }
 
 /** Prints the configuration's JSON Schema. */

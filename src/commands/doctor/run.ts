@@ -65,13 +65,11 @@ const at = ({ file, line, column, key }: Problem): string =>
   `${file}${line === 0 ? "" : `:${line}:${column}`}${key === "" ? "" : ` ${key}`}`;
 
 async function configProblems(loaded: Loaded): Promise<Diagnosis[]> {
-  const problems = loaded.ok ? [] : loaded.problems;
-  const agents = loaded.ok ? await agentsProblems(loaded.config) : [];
+  const problems = loaded.ok ? await agentsProblems(loaded.config) : loaded.problems;
   // Modes of secrets are checked below, with those that others cannot read but change.
   const warnings = loaded.warnings.filter(({ fix }) => !fix.startsWith("chmod "));
   return [
     ...problems.map((one) => diagnosis("configuration-invalid", at(one), one.message, one.fix)),
-    ...agents.map((line) => diagnosis("configuration-invalid", "platform.embedded.agents", line, "correct this file")),
     ...(loaded.ok ? withoutResponders(loaded.config) : []).map((one) =>
       diagnosis("escalation-missing", at(one), one.message, one.fix),
     ),

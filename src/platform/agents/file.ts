@@ -12,7 +12,7 @@ import { type AgentDefinition, definitionOf, knowledgeOf, organizationOf } from 
 import { type AgentBlock, type AgentsFile, agentsFile, type modelBlock } from "./schema.ts";
 
 /** Parses an agents file. `file` is its path, used in error messages and as the base for `knowledge:
- *  [{file}]`. Throws one Error whose message has a line for each problem. */
+ *  [{file}]`. Throws `InvalidAgents`. */
 export function readAgents(text: string, file: string): AgentDefinition[] {
   const { value: read, refuse } = readYaml(agentsFile, text, file);
   refuse(repeated(read));
@@ -73,6 +73,27 @@ function knowledgeIn(block: AgentBlock, file: string, problems: FileProblem[]): 
 
 // Validates a YAML text with a schema and reports all errors at once: file, line, key and problem.
 
+/** Agents cannot be read. The message has a line for each problem. */
+export class InvalidAgents extends Error {
+  readonly problems: readonly AgentProblem[];
+
+  constructor(problems: readonly AgentProblem[], file: string) {
+    super(
+      problems
+        .map(({ line, key, message }) => `${file}${line && `:${line}`}: ${key === "" ? "" : `${key}: `}${message}`)
+        .join("\n"),
+    );
+    this.problems = problems;
+  }
+}
+
+interface AgentProblem extends FileProblem {
+  /** 0: unknown. */
+  readonly line: number;
+  /** The path as text; empty when the file is no YAML. */
+  readonly key: string;
+}
+
 export interface ReadYaml<T> {
   readonly value: T;
   /** The parsed value before validation. */
@@ -81,22 +102,31 @@ export interface ReadYaml<T> {
   readonly refuse: (problems: readonly FileProblem[]) => void;
 }
 
-/** Throws one Error whose message has a line for each problem. */
+/** Throws `InvalidAgents`. */
 export function readYaml<S extends z.ZodType>(schema: S, text: string, file: string): ReadYaml<z.output<S>> {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const broken = document.errors.map((error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
+  const brokenAt = (offset: number, message: string): AgentProblem => ({
+    path: [],
+    line: lines.linePos(offset).line,
+    key: "",
+    message,
+  });
+  const broken = document.errors.map((error) => brokenAt(error.pos[0], error.message));
   // The schema's maps of names would leave it out without an error.
   visit(document, {
     Pair(_, { key }) {
       if (!isScalar(key) || key.value !== "__proto__") return;
-      broken.push(`${file}:${lines.linePos(key.range?.[0] ?? 0).line}: __proto__ is not a possible name`);
+      broken.push(brokenAt(key.range?.[0] ?? 0, "__proto__ is not a possible name"));
     },
   });
-  if (broken.length > 0) throw new Error(broken.join("\n"));
+  if (broken.length > 0) throw new InvalidAgents(broken, file);
   const refuse = (problems: readonly FileProblem[]) => {
-    if (problems.length > 0)
-      throw new Error(problems.map((problem) => locate(document, lines, file, problem)).join("\n"));
+    if (problems.length === 0) return;
+    throw new InvalidAgents(
+      problems.map((problem) => ({ ...problem, line: lineOf(document, lines, problem), key: keyText(problem.path) })),
+      file,
+    );
   };
   const written: unknown = document.toJS({ maxAliasCount: 100 });
   const result = schema.safeParse(written, { error: explained });
@@ -127,11 +157,9 @@ export interface FileProblem {
   readonly message: string;
 }
 
-/** Formats a problem as `agents.yaml:12: agents.support.status: Invalid option ...`. */
-function locate(document: Document, lines: LineCounter, file: string, problem: FileProblem): string {
-  const offset = offsetOf(document, problem.path);
-  const line = offset === undefined ? 1 : lines.linePos(offset).line;
-  return `${file}:${line}: ${written(problem.path)}: ${problem.message}`;
+function lineOf(document: Document, lines: LineCounter, { path }: FileProblem): number {
+  const offset = offsetOf(document, path);
+  return offset === undefined ? 1 : lines.linePos(offset).line;
 }
 
 function offsetOf(document: Document, path: readonly PropertyKey[]): number | undefined {
@@ -152,7 +180,7 @@ function nodeAt(document: Document, path: readonly PropertyKey[]): Node | undefi
   return isNode(found) ? found : undefined;
 }
 
-function written(path: readonly PropertyKey[]): string {
+function keyText(path: readonly PropertyKey[]): string {
   let text = "";
   for (const step of path) text += typeof step === "number" ? `[${step}]` : `${text ? "." : ""}${String(step)}`;
   return text || "the file";
@@ -207,8 +235,8 @@ const handover = {
   ],
 };
 
-/** Builds the definitions. Throws one Error whose message has a line for each problem; `place` names the file in it. */
-export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel, place: string): AgentDefinition[] {
+/** Builds the definitions. Throws `InvalidAgents` without lines; the keys are those of the configuration `file`. */
+export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel, file: string): AgentDefinition[] {
   const blocks = agents.map((agent) => [
     agent.name,
     {
@@ -221,11 +249,15 @@ export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel,
   ]);
   const whole = { organization: { name: "Bridgehead" }, agents: Object.fromEntries(blocks) as object };
   const read = agentsFile.safeParse(whole, { error: explained });
-  if (!read.success) {
-    const lines = read.error.issues.flatMap(problemsOf);
-    throw new Error(lines.map(({ path, message }) => `${place}: ${written(path)}: ${message}`).join("\n"));
-  }
-  const problems: string[] = [];
+  const refuse = (problems: readonly FileProblem[]) => {
+    if (problems.length === 0) return;
+    throw new InvalidAgents(
+      problems.map((problem) => ({ ...problem, line: 0, key: keyText(problem.path) })),
+      file,
+    );
+  };
+  if (!read.success) return refuse(read.error.issues.flatMap(problemsOf)) ?? [];
+  const problems: FileProblem[] = [];
   const organization = organizationOf(read.data.organization);
   const made = read.data.agents.map((block) =>
     definitionOf(block, {
@@ -233,18 +265,19 @@ export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel,
       organization,
       keyHash: keyHash(block.key),
       seed: "",
-      knowledge: knowledgeOf(block, (file, at) => {
+      knowledge: knowledgeOf(block, (document, at) => {
         try {
-          return readFileSync(file, "utf8");
+          return readFileSync(document, "utf8");
         } catch (error) {
           const { code } = error as NodeJS.ErrnoException;
-          problems.push(`${place}: agents.${block.name}.knowledge[${at}]: ${file} cannot be read (${code})`);
+          const path = ["agents", block.name, "knowledge", at];
+          problems.push({ path, message: `${document} cannot be read (${code})` });
           return null;
         }
       }),
     }),
   );
-  if (problems.length > 0) throw new Error(problems.join("\n"));
+  refuse(problems);
   return made;
 }
 
