@@ -2,7 +2,7 @@
 // with a dialect of its own.
 
 import { type Adapter, type Channel, defineAdapter, type ExclusiveResource, type Route } from "bridgehead/contract";
-import { dialectOf, review, type VoiceConfig, voiceConfig } from "./config.ts";
+import { accountRemarks, dialectOf, review, startProblem, type VoiceConfig, voiceConfig } from "./config.ts";
 import type { Dialect, SocketSide } from "./dialects/dialect.ts";
 import { VoiceChannel } from "./engine/record.ts";
 import { RequestCalls } from "./engine/requests.ts";
@@ -37,8 +37,9 @@ export function voiceAdapter({ name, dialects, question = "Which provider connec
       defaults: { concurrency: 500, on_unknown: "drop", absent_after: "5s" },
     },
     address: callable,
+    startProblem: (block) => startProblem(dialects, block),
     exclusive: (settings) => numberOf(dialectOf(dialects, settings), settings),
-    review,
+    review: (settings, around) => [...review(settings, around), ...accountRemarks(dialects, settings)],
     create: (channel, settings) => create(dialectOf(dialects, settings), channel, settings),
   });
 }

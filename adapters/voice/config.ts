@@ -274,6 +274,24 @@ export function dialectOf(dialects: readonly Dialect[], { dialect }: { readonly 
   return found;
 }
 
+/** `AdapterDefinition.startProblem`: a channel needs a Twilio account and a number to place calls. */
+export function startProblem(dialects: readonly Dialect[], block: Readonly<Record<string, unknown>>): string | null {
+  const { dialect = dialects[0]?.name } = block;
+  const places = dialects.filter(({ name, carrier = name }) => carrier === "twilio").map(({ name }) => name);
+  const named = dialects.find(({ name }) => name === dialect);
+  if (named !== undefined && !places.includes(named.name))
+    return `places no calls: dialect ${named.name} cannot, use ${places.join(" or ")}`;
+  const missing = ["account_sid", "number"].filter((key) => block[key] === undefined);
+  return missing.length === 0 ? null : `places no calls: it needs ${missing.join(" and ")}`;
+}
+
+/** Warns of an account that places no calls. */
+export function accountRemarks(dialects: readonly Dialect[], config: VoiceConfig): readonly Remark[] {
+  const message = config.account_sid === undefined ? null : startProblem(dialects, config);
+  const fix = "correct it, or remove account_sid";
+  return message === null ? [] : [{ severity: "warning", path: ["account_sid"], message, fix }];
+}
+
 /** The parsed configuration with defaults applied. Durations are in milliseconds. */
 export type VoiceConfig = z.output<ReturnType<typeof voiceConfig>>;
 export type PhraseOverrides = z.output<typeof phrases>;

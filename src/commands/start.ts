@@ -40,6 +40,8 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
   if (!channel.enabled) fail(`channel ${id} is not enabled: nothing is sent there`);
   const { platform } = channel.adapter.traits;
   if (platform === null) return fail(`channel ${id} carries notices only: no agent speaks there`, exitCodes.usage);
+  const problem = startProblem(channel.adapter, channel.settings);
+  if (problem !== null) fail(`channel ${id} ${problem}`);
   return useStore(loaded, io, async (db) => {
     const wanted = { ...options, address, agent: channel.agent };
     const refusal = await whyNot(db, wanted, platform);
@@ -49,6 +51,14 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
     const outcome = wait === undefined ? null : await watch(db, begun, wait, io);
     return print(begun, outcome, wanted, io);
   });
+}
+
+function startProblem(adapter: AdapterDefinition, settings: Readonly<Record<string, unknown>>): string | null {
+  try {
+    return adapter.startProblem?.(settings) ?? null;
+  } catch {
+    return null;
+  }
 }
 
 type Wanted = StartOptions & { readonly address: string; readonly agent: string };

@@ -123,14 +123,16 @@ export const loadChannel = (path: string, id: string, options: LoadOptions) =>
     fileSchema.pick({ store: true }).extend({ channels: channelParts }),
     (root) => ({ store: root["store"], channels: coreParts(root, (one) => one === id) }),
     async ({ store, channels }, { folder, root, located }) => {
-      const ids = Object.keys(block(root["channels"]));
-      const base = { store: storeConfig(store, folder), ids };
+      const blocks = block(root["channels"]);
+      const base = { store: storeConfig(store, folder), ids: Object.keys(blocks) };
       const channel = channels[id];
       if (!channel) return { ...base, channel: null };
       const found = await findAdapters({ channels }, (name) => options.adapters(name, folder));
       const adapter = found.adapters.get(id);
       if (!adapter) return rejected(located(found.findings));
-      return { ...base, channel: { agent: channel.agent, enabled: channel.enabled, adapter } };
+      const { agent, enabled } = channel;
+      /** `settings`: the channel's block as written, unchecked. */
+      return { ...base, channel: { agent, enabled, adapter, settings: block(blocks[id]) } };
     },
   );
 

@@ -29,6 +29,9 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
    *  notifications to them, and `erase` refuses them. The block may be incomplete or invalid, and its references are not
    *  resolved. Default: the keys `address` and `number`. Pure. An exception counts as no address. */
   ownAddresses?(block: Readonly<Record<string, unknown>>): readonly unknown[];
+  /** Why a channel with this block opens no conversations (`bridgehead start`), with the remedy: `places no calls: add
+   *  account_sid`. Null when it can. The block is as for `ownAddresses`. Default: null. Pure. An exception counts as null. */
+  startProblem?(block: Readonly<Record<string, unknown>>): string | null;
   /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two enabled channels of
    *  one file whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];

@@ -73,6 +73,21 @@ describe("the block", () => {
     for (const dialect of ["twilio", "gather"]) expect(problems({ dialect, ...tokens, transfer })).toEqual([]);
   });
 
+  it("warns of an account that places no calls", () => {
+    const warnings = (block: object) =>
+      voice
+        .review?.(config.parse({ ...tokens, ...block }), { publicUrl: null, trial: true })
+        .map(({ message }) => message);
+    const [account_sid, number] = [`AC${"0".repeat(32)}`, "+12025550100"];
+    expect(warnings({ number })).toEqual([]);
+    expect(warnings({ number, account_sid })).toEqual([]);
+    expect(warnings({ account_sid })).toEqual(["places no calls: it needs number"]);
+    const jambonz = { user: "a", password: "b" };
+    expect(warnings({ dialect: "jambonz", jambonz, number, account_sid })).toEqual([
+      "places no calls: dialect jambonz cannot, use twilio or gather",
+    ]);
+  });
+
   it.each<[object, string]>([
     [{ interrupt_sensitivity: "extreme" }, "interrupt_sensitivity"],
     [{ ignore_backchannel: "yes" }, "ignore_backchannel"],

@@ -257,3 +257,24 @@ it("refuses what cannot be, and says why", async () => {
     err: expect.stringContaining("--to"),
   });
 });
+
+it.each([
+  ["", "it needs account_sid and number"],
+  ["number: '+12025550100'", "it needs account_sid"],
+  [
+    "dialect: retell, number: '+12025550100', account_sid: AC00000000000000000000000000000000",
+    "dialect retell cannot, use twilio or gather",
+  ],
+])("refuses a channel that cannot place calls: { %s }", async (keys, problem) => {
+  const folder = newFolder();
+  const file = join(folder, "bridgehead.yaml");
+  const voice = `{ adapter: voice, agent: a, auth_tokens: [ "\${env:TOKEN}" ], ${keys} }`;
+  writeFileSync(file, `channels: { calls: ${voice} }\nstore: sqlite:store.db\n`);
+  await inProcess(["migrate", "--config", file]);
+  const words = ["start", "--config", file, "--channel", "calls", "--to", "+12025550111", "--introduction", "Hello."];
+  const refused = await inProcess(words);
+  expect(refused).toMatchObject({ code: exitCodes.failed, out: "" });
+  expect(refused.err).toContain(`channel calls places no calls: ${problem}`);
+  const { out } = await inProcess(["find", "+12025550111", "--config", file]);
+  expect(out).not.toContain("conversation");
+});
