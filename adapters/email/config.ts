@@ -8,6 +8,16 @@ import { serversOf } from "./providers.ts";
 const { duration, size } = units(z);
 
 const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
+/** A name or an address, without a scheme and a port: DNS would look for them as a part of the name. */
+const host = (question: string) =>
+  z
+    .string()
+    .min(1)
+    .refine((text) => /^(?:[^\s:/@]*|[0-9a-f:.]+(?:%\w+)?)$/i.test(text), {
+      error: "must be a host name or an address alone",
+      params: { fix: "write it like mail.example.com; the port has a key of its own, port" },
+    })
+    .describe(question);
 const mailAddress = z
   .string()
   .regex(/^[^@\s<>"',;:]+@[^@\s<>"',;:]+$/, "expected an address such as support@example.com")
@@ -81,7 +91,7 @@ const clearTextProblem = { path: ["tls"], error: "tls: none is only allowed for 
 
 const imap = z
   .strictObject({
-    host: z.string().min(1).describe("Where is the IMAP server?"),
+    host: host("Where is the IMAP server?"),
     port: z.int().min(1).max(65_535).prefault(993).describe("Which port?"),
     tls,
     user: z.string().min(1).describe("What is the user name of the account?"),
@@ -100,7 +110,7 @@ const imap = z
 
 const smtp = z
   .strictObject({
-    host: z.string().min(1).describe("Where is the SMTP submission server?"),
+    host: host("Where is the SMTP submission server?"),
     port: z.int().min(1).max(65_535).prefault(465).describe("Which port? 465 for implicit TLS, 587 for starttls."),
     tls,
     user: z.string().min(1).optional().describe("What is the user name of the account? Default: the one of imap."),

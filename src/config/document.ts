@@ -78,12 +78,14 @@ function readDocument(text: string): Document {
     const at = place(error.pos[0]);
     const twice = error.code === "DUPLICATE_KEY";
     if (error.code === "MULTIPLE_DOCS") return { ...at, ...secondDocument };
+    const fix =
+      error.code === "TAB_AS_INDENT" ? "indent with spaces" : "check indentation, quotes and brackets at this place";
     const word = /^[^\s:]*/.exec(text.slice(error.pos[0], error.pos[0] + 100))?.[0] ?? "";
     return {
       ...at,
       key: twice ? word : "",
       message: twice ? "is written twice in the same block" : `is not valid YAML: ${show(error.message)}`,
-      fix: twice ? "keep one of the two" : "check indentation, quotes and brackets at this place",
+      fix: twice ? "keep one of the two" : fix,
       readable: twice,
     };
   });

@@ -46,6 +46,10 @@ export function explain(issue: Issue, scope: ExplainScope): readonly SchemaFindi
       const unit = unitAt(scope.shape, path);
       if (typeof given === "number" && unit !== undefined)
         return at(`has no unit: ${given}`, unitRemedy(unit, given) ?? "give it a unit");
+      if (issue.expected === "object" && given !== undefined && given !== null) {
+        const known = knownKeys(scope.shape, path).join(", ");
+        if (known !== "") return at(wrongTypeText("object", given), `write its keys in lines below it: ${known}`);
+      }
       return at(...wrongType(issue.expected, given, path, describe));
     }
     case "invalid_value": {

@@ -53,6 +53,19 @@ storage: x
     ["a list instead of blocks", "- a\n- b\n", "must be a block of keys, not a list"],
     ["a duplicate key", `${good}agents: {}\n`, "9:1 agents: is written twice in the same block (keep one of the two)"],
     ["an open bracket", `${good}node: [a\n`, "is not valid YAML"],
+    ["a tab as indentation", `${good}\tpages: 2\n`, "Tabs are not allowed as indentation (indent with spaces)"],
+    [
+      "a text instead of a block",
+      `${good}log: debug\n`,
+      "9:6 log: must be a block of keys, not a text (write its keys in lines below it: level, format)",
+    ],
+    ...["unix:/run/b.sock", "/run/b.sock", "localhost", "http://127.0.0.1:80"].map(
+      (listen): [string, string, string] => [
+        `an address to listen on that is ${listen}`,
+        `${good}http: { listen: "${listen}" }\n`,
+        '9:17 http.listen: must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025" (write an address of this machine and a port;',
+      ],
+    ),
     [
       "an alias without anchor",
       `${good}node: *x\n`,

@@ -29,6 +29,12 @@ describe("the block of an e-mail channel", () => {
     [{ imap: { ...imap, tls: "none", host: "localhost" }, smtp }, null],
     [{ imap: { ...imap, tls: "none", host: "127.0.0.1.example.com" }, smtp }, /imap\.tls/],
     [{ imap: { host: "x", user: "a@b.c" }, smtp }, /imap\.password/],
+    [{ imap: { ...imap, host: "imap.example.com:993" }, smtp }, /imap\.host: must be a host name or an address alone/],
+    [{ imap: { ...imap, host: "imaps://imap.example.com" }, smtp }, /imap\.host: /],
+    [{ imap, smtp: { host: "https://smtp.example.com/" } }, /smtp\.host: /],
+    [{ imap, smtp: { host: "user@smtp.example.com" } }, /smtp\.host: /],
+    [{ imap: { ...imap, host: "fd00::1" }, smtp: { host: "fe80::1%eth0" } }, null],
+    [{ imap: { ...imap, host: "bücher.example" }, smtp: { host: "192.0.2.1" } }, null],
     [
       { imap: { ...imap, oauth2: { token_url: "google", client_id: "c", refresh_token: "r" } }, smtp },
       /imap\.password/,
