@@ -118,10 +118,11 @@ export function statusOfSide(side: "imap" | "smtp", error: unknown, count: numbe
     : { ...status, reason: `${side}: ${status.reason}` };
 }
 
-/** Returns the first line of an error's message, without long text that a server may have added. */
+/** Returns the first line of an error's message, without long text that a server may have added. For a command that an IMAP
+ *  server rejected it is the server's text: imapflow's message is only "Command failed". */
 export function brief(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  const code = (error as Traced | null)?.code;
+  const { code, responseText = "" } = (error ?? {}) as Traced;
+  const text = oneLine(responseText) || (error instanceof Error ? error.message : String(error));
   const line = text.split(/[\r\n]/)[0] ?? "";
   return `${code ? `${code} ` : ""}${tlsReason.exec(line)?.[1] ?? line}`.slice(0, 200);
 }

@@ -120,7 +120,7 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
 }
 
 function summary(ready: boolean, { channels = [], store, reason, escalations, warnings = [] }: DaemonState): string {
-  const alarm = escalations?.says?.trim();
+  const alarm = escalations?.says?.trim().replace(/;$/, "");
   const causes = [
     ...(reason ? [reason] : []),
     ...(typeof store === "string" ? [`store: ${store}`] : []),

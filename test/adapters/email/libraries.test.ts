@@ -172,6 +172,10 @@ describeReal("imapflow on a real server", missing, () => {
     expect(error).toMatchObject({ authenticationFailed: true, serverResponseCode: "AUTHENTICATIONFAILED" });
     expect(statusOf(error, 1)).toMatchObject({ state: "unauthorized", code: "login" });
     expect(brief(error)).not.toContain("wrong");
+    expect(brief(error)).toContain("Authentication failed");
+    expect(brief(Object.assign(new Error("Command failed"), { responseText: "Over\r\nquota \u001b[31m" }))).toBe(
+      "Over quota [31m",
+    );
   });
 
   it("refuses a server that no longer offers STARTTLS", async () => {
