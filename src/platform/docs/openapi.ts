@@ -174,14 +174,14 @@ function describeDeliveries(body: JsonObject): JsonObject {
     delivery: {
       post: {
         operationId: "receiveDelivery",
-        summary: "What a webhook of yours receives",
+        summary: "Request that your webhook receives",
         description:
-          "Sent after the event is stored. Tried again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h and 20 h until it is answered with a 2xx within 15 s. A delivery may arrive twice, with the same `webhook-id`. Signed by Standard Webhooks: HMAC-SHA256, with the secret that the registration returned, over `id.timestamp.body`.",
+          "Sent after the event is stored, and retried after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h and 20 h until the response is a 2xx within 15 s. A delivery may arrive twice, with the same `webhook-id`. Its signature is that of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body` with the secret from the response to the registration.",
         tags: ["webhooks"],
         security: [],
         parameters: [
-          header("webhook-id", "The delivery; the same at every try.", "019cadf2-3d56-7b77-8eb4-4c9f7e8d0a08"),
-          header("webhook-timestamp", "When it was tried, in seconds since 1970.", "1772443872"),
+          header("webhook-id", "Id of the delivery; the same at every attempt.", "019cadf2-3d56-7b77-8eb4-4c9f7e8d0a08"),
+          header("webhook-timestamp", "Time of the attempt, in seconds since 1970.", "1772443872"),
           header(
             "webhook-signature",
             "One or more of `v1,` and the signature in base64, with spaces between them.",
@@ -193,9 +193,9 @@ function describeDeliveries(body: JsonObject): JsonObject {
           content: { "application/json": { schema: body, example: recordExamples["WebhookDelivery"] } },
         },
         responses: {
-          "2XX": { description: "Taken" },
-          "410": { description: "Gone: it is not tried again" },
-          default: { description: "Tried again later" },
+          "2XX": { description: "Received" },
+          "410": { description: "Gone: it is not retried" },
+          default: { description: "Retried later" },
         },
       },
     },

@@ -94,12 +94,12 @@ const deleted = { status: 204, record: null } as const;
 /** The agent, its users, the platform users with access, and its escalations (External API 4.2). */
 const agents = {
   getAgent: {
-    summary: "The agent behind the key, with its configuration and skills",
+    summary: "The agent of the key, with its configuration and skills",
     answer: found(agent),
     errors: [404],
   },
   listAgentUsers: {
-    summary: "The people the agent talks to",
+    summary: "The users of the agent",
     query: listParameters,
     answer: pageOf(user),
     errors: [400, 404],
@@ -111,7 +111,7 @@ const agents = {
     errors: [400, 404],
   },
   getStatistic: {
-    summary: "What the agent used in a period, with everybody or with one person",
+    summary: "The usage of the agent in a period, with all users or with one",
     query: z.object({
       startDate: dateTime.optional(),
       endDate: dateTime.optional(),
@@ -124,7 +124,7 @@ const agents = {
     errors: [400, 404],
   },
   listUsersOfAgent: {
-    summary: "The people one of the organization's agents talks to",
+    summary: "The users of one of the organization's agents",
     query: listParameters,
     answer: pageOf(user),
     errors: [400, 404],
@@ -136,7 +136,7 @@ const agents = {
     errors: [400, 404],
   },
   listEscalations: {
-    summary: "What was escalated, and what became of telling those who are to know",
+    summary: "The escalations, with the results of their notifications",
     query: listParameters,
     answer: pageOf(escalation),
     errors: [400],
@@ -152,7 +152,7 @@ const conversations = {
     errors: [400],
   },
   createConversation: {
-    summary: "Opens a conversation that no channel is attached to",
+    summary: "Opens a conversation without a channel",
     body: createConversationRequest,
     answer: created(conversation),
     errors: [400, 404],
@@ -177,7 +177,7 @@ const conversations = {
     errors: [400],
   },
   listConversationStates: {
-    summary: "The labels the organization gives conversations",
+    summary: "The organization's labels for conversations",
     answer: pageOf(conversationState),
     errors: [],
   },
@@ -213,7 +213,7 @@ const conversations = {
     errors: [400, 404],
   },
   getResponse: {
-    summary: "What became of a message that was sent without waiting",
+    summary: "The result of a message that was sent without waiting",
     answer: found(responseOn),
     errors: [404],
   },
@@ -224,13 +224,14 @@ const conversations = {
     errors: [400, 404],
   },
   createUploadUrl: {
-    summary: "An address for a quarter of an hour to PUT a file to, which a message then names by its storagePath",
+    summary:
+      "A URL, valid for a quarter of an hour, to PUT a file of a message to; the message names it by its storagePath",
     body: uploadUrlRequest,
     answer: found(uploadUrl),
     errors: [400, 404],
   },
   getMessageFileUrl: {
-    summary: "An address for a quarter of an hour to GET a message's file from",
+    summary: "A URL, valid for a quarter of an hour, to GET a message's file from",
     answer: found(downloadUrl),
     errors: [404],
   },
@@ -238,7 +239,7 @@ const conversations = {
 
 const users = {
   createUser: {
-    summary: "Makes a person known, by fkId, e-mail address or phone number",
+    summary: "Creates a person with an fkId, e-mail address or phone number",
     body: createUserRequest,
     answer: created(user),
     errors: [400],
@@ -255,7 +256,7 @@ const users = {
   },
   getUser: { summary: "One person", answer: found(user), errors: [404] },
   deleteUser: {
-    summary: "Removes a person and everything that was said with them",
+    summary: "Removes a person with all conversations",
     answer: deleted,
     errors: [404],
   },
@@ -263,7 +264,7 @@ const users = {
 
 const files = {
   uploadFile: {
-    summary: "Takes in a document: text, Markdown, HTML, PDF or Word",
+    summary: "Uploads a document: text, Markdown, HTML, PDF or Word",
     upload: true,
     answer: found(agentFile),
     errors: [400, 413],
@@ -280,18 +281,18 @@ const files = {
     errors: [404],
   },
   addFileToAssistant: {
-    summary: "Makes a document searchable: the agent answers from it",
+    summary: "Adds a document to the agent, which then searches it",
     answer: done,
     errors: [400, 404],
   },
-  addFileToVectorStore: { summary: "The same under its other name", answer: done, errors: [400, 404] },
+  addFileToVectorStore: { summary: "The same operation under another name", answer: done, errors: [400, 404] },
   addFileToVectorStoreAsync: {
-    summary: "The same without waiting until it is read",
+    summary: "The same without waiting until it is indexed",
     answer: done,
     errors: [404],
   },
   removeFileFromVectorStore: {
-    summary: "The agent answers from it no more; the document stays",
+    summary: "Removes a document from the agent; the document is kept",
     answer: done,
     errors: [404],
   },
@@ -306,7 +307,7 @@ const files = {
 
 const webhooks = {
   registerWebhook: {
-    summary: "Registers a webhook; the answer alone tells the secret its deliveries are signed with",
+    summary: "Registers a webhook; only this response contains the secret that signs its deliveries",
     body: registerWebhookRequest,
     answer: created(webhook),
     errors: [400, 404],
@@ -314,18 +315,18 @@ const webhooks = {
   listWebhooks: { summary: "The agent's webhooks", answer: pageOf(webhook), errors: [] },
   deleteWebhook: { summary: "Removes a webhook and its log", answer: deleted, errors: [404] },
   listDeliveries: {
-    summary: "What was delivered to a webhook, or will be, newest first",
+    summary: "The deliveries of a webhook, also those to come, newest first",
     query: listParameters,
     answer: pageOf(delivery),
     errors: [400, 404],
   },
   fireWebhook: {
-    summary: "Tells a webhook about a conversation now (trigger `manual`)",
+    summary: "Sends a conversation to a webhook now (trigger `manual`)",
     body: z.looseObject({ conversationId: z.string().min(1) }),
     answer: queued,
     errors: [400, 404],
   },
-  resendDelivery: { summary: "Delivers again what was delivered, or failed", answer: queued, errors: [404] },
+  resendDelivery: { summary: "Sends a delivery again that was delivered or failed", answer: queued, errors: [404] },
 } as const satisfies Operations;
 
 export type DescribedOperations = typeof agents & typeof conversations & typeof users & typeof files & typeof webhooks;
