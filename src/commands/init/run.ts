@@ -152,10 +152,11 @@ async function initialize(
   await forget(path);
   prompter.report("done", `written: ${path}`);
   if (old !== null) prompter.report("note", `the earlier configuration is kept as ${old}`);
+  const named = isService(path) ? "" : ` --config ${path}`;
   if (planned.text.includes("mode: shadow"))
     prompter.report(
       "note",
-      "mode: shadow: replies wait for you; see outbox list --state held, and outbox release <id>",
+      `mode: shadow: replies wait for you; see bridgehead outbox list --state held${named}, and bridgehead outbox release <id>${named}`,
     );
   prompter.end(nextCommands(path));
 }
