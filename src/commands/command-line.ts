@@ -146,7 +146,7 @@ function defineInit(define: Define): void {
   define("init", "write a configuration: asks at most five questions and verifies each answer")
     .option(
       "-c, --config <file>",
-      "file to write; default: /etc/bridgehead/bridgehead.yaml as root, else ./bridgehead.yaml",
+      "file to write; default: /etc/bridgehead/bridgehead.yaml as root, where the folder exists; else ./bridgehead.yaml",
     )
     .option("--address <address>", "email address of the mailbox")
     .option("--imap <server>", "IMAP server, host:port or host:port/tls (implicit, starttls); default: discovered")

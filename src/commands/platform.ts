@@ -41,7 +41,8 @@ export async function platform(options: PlatformCommandOptions, io: Io): Promise
 
 async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   const { config } = options;
-  if (config === undefined) return fail("platform needs --config, a file of agents", exitCodes.usage);
+  if (config === undefined)
+    return fail("platform needs --config, a file of agents (docs/platform.md describes it)", exitCodes.usage);
   const { readAgents, startPlatform } = await import("../platform/index.ts");
   const agents = await readable(async () => readAgents(await readAgentFile(resolve(io.cwd, config)), config));
   const log = createLog({
@@ -80,7 +81,7 @@ async function administer(options: PlatformCommandOptions, io: Io): Promise<numb
   const database = resolve(io.cwd, options.database);
   // Opening creates the file. Every action except `create` requires an existing one.
   if (action !== "create" && !existsSync(database))
-    fail(`there is no platform's file ${database} (name it with --database)`);
+    fail(`there is no platform database ${database} (name it with --database)`);
   const administration = new Administration(database, clock);
   try {
     if (agent === undefined || action === "list") printList(administration.list(), columns, options, io);

@@ -241,7 +241,12 @@ const keyText = (path: Path): string =>
 
 function unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {
   const at = { file, line: 0, column: 0, key: "" };
-  if (code === "ENOENT") return { ...at, message: "there is no such file", fix: "name another one with --config" };
+  if (code === "ENOENT")
+    return {
+      ...at,
+      message: "there is no such file",
+      fix: "name another one with --config, or write one with bridgehead init",
+    };
   if (code === "EISDIR") return { ...at, message: "is a directory", fix: "name the YAML file in it with --config" };
   return { ...at, message: `cannot be read (${code})`, fix: "let the daemon's user read it" };
 }

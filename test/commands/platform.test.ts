@@ -218,7 +218,7 @@ test("files that cannot be read or opened are named with a remedy, and none is c
   for (const action of [["list"], ["rotate-key", "x"], ["update", "x"]]) {
     expect(await agent(...action)).toMatchObject({
       code: exitCodes.failed,
-      err: expect.stringContaining(`there is no platform's file ${database} (name it with --database)`),
+      err: expect.stringContaining(`there is no platform database ${database} (name it with --database)`),
     });
   }
   expect(existsSync(database)).toBe(false);

@@ -93,7 +93,7 @@ export class Administration {
   #named(which: string): AgentRow {
     const found = this.#store.agents.all().filter(({ id, name }) => id === which || name === which);
     const [first] = found;
-    if (!first) throw new Error(`there is no agent ${which}`);
+    if (!first) throw new Error(`there is no agent ${which} (see platform agent list)`);
     if (found.length > 1) throw new Error(`several agents have the name ${which}: give the id`);
     return first;
   }
@@ -105,7 +105,7 @@ export class Administration {
     const { name } = block.data;
     const all = this.#store.agents.all();
     if (all.some((row) => row.name === name && row.id !== id && row.key_hash !== null))
-      throw new Error(`there is another agent ${name}`);
+      throw new Error(`there is another agent ${name} (update changes it, rotate-key replaces its key)`);
     return { name, definition: JSON.stringify(fields) };
   }
 }

@@ -180,7 +180,11 @@ function describeDeliveries(body: JsonObject): JsonObject {
         tags: ["webhooks"],
         security: [],
         parameters: [
-          header("webhook-id", "Id of the delivery; the same at every attempt.", "019cadf2-3d56-7b77-8eb4-4c9f7e8d0a08"),
+          header(
+            "webhook-id",
+            "Id of the delivery; the same at every attempt.",
+            "019cadf2-3d56-7b77-8eb4-4c9f7e8d0a08",
+          ),
           header("webhook-timestamp", "Time of the attempt, in seconds since 1970.", "1772443872"),
           header(
             "webhook-signature",
