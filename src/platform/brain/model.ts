@@ -238,7 +238,7 @@ export async function call(
     }
     return heard.outcome(/\bhtml\b/.test(type) ? "it answered with a page of HTML" : "it cut its answer off");
   } catch (error) {
-    const why = silent ? `it was silent for ${ms / 1000} s` : `it was not heard (${codeOf(error)})`;
+    const why = silent ? `it was silent for ${ms / 1000} s` : `the connection failed (${codeOf(error)})`;
     const outcome = heard.outcome(why);
     if (outcome.kind !== "failed") return outcome;
     return { ...outcome, again: outcome.again && !silent, unreachable: outcome.reason === why };

@@ -157,7 +157,7 @@ agents:
     ["has no such model", 503, "HTTP 404 (check model.url and model.name)", saying("no", 404)],
     ["is limited", 503, "HTTP 429 (check the rate limit", saying("no", 429)],
     ["fails", 503, "HTTP 500", saying("no", 500)],
-    ["cuts the line", 503, "it was not heard", (response: { destroy(): void }) => response.destroy()],
+    ["cuts the line", 503, "the connection failed", (response: { destroy(): void }) => response.destroy()],
     ["refuses the question", 500, "HTTP 400 (check", saying("no", 400)],
     ["says nothing", 500, "its answer has no text", saying("")],
     ["says something else", 500, "its answer has no text", saying({ text: "hi" })],
