@@ -41,6 +41,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/sms/numbers.ts#isCountry",
     "adapters/sms/smpp/encoding.ts#toAddress",
     "adapters/sms/provider.ts#isLocal",
+    "adapters/voice/config.ts#startProblem",
     "adapters/voice/config.ts#voiceConfig",
     "adapters/voice/config.ts#dialectOf",
     "adapters/voice/config.ts#secret",
