@@ -8,7 +8,8 @@ describeAdapter(lineAdapter, lineHarness);
 describeAdapter(hookAdapter, hookHarness);
 describeAdapter(callAdapter, callHarness);
 
-// The archive of this peer lags: what is not found may still have been sent.
+// The archive of this peer lags: what is not found may still have been sent. Each of its messages carries the text or one
+// file of a reply.
 const lagging: typeof lineAdapter = {
   ...lineAdapter,
   name: "lagging",
@@ -21,6 +22,11 @@ const lagging: typeof lineAdapter = {
       ...adapter,
       outbound: {
         ...outbound,
+        compose(reply) {
+          const { attachments = [], ...text } = reply;
+          const apart = attachments.map((file) => ({ ...text, text: "", signature: null, attachments: [file] }));
+          return [text, ...apart].flatMap((part) => outbound.compose(part));
+        },
         async reconcile(draft, attempt, signal) {
           const finding = await reconcile(draft, attempt, signal);
           return finding.kind === "not-sent" ? { kind: "unsure" } : finding;

@@ -119,6 +119,7 @@ async function startLinePeer(): Promise<Peer> {
     files: (text) =>
       outbox
         .filter((one) => one.text.includes(text))
+        .flatMap(({ key }) => outbox.filter((part) => part.key.startsWith(key)))
         .flatMap(({ files }) => files)
         .map(({ name, base64 }) => ({ name, bytes: Buffer.from(base64, "base64") })),
   };

@@ -101,7 +101,7 @@ export interface Peer {
   delivered?(): Promise<readonly string[]> | readonly string[];
   /** delay: the milliseconds after which the peer wants the message again at the fault "later". */
   readonly laterMs?: number;
-  /** attachments: the files that the peer received with the message of this text, in order. */
+  /** attachments: the files that the peer received with the reply of this text, in order, also in messages of their own. */
   files?(text: string): Promise<readonly TakenFile[]> | readonly TakenFile[];
   /** http: one sample for every http route of the adapter. */
   requests?(url: (path: RoutePath) => URL): readonly RequestSample[];
