@@ -10,14 +10,14 @@ function isSupported(version: string): boolean {
   return major > floor[0] || (major === floor[0] && minor >= floor[1]);
 }
 
-const crashListeners: ((error: unknown) => void)[] = [];
+const crashListeners: ((error: unknown) => boolean)[] = [];
 
 const complain = (text: string): void => {
   process.stderr.write(forStandardError(text.endsWith("\n") ? text : `${text}\n`, process.env));
 };
 
-function crash(error: unknown): never {
-  for (const listener of crashListeners) listener(error);
+function crash(error: unknown): void {
+  if (crashListeners.some((listener) => listener(error))) return;
   if (crashListeners.length === 0)
     complain(`bridgehead: a defect: ${error instanceof Error ? error.stack : JSON.stringify(error)}`);
   process.exit(exitCodes.crashed);

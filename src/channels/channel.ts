@@ -59,6 +59,8 @@ interface ChannelParts extends Core {
   reader(): ReaderLease | null;
   /** Called when a channel that worked, or was connecting, has failed. */
   lost(): void;
+  /** Called with the error with which `accept` rejects. */
+  rejected(error: object): void;
 }
 
 export function createChannel(options: ChannelParts): Channel {
@@ -73,21 +75,26 @@ export function createChannel(options: ChannelParts): Channel {
     timing: options.timing.adapters[options.adapter] ?? {},
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
-      const given: { readonly events: unknown; readonly cursor: unknown } = { events, cursor };
-      if (!Array.isArray(given.events))
-        throw new TypeError(
-          `accepting from channel ${id}: its adapter gave ${typeof events}, expected an array of events`,
-        );
-      if (cursor !== undefined && typeof given.cursor !== "string")
-        throw new TypeError(
-          `accepting from channel ${id}: its adapter gave the cursor as ${typeof cursor}, expected a string`,
-        );
-      if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt, knownSender);
-      const reader = options.reader();
-      if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
-      const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt, knownSender);
-      state.lastActivityAt = clock.now();
-      return accepted;
+      try {
+        const given: { readonly events: unknown; readonly cursor: unknown } = { events, cursor };
+        if (!Array.isArray(given.events))
+          throw new TypeError(
+            `accepting from channel ${id}: its adapter gave ${typeof events}, expected an array of events`,
+          );
+        if (cursor !== undefined && typeof given.cursor !== "string")
+          throw new TypeError(
+            `accepting from channel ${id}: its adapter gave the cursor as ${typeof cursor}, expected a string`,
+          );
+        if (cursor === undefined) return await accept(scheduler, id, events, null, node, startedAt, knownSender);
+        const reader = options.reader();
+        if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
+        const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt, knownSender);
+        state.lastActivityAt = clock.now();
+        return accepted;
+      } catch (error) {
+        options.rejected(Object(error));
+        throw error;
+      }
     },
     async known(ids) {
       return (await db.read((q) => knownEvents(q, id, ids))) as Set<ExternalId>;

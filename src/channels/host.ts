@@ -18,7 +18,7 @@ import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
 import { noteDefaultAddress } from "../store/tables/suppressions.ts";
 import { type ChannelState, createChannel, isUp } from "./channel.ts";
-import { closeAdapter, createAdapter } from "./loader.ts";
+import { closeAdapter, createAdapter, hasThrown } from "./loader.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
@@ -32,6 +32,9 @@ interface HostOptions {
   retire(routes: readonly Route[]): Promise<void>;
   paused(channel: string): ChannelPause | null;
 }
+
+/** Characters. */
+const longestReason = 2000;
 
 /** One channel: its adapter, what the pipeline needs of it, and the supervision of its inbound. */
 class RunningChannel {
@@ -50,6 +53,10 @@ class RunningChannel {
   readonly #builtAt: number;
   #ended: Promise<void> = Promise.resolve();
   #reader: ReaderLease | null = null;
+  /** Ends the present run of its inbound with an error; null without one. */
+  #endRun: ((error: unknown) => void) | null = null;
+  /** Errors with which `accept` has rejected. */
+  readonly #rejections = new WeakSet<object>();
   #tickedAt: number | null = null;
   #failures = 0;
   #retryAt: number | null = null;
@@ -70,7 +77,9 @@ class RunningChannel {
     this.config = config;
     this.#agent = agent;
     this.#digest = digest(config);
-    this.#mask = masking(channelSecrets(config));
+    const mask = masking(channelSecrets(config));
+    // A reason may quote the answer of a provider.
+    this.#mask = (text) => mask(text).slice(0, longestReason).toWellFormed();
     this.#core = core;
     this.#options = options;
     this.state = {
@@ -93,6 +102,7 @@ class RunningChannel {
       mask: this.#mask,
       reader: () => this.#reader,
       lost: () => statistics.count("connections_lost_total", { channel: config.id }),
+      rejected: (error) => this.#rejections.add(error),
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
     });
     this.adapter = createAdapter(config, this.#channel);
@@ -159,6 +169,17 @@ class RunningChannel {
     this.#channel.report({ state: "degraded", code: "not-stopped", reason });
   }
 
+  /** Starts its inbound again when its adapter has left this error uncaught. Returns whether it has. */
+  surviveError(error: unknown): boolean {
+    const { adapter, id } = this.config;
+    const isRejection = typeof error === "object" && error !== null && this.#rejections.has(error);
+    if (!isRejection && !hasThrown(adapter, error)) return false;
+    this.#core.log.error({ channel: id, adapter: adapter.name, err: error }, "adapter left an error uncaught");
+    this.#channel.warn("uncaught-error", `its adapter ${adapter.name} leaves errors uncaught: report it to its author`);
+    this.#endRun?.(error);
+    return true;
+  }
+
   /** Stops its inbound. Resolves when it has stopped. */
   stop(): Promise<void> {
     this.#abort.abort();
@@ -205,8 +226,9 @@ class RunningChannel {
       ...this.#core,
       channel: id,
       inbound,
-      setReader: (next) => {
+      setReader: (next, end) => {
         this.#reader = next;
+        this.#endRun = end ?? null;
         this.#retryAt = null;
         if (next !== null) this.#isStandby = false;
       },
@@ -287,6 +309,11 @@ export class Host {
       inOrder(this.#channels, ids);
       await Promise.all(exchanged);
     };
+  }
+
+  /** Returns true for an error that was caught nowhere when it is one of foreign adapters: their channels are started again. */
+  surviveError(error: unknown): boolean {
+    return this.running().filter((channel) => channel.surviveError(error)).length > 0;
   }
 
   running(): readonly RunningChannel[] {

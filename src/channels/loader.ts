@@ -6,7 +6,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import {
   type Adapter,
   type AdapterDefinition,
@@ -49,8 +49,32 @@ export async function loadAdapter(
     const message = `the adapter ${name} has not loaded within ${loadMs / second} s`;
     throw refusal(message, "its author: await nothing at the top of its files");
   }
-  return checked(name, unwrapped((await loading).default));
+  const definition = checked(name, unwrapped((await loading).default));
+  if (!builtIn.includes(name)) folders.set(definition, new URL(".", entry));
+  return definition;
 }
+
+/** The folders of foreign adapters. */
+const folders = new WeakMap<AdapterDefinition, URL>();
+const ownFolders = ["src", "adapters"].map((name) => new URL(`../../${name}/`, import.meta.url));
+
+/** Returns whether the stack of an error that was caught nowhere names a file of this foreign adapter. */
+export function hasThrown(adapter: AdapterDefinition, error: unknown): boolean {
+  const folder = folders.get(adapter);
+  if (folder === undefined || !(error instanceof Error)) return false;
+  const frames = String(error.stack)
+    .split("\n")
+    .filter((line) => line.startsWith("    at "));
+  // The folder of a file may contain this package and others.
+  return frames.some((frame) => isIn(frame, folder) && !ownFolders.some((own) => isIn(frame, own)));
+}
+
+/** Modules have a URL in a frame, and CommonJS has a path. */
+const isIn = (frame: string, folder: URL): boolean =>
+  [folder.pathname, fileURLToPath(folder)].some((path) => {
+    const at = frame.indexOf(path);
+    return at >= 0 && !frame.includes("/node_modules/", at + path.length);
+  });
 
 // The relative path from this file to the adapters is the same in a checkout (.ts) and after a build (.js).
 function builtInEntry(name: string): string {

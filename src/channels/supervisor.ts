@@ -13,8 +13,8 @@ import { readCursor } from "../store/tables/events.ts";
 export interface Supervised extends Core {
   readonly channel: string;
   readonly inbound: Inbound;
-  /** Sets the lease under which accept() may write the cursor; null without a lease. */
-  setReader(reader: ReaderLease | null): void;
+  /** Sets the lease under which accept() may write the cursor; null without a lease. `end` ends the run with an error. */
+  setReader(reader: ReaderLease | null, end?: (error: unknown) => void): void;
   /** True when the adapter has reported `ready` since the run started. */
   isReady(): boolean;
   /** Called in every iteration. The watchdog uses it to detect a stuck supervisor. */
@@ -67,16 +67,16 @@ async function tryLease(one: Supervised, lease: string): Promise<number | "held"
 async function runOnce(one: Supervised, reader: ReaderLease, signal: AbortSignal): Promise<unknown> {
   const stop = new AbortController();
   const life = AbortSignal.any([signal, stop.signal]);
-  one.setReader(reader);
-  const renewing = renew(one, reader, life).finally(() => stop.abort());
+  one.setReader(reader, (error) => stop.abort(error));
+  const renewing = renew(one, reader, life).finally(() => stop.abort(new Error("the channel's lease was lost")));
   try {
     const position = await one.db.read((q) => readCursor(q, one.channel));
     // The signal aborted during the query. An adapter that only listens for the abort event would miss it.
     if (life.aborted) return null;
     await one.inbound.run(position === null ? null : cursor(position), life);
-    return new Error(life.aborted ? "the channel's lease was lost" : "the adapter's run ended by itself");
+    return stop.signal.aborted ? stop.signal.reason : new Error("the adapter's run ended by itself");
   } catch (error) {
-    return error;
+    return stop.signal.aborted ? stop.signal.reason : error;
   } finally {
     stop.abort();
     await renewing;

@@ -35,8 +35,8 @@ export interface Io {
   readonly screen?: { readonly columns: number; readonly color: boolean };
   /** Called at every SIGHUP. Without a listener SIGHUP ends the process. */
   onHangup(listener: () => void): void;
-  /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not throw. */
-  onCrash(listener: (error: unknown) => void): void;
+  /** Called with an uncaught error. The process ends with `exitCodes.crashed`, unless the listener returns true. Must not throw. */
+  onCrash(listener: (error: unknown) => boolean): void;
   /** Called just before the process ends, however it does except by SIGKILL: also when the reader of its output has gone, and at
    *  a second signal. Must not throw. */
   onExit(listener: () => void): void;

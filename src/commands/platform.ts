@@ -52,7 +52,10 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
-  io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
+  io.onCrash((error) => {
+    log.error({ err: error }, "uncaught exception");
+    return false;
+  });
   const file = resolve(io.cwd, options.database);
   const running = await startLocked(file, () =>
     startPlatform({

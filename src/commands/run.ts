@@ -69,7 +69,11 @@ export async function runDaemon(options: { readonly config: string }, io: Io): P
   });
   log.setMask(masking(secretValues(config)));
   logging.resolve(log);
-  io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
+  io.onCrash((error) => {
+    if (parts.app?.host.surviveError(error)) return true;
+    log.error({ err: error }, "uncaught exception");
+    return false;
+  });
   logWarnings(log, warnings);
   const notifier = createNotifier(io.env, log, timing.health);
   const statistics = new Statistics();

@@ -46,13 +46,13 @@ export default {
       compose: ({ to, text }) => [{ to: to[0].address, text }],
       async send(draft, attempt) {
         await attempt.crossing();
-        return { kind: "refused", code: "no", reason: "POST https://api.example/bot" + token + "/send" };
+        return { kind: "refused", code: "no", reason: "POST https://api.example/bot" + token + "/send".padEnd(1e6, "?") };
       },
     },
   }),
 };`;
 
-it("shows no secret that an adapter quotes in a status, a warning, an outcome or an error", async ({
+it("shows no secret and no page that an adapter quotes in a status, a warning, an outcome or an error", async ({
   onTestFinished,
 }) => {
   const channels = { leaky: { adapter: "./leaky.mjs", agent: "support", token: "${env:LEAKY_TOKEN}" } };
@@ -68,7 +68,9 @@ it("shows no secret that an adapter quotes in a status, a warning, an outcome or
   await expect.poll(() => daemon.channel("leaky").reason).toBe(`GET https://api.example/bot${mask}/getUpdates`);
   expect(daemon.channel("leaky").warnings).toEqual([`the quota of ${mask} is used up`]);
   const states = () => daemon.rows<{ state: string; reason: string }>("SELECT state, reason FROM drafts");
-  await expect.poll(states).toEqual([{ state: "failed", reason: `no: POST https://api.example/bot${mask}/send` }]);
+  await expect
+    .poll(states)
+    .toEqual([{ state: "failed", reason: `no: ${`POST https://api.example/bot${mask}/send`.padEnd(2000, "?")}` }]);
   const tables = await daemon.rows<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'");
   const rows = await Promise.all(tables.map(({ name }) => daemon.rows(`SELECT * FROM ${name}`)));
   const texts = JSON.stringify(rows);

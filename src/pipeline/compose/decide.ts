@@ -71,7 +71,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
     reply: row.id,
     recipient: recipientOf(address.to, conversation),
     trace: turn?.trace ?? "",
-    body: JSON.stringify(body satisfies Json),
+    body,
     // A turn that was received after its answer is from a clock that was ahead.
     dueAt: Math.min(turn?.received_at ?? row.created_at, row.created_at) + delay,
     isDue: turn !== null && delay === 0,
@@ -87,7 +87,8 @@ const fallbackLength = 10_000;
 const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
 
 interface ComposedBodies {
-  readonly bodies: ReturnType<Outbound["compose"]> | null;
+  /** As JSON. */
+  readonly bodies: readonly string[] | null;
   readonly errors: readonly unknown[];
 }
 
@@ -103,9 +104,12 @@ function composed(outbound: Outbound, reply: Reply): ComposedBodies {
   const errors: unknown[] = [];
   for (const form of forms) {
     try {
-      const bodies = outbound.compose(form());
+      const drafts: unknown = outbound.compose(form());
+      const bodies = Array.isArray(drafts) ? drafts.map((draft) => JSON.stringify(draft)) : [];
       // A reply without a draft would end unsent and unnoticed.
       if (bodies.length === 0) throw new Error("compose of the adapter returned no draft");
+      if (bodies.some((body: unknown) => body === undefined))
+        throw new Error("compose of the adapter returned a draft that is no JSON");
       return { bodies, errors };
     } catch (error) {
       errors.push(error);

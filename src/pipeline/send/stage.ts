@@ -251,7 +251,12 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
       key: sendKey(draft.id),
       number: draft.attempts + 1,
       signal: limit,
-      crossing,
+      // An adapter that does not await it must not end the process.
+      crossing: () => {
+        const crossed = crossing();
+        crossed.catch(() => undefined);
+        return crossed;
+      },
       read: async (ref) => {
         const bytes = await deps.db.read((q) => readFile(q, draft.reply, ref));
         if (bytes === null) throw new Error(`draft ${draft.id} has no file ${ref}`);

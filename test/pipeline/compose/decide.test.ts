@@ -1,6 +1,6 @@
 // The drafts that stage compose makes of a reply, on rows: no database, no clock.
 
-import { externalId, type Json, type Outbound, type Reply } from "bridgehead/contract";
+import { externalId, type Outbound, type Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { firstTo } from "../../../src/domain/turn.ts";
 import { type ComposeFacts, draftsOf, unsentChange } from "../../../src/pipeline/compose/decide.ts";
@@ -61,12 +61,7 @@ interface Composed {
 }
 
 /** Composes on a channel whose adapter throws as often as stated. */
-function composed(
-  row: ReplyRow,
-  over: Partial<ComposeFacts> = {},
-  throws = 0,
-  parts: readonly Json[] = [{}],
-): Composed {
+function composed(row: ReplyRow, over: Partial<ComposeFacts> = {}, throws = 0, parts: unknown = [{}]): Composed {
   const replies: Reply[] = [];
   const compose = (reply: Reply) => {
     replies.push(reply);
@@ -77,13 +72,20 @@ function composed(
   return { ...draftsOf(line, row, facts(over)), replies };
 }
 
-it("are none where the adapter composes none of any form, and the reason is reported for each", () => {
-  const { drafts, errors } = composed(answer, {}, 0, []);
-  expect([drafts, errors.map(String)]).toEqual([
-    null,
-    Array.from({ length: 2 }, () => "Error: compose of the adapter returned no draft"),
-  ]);
-});
+it.each([
+  ["none", []],
+  ["a promise", Promise.resolve([])],
+  ["a value that JSON cannot represent", [undefined], "a draft that is no JSON"],
+])(
+  "are none where the adapter composes %s of any form, and the reason is reported for each",
+  (_, parts, what = "no draft") => {
+    const { drafts, errors } = composed(answer, {}, 0, parts);
+    expect([drafts, errors.map(String)]).toEqual([
+      null,
+      Array.from({ length: 2 }, () => `Error: compose of the adapter returned ${what}`),
+    ]);
+  },
+);
 
 describe("the drafts of a reply", () => {
   it("have keys in the order of the parts, the recipient in lower case, and the delay of an answer", () => {
