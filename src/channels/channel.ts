@@ -39,6 +39,8 @@ export interface ChannelState {
   /** The warnings of which responders are notified, by code. Null: the condition was absent at the last check. Contains
    *  none that this process has not checked. */
   readonly escalating: Map<string, string | null>;
+  /** The errors with which `accept` has rejected. */
+  readonly rejections: WeakSet<object>;
 }
 
 interface ChannelParts extends Core {
@@ -59,8 +61,6 @@ interface ChannelParts extends Core {
   reader(): ReaderLease | null;
   /** Called when a channel that worked, or was connecting, has failed. */
   lost(): void;
-  /** Called with the error with which `accept` rejects. */
-  rejected(error: object): void;
 }
 
 export function createChannel(options: ChannelParts): Channel {
@@ -92,7 +92,7 @@ export function createChannel(options: ChannelParts): Channel {
         state.lastActivityAt = clock.now();
         return accepted;
       } catch (error) {
-        options.rejected(Object(error));
+        state.rejections.add(Object(error));
         throw error;
       }
     },

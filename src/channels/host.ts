@@ -33,9 +33,6 @@ interface HostOptions {
   paused(channel: string): ChannelPause | null;
 }
 
-/** Characters. */
-const longestReason = 2000;
-
 /** One channel: its adapter, what the pipeline needs of it, and the supervision of its inbound. */
 class RunningChannel {
   readonly config: ChannelConfig;
@@ -55,8 +52,8 @@ class RunningChannel {
   #reader: ReaderLease | null = null;
   /** Ends the present run of its inbound with an error; null without one. */
   #endRun: ((error: unknown) => void) | null = null;
-  /** Errors with which `accept` has rejected. */
-  readonly #rejections = new WeakSet<object>();
+  /** True when the adapter has left an error uncaught since the run began: there may be one for each claim. */
+  #hasErred = false;
   #tickedAt: number | null = null;
   #failures = 0;
   #retryAt: number | null = null;
@@ -78,8 +75,8 @@ class RunningChannel {
     this.#agent = agent;
     this.#digest = digest(config);
     const mask = masking(channelSecrets(config));
-    // A reason may quote the answer of a provider.
-    this.#mask = (text) => mask(text).slice(0, longestReason).toWellFormed();
+    // A reason may quote a page of a provider: 2,000 characters of it are kept.
+    this.#mask = (text) => mask(text).slice(0, 2000).toWellFormed();
     this.#core = core;
     this.#options = options;
     this.state = {
@@ -89,6 +86,7 @@ class RunningChannel {
       lastActivityAt: null,
       warnings: new Map(),
       escalating: new Map(),
+      rejections: new WeakSet(),
     };
     this.#channel = createChannel({
       ...core,
@@ -102,7 +100,6 @@ class RunningChannel {
       mask: this.#mask,
       reader: () => this.#reader,
       lost: () => statistics.count("connections_lost_total", { channel: config.id }),
-      rejected: (error) => this.#rejections.add(error),
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
     });
     this.adapter = createAdapter(config, this.#channel);
@@ -172,8 +169,9 @@ class RunningChannel {
   /** Starts its inbound again when its adapter has left this error uncaught. Returns whether it has. */
   surviveError(error: unknown): boolean {
     const { adapter, id } = this.config;
-    const isRejection = typeof error === "object" && error !== null && this.#rejections.has(error);
-    if (!isRejection && !hasThrown(adapter, error)) return false;
+    if (!this.state.rejections.has(Object(error)) && !hasThrown(adapter, error)) return false;
+    if (this.#hasErred) return true;
+    this.#hasErred = true;
     this.#core.log.error({ channel: id, adapter: adapter.name, err: error }, "adapter left an error uncaught");
     this.#channel.warn("uncaught-error", `its adapter ${adapter.name} leaves errors uncaught: report it to its author`);
     this.#endRun?.(error);
@@ -230,7 +228,9 @@ class RunningChannel {
         this.#reader = next;
         this.#endRun = end ?? null;
         this.#retryAt = null;
-        if (next !== null) this.#isStandby = false;
+        if (next === null) return;
+        this.#isStandby = false;
+        this.#hasErred = false;
       },
       isReady: () => this.state.status.state === "ready",
       tick: () => (this.#tickedAt = clock.monotonic()),

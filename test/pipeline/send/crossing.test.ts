@@ -123,7 +123,10 @@ it("rejects a crossing after the adapter has returned", async () => {
   const pipeline = await openPipeline({
     outbound: {
       async send(_, attempt) {
-        late = new Promise((resolve) => setImmediate(resolve)).then(() => attempt.crossing());
+        late = new Promise((resolve) => setImmediate(resolve)).then(() => {
+          void attempt.crossing(); // One that is not awaited is no unhandled rejection, which would fail this test.
+          return attempt.crossing();
+        });
         late.catch(() => undefined);
         return { kind: "deferred", reason: "no connection" };
       },
