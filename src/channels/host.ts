@@ -232,7 +232,7 @@ class RunningChannel {
         this.#isStandby = false;
         this.#hasErred = false;
       },
-      isReady: () => this.state.status.state === "ready",
+      hasWorked: (since) => (this.state.lastActivityAt ?? 0) >= since,
       tick: () => (this.#tickedAt = clock.monotonic()),
       // What this node reported last is outdated.
       standby: (held) => {

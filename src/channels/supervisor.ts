@@ -15,8 +15,8 @@ export interface Supervised extends Core {
   readonly inbound: Inbound;
   /** Sets the lease under which accept() may write the cursor; null without a lease. `end` ends the run with an error. */
   setReader(reader: ReaderLease | null, end?: (error: unknown) => void): void;
-  /** True when the adapter has reported `ready` since the run started. */
-  isReady(): boolean;
+  /** Returns whether the adapter has reported `ready`, or accepted something, since then (clock milliseconds). */
+  hasWorked(since: number): boolean;
   /** Called in every iteration. The watchdog uses it to detect a stuck supervisor. */
   tick(): void;
   /** Called while this node does not read the channel. `held`: another node has the lease; false: the
@@ -39,10 +39,11 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
       await one.clock.sleep(jitter(renewal), signal);
       continue;
     }
-    const began = one.clock.monotonic();
+    const [began, since] = [one.clock.monotonic(), one.clock.now()];
     const error = await runOnce(one, { lease, token }, signal);
     if (signal.aborted) break;
-    if (one.isReady() || one.clock.monotonic() - began > stableRun) backOff = restart;
+    // A connection that is lost as soon as it is ready must not log in every second.
+    if (one.clock.monotonic() - began > (one.hasWorked(since) ? backOff : stableRun)) backOff = restart;
     const pause = jitter(backOff);
     one.fell(error, pause);
     await one.clock.sleep(pause, signal);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { supervise } from "../../src/channels/supervisor.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { timingWith } from "../../src/ops/timing.ts";
+import { standardTiming, timingWith } from "../../src/ops/timing.ts";
 import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -37,7 +37,7 @@ it("stands by while another node reads the channel, and says so; then it reads, 
       log: silentLog,
       node: "own",
       setReader: () => undefined,
-      isReady: () => false,
+      hasWorked: () => false,
       tick: () => undefined,
       standby: () => stoodBy.resolve(),
       fell: fallen.resolve,
@@ -53,4 +53,32 @@ it("stands by while another node reads the channel, and says so; then it reads, 
   expect(await fallen.promise).toMatchObject({ message: "the channel's lease was lost" });
   abort.abort();
   await expect(life).resolves.toBeUndefined();
+});
+
+it("waits longer after each run that fails as soon as it is ready", async ({ onTestFinished }) => {
+  const db = openSqlite(join(newFolder(), "store.db"), () => systemClock.now());
+  onTestFinished(() => db.close());
+  await migrate(db);
+  const abort = new AbortController();
+  const pauses: number[] = [];
+  await supervise(
+    {
+      channel: "c",
+      inbound: { run: () => Promise.reject(new Error("the server closed the connection")) },
+      db,
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 1), signal) },
+      timing: timingWith({ channels: { renewal: 3_600_000 } }),
+      log: silentLog,
+      node: "own",
+      setReader: () => undefined,
+      hasWorked: () => true,
+      tick: () => undefined,
+      standby: () => undefined,
+      fell: (_error, pause) => {
+        if (pauses.push(pause) === 4) abort.abort();
+      },
+    },
+    abort.signal,
+  );
+  expect(pauses[3]).toBeGreaterThan(4 * standardTiming.channels.restart);
 });
