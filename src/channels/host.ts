@@ -18,7 +18,7 @@ import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
 import { noteDefaultAddress } from "../store/tables/suppressions.ts";
 import { type ChannelState, createChannel, isUp } from "./channel.ts";
-import { closeAdapter, createAdapter, hasThrown } from "./loader.ts";
+import { closeAdapter, createAdapter, throwersOf } from "./loader.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
@@ -169,7 +169,7 @@ class RunningChannel {
   /** Starts its inbound again when its adapter has left this error uncaught. Returns whether it has. */
   surviveError(error: unknown): boolean {
     const { adapter, id } = this.config;
-    if (!this.state.rejections.has(Object(error)) && !hasThrown(adapter, error)) return false;
+    if (!this.state.rejections.has(Object(error)) && !throwersOf(error).includes(adapter)) return false;
     if (this.#hasErred) return true;
     this.#hasErred = true;
     this.#core.log.error({ channel: id, adapter: adapter.name, err: error }, "adapter left an error uncaught");
@@ -311,7 +311,7 @@ export class Host {
     };
   }
 
-  /** Returns true for an error that was caught nowhere when it is one of foreign adapters: their channels are started again. */
+  /** Starts the channels again whose foreign adapters have left this error uncaught. Returns whether there are any. */
   surviveError(error: unknown): boolean {
     return this.running().filter((channel) => channel.surviveError(error)).length > 0;
   }

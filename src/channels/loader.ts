@@ -40,8 +40,8 @@ export async function loadAdapter(
   loadMs: number = standardTiming.channels.load,
 ): Promise<AdapterDefinition> {
   const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
-  const loading = (import(entry) as Promise<{ default?: unknown }>).catch((error: Error) => {
-    const message = `cannot load the adapter ${name}: ${error.message}`;
+  const loading = (import(entry) as Promise<{ default?: unknown }>).catch((error: unknown) => {
+    const message = `cannot load the adapter ${name}: ${error instanceof Error ? error.message : String(error)}`;
     throw refusal(message, "repair the package, or install what it needs", error);
   });
   // The timer also keeps a process alive that waits for nothing else: it would end without a word.
@@ -55,13 +55,15 @@ export async function loadAdapter(
 }
 
 /** The folders of foreign adapters. */
-const folders = new WeakMap<AdapterDefinition, URL>();
+const folders = new Map<AdapterDefinition, URL>();
 const ownFolders = ["src", "adapters"].map((name) => new URL(`../../${name}/`, import.meta.url));
 
-/** Returns whether the stack of an error that was caught nowhere names a file of this foreign adapter. */
-export function hasThrown(adapter: AdapterDefinition, error: unknown): boolean {
-  const folder = folders.get(adapter);
-  if (folder === undefined || !(error instanceof Error)) return false;
+/** Returns the foreign adapters of whose files the stack of an error that was caught nowhere names one. */
+export const throwersOf = (error: unknown): readonly AdapterDefinition[] =>
+  [...folders].filter(([, folder]) => isThrownIn(folder, error)).map(([adapter]) => adapter);
+
+function isThrownIn(folder: URL, error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
   const frames = String(error.stack)
     .split("\n")
     .filter((line) => line.startsWith("    at "));
@@ -169,7 +171,9 @@ export function createAdapter(
     made = adapter.create(channel, settings);
   } catch (error) {
     const fix = `correct channels.${id}, or repair the adapter`;
-    const message = masking(channelSecrets({ adapter, settings }))((error as Error).message);
+    const message = masking(channelSecrets({ adapter, settings }))(
+      error instanceof Error ? error.message : String(error),
+    );
     throw new Error(`${what} threw: ${message}: ${fix}`, { cause: error });
   }
   if (made === null || typeof made !== "object" || "then" in made) {

@@ -5,7 +5,7 @@ import { dirname, resolve } from "node:path";
 import type { Clock, Log } from "bridgehead/contract";
 import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
 import { defineGauges } from "../channels/gauges.ts";
-import { loadAdapter } from "../channels/loader.ts";
+import { loadAdapter, throwersOf } from "../channels/loader.ts";
 import { freeBytesOf, reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, located, masking, type Problem, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/page.ts";
@@ -71,8 +71,11 @@ export async function runDaemon(options: { readonly config: string }, io: Io): P
   logging.resolve(log);
   io.onCrash((error) => {
     if (parts.app?.host.surviveError(error)) return true;
-    log.error({ err: error }, "uncaught exception");
-    return false;
+    // One of an adapter that no channel runs with: it was loaded for a reload that failed.
+    const [adapter] = throwersOf(error);
+    if (adapter === undefined) log.error({ err: error }, "uncaught exception");
+    else log.error({ adapter: adapter.name, err: error }, "adapter left an error uncaught");
+    return adapter !== undefined;
   });
   logWarnings(log, warnings);
   const notifier = createNotifier(io.env, log, timing.health);

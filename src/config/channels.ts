@@ -122,7 +122,7 @@ function remarksOf({ adapter, settings }: ReadChannel, around: Surroundings): re
     if (Array.isArray(remarks) && remarks.every(isRemark))
       return remarks.map((one) => ({ ...one, message: mask(one.message), fix: mask(one.fix) }));
   } catch (error) {
-    flaw = `threw: ${mask((error as Error).message)}`;
+    flaw = `threw: ${mask(error instanceof Error ? error.message : String(error))}`;
   }
   const message = `was not reviewed: review of the adapter ${adapter.name} ${flaw}`;
   return [{ severity: "warning", path: [], message, fix: "report it to the author of the adapter" }];
@@ -169,7 +169,7 @@ function parsed({ config }: AdapterDefinition, input: unknown): z.ZodSafeParseRe
   try {
     return config.safeParse(input);
   } catch (error) {
-    return { threw: (error as Error).message };
+    return { threw: error instanceof Error ? error.message : String(error) };
   }
 }
 

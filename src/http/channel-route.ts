@@ -61,7 +61,8 @@ export async function serveRoute(
     const signal = () => goneSignal(incoming);
     const response = await route.handle(inboundRequest({ url, method, rawHeaders, body, signal }));
     // An adapter without types may return nothing.
-    if (typeof (Object(response) as Partial<Response>).status !== "number")
+    const { status, headers } = Object(response) as Partial<Response>;
+    if (typeof status !== "number" || typeof headers?.getSetCookie !== "function")
       throw new Error("handle of the adapter returned no Response");
     return response;
   } catch (error) {

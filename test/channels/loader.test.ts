@@ -186,6 +186,7 @@ describe("createAdapter", () => {
       "create: () => { throw new Error('no tray'); }",
       "threw: no tray: correct channels.desk, or repair the adapter",
     ],
+    ["throws no error", "create: () => { throw null; }", "threw: null: correct channels.desk, or repair the adapter"],
     ["returns nothing", "create: () => undefined", "returned no adapter: its author must return { inbound,"],
     ["is asynchronous", "create: async () => ({})", "returned no adapter: its author must return { inbound,"],
   ])("names channel, adapter and remedy when create %s", async (label, changes, message) => {

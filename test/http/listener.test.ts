@@ -82,6 +82,7 @@ describe("a channel's webhook", () => {
   it.each([
     ["throws", () => Promise.reject(new Error("store is full"))],
     ["returns nothing", async () => undefined as unknown as Response],
+    ["returns no Response", async () => ({ status: 200 }) as Response],
   ])("becomes 503 when its handler %s", async (_, handle) => {
     const url = await start([echo({ handle })]);
     const answer = await post(`${url}/channels/sms/inbound`);

@@ -203,7 +203,8 @@ async function channelProblems(
       ...certificates.flat(),
     ];
   } catch (error) {
-    return statusProblems(place, id, { state: "degraded", code: "", reason: (error as Error).message }, undefined);
+    const reason = error instanceof Error ? error.message : String(error);
+    return statusProblems(place, id, { state: "degraded", code: "", reason }, undefined);
   } finally {
     const { commands, channels } = io.timing;
     const limits = { close: commands.probeDaemon, closeGrace: channels.closeGrace };

@@ -130,6 +130,13 @@ it("masks a secret that an adapter quotes", async () => {
   ]);
 });
 
+it("reports a probe that throws no error as a connection that failed", async () => {
+  const chat = chatAdapter("config: z.strictObject({}), create: () => ({ routes: [], probe: () => { throw null; } })");
+  const channel = `  chat: { adapter: "${chat}", agent: support }\n`;
+  const { findings } = await examine(await platform("active", ""), channel, { escalation: await reachable() });
+  expect(findings).toMatchObject([{ id: "channel-unreachable", cause: "null" }]);
+});
+
 it("reports a clock that differs from the platform's", async () => {
   const late =
     (ms: number): RequestListener =>

@@ -25,15 +25,23 @@ export default {
   } } }),
 };`;
 
+/** Starts a daemon with this adapter. `add` adds a channel of another one at a reload. */
 function startWith(flaw: string) {
   const folder = newFolder();
   mkdirSync(join(folder, "an adapter"));
   writeFileSync(join(folder, "an adapter", "index.mjs"), adapter(flaw));
-  const channels = { office: { adapter: "./an adapter", agent: "support" } };
-  const config = configureIdle(folder, { agents: { support: { key: "${env:KEY}" } }, channels });
+  const office = { adapter: "./an adapter", agent: "support" };
+  const configure = (channels: object) =>
+    configureIdle(folder, { agents: { support: { key: "${env:KEY}" } }, channels });
+  const config = configure({ office });
   const daemon = startDaemon({ config, env: { KEY: "k-12345" } });
   onTestFinished(() => daemon.send("SIGKILL"));
-  return daemon;
+  const add = (source: string) => {
+    writeFileSync(join(folder, "other.mjs"), source);
+    configure({ office, other: { adapter: "./other.mjs", agent: "support" } });
+    daemon.send("SIGHUP");
+  };
+  return { ...daemon, add };
 }
 
 const flaws: readonly (readonly [what: string, flaw: string])[] = [
@@ -53,6 +61,20 @@ it.for(flaws)("starts the channel again after %s", { timeout: 60_000 }, async ([
   expect(daemon.lines).toContainEqual(
     expect.objectContaining({ message: "channel warning", channel: "office", code: "uncaught-error" }),
   );
+});
+
+it("continues after a reload with an adapter that leaves an error uncaught", { timeout: 60_000 }, async () => {
+  const daemon = startWith("");
+  expect(await daemon.ready).toBe(true);
+  const asynchronous = 'create: async () => { throw new Error("flaw"); }, rest: (channel) =>';
+  daemon.add(adapter("").replace('"probe"', '"other"').replace("create: (channel) =>", asynchronous));
+  const texts = () => daemon.lines.map(({ message }) => message);
+  await expect.poll(texts).toContain("reloading the configuration failed, the old one stays in use");
+
+  expect(await daemon.stop()).toEqual({ code: 0, signal: null });
+
+  const found = daemon.lines.find(({ message }) => message === "adapter left an error uncaught");
+  expect(found).toMatchObject({ level: "error", adapter: "other" });
 });
 
 it("ends the process after an error of unknown origin", { timeout: 60_000 }, async () => {
