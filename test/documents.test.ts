@@ -1,4 +1,4 @@
-// Documents name only files and identifiers that exist.
+// Documents name only files and identifiers that exist, and comments only files near them.
 
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -50,6 +50,36 @@ describe("documents", () => {
     expect(missing(text, "src")).toEqual(["engine/absent.ts", "absent.ts"]);
     const name = ["no", "Such", "Name"].join("");
     expect(missing(`\`${name}\``, "src")).toEqual([name]);
+  });
+});
+
+/** The files without a folder that the comments name, and that are neither in its folder, one above it, nor one directly
+ *  below it. */
+function farFrom(path: string, text: string): string[] {
+  const comments = text.match(/^ *(?:\/\/|\/?\*).*$/gm)?.join("\n") ?? "";
+  const [folder, ...above] = dirname(path)
+    .split("/")
+    .map((_, at, all) => all.slice(0, all.length - at).join("/"));
+  const places = [...above, `${folder}/{,*/}`];
+  const names = comments.match(/(?<![\w/.@-])[\w-]+(?:\.\w+)*\.ts\b/g) ?? [];
+  return names.filter(
+    (name) =>
+      globSync(
+        places.map((place) => join(place, name)),
+        { cwd: root },
+      ).length === 0,
+  );
+}
+
+describe("comments", () => {
+  it.each(globSync("{src,adapters}/**/*.ts", { cwd: root }))("of %s name only files near it", (path) => {
+    expect(farFrom(path, readFileSync(join(root, path), "utf8"))).toEqual([]);
+  });
+
+  it("finds names of absent files", () => {
+    const text = "// See app.ts, commits.ts and\n/** `absent.ts` */";
+    expect(farFrom("src/store/sqlite.ts", text)).toEqual(["absent.ts"]);
+    expect(farFrom("adapters/sms/provider.ts", "// `providers.ts`")).toEqual(["providers.ts"]);
   });
 });
 

@@ -58,7 +58,7 @@ export interface Provider {
 }
 
 /** A provider that the configuration can name. A new provider is a folder that exports one, and a line in
- *  `providers.ts`. */
+ *  `config.ts`. */
 export interface ProviderDefinition<Block extends z.ZodType = z.ZodType> {
   /** The value of the key `provider`. */
   readonly name: string;

@@ -274,7 +274,7 @@ function openWriter(file: string, timing: Timing["sqlite"]): Sqlite.Database {
   let db: Sqlite.Database | null = null;
   try {
     db = new Sqlite(file, { timeout: timing.busy });
-    // Lets `incrementalVacuum` return free pages. Has an effect on a new file only.
+    // Lets `incremental_vacuum` return free pages. Has an effect on a new file only.
     db.pragma("auto_vacuum = INCREMENTAL");
     becomeWal(db, timing);
     // Orders the writes so that no power failure damages the file. The commits are synced by commits.ts.

@@ -325,7 +325,7 @@ async function excessOf(run: (text: string) => unknown, { of }: HostileText, all
       await run(text);
     } catch (error) {
       // A refusal is an answer, too. A TypeError or RangeError without a code is a defect (an overflown stack), or a record of
-      // inputs.ts that does not fit.
+      // a registry that does not fit.
       const mayBeDefect = error instanceof TypeError || error instanceof RangeError;
       if (mayBeDefect && !("code" in error)) throw error;
     }

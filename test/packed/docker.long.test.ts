@@ -66,7 +66,7 @@ describeReal("the image", noChroot, () => {
         for (const file of stdout.split("\0").filter((path) => path !== "" && existsSync(join(root, path))))
           cpSync(join(root, file), join(folder, file));
       } else if (name === "RUN" && value.startsWith("npm ci"))
-        // packed.test.ts runs npm ci.
+        // packed.long.test.ts runs npm ci.
         symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
       else if (name === "RUN") await run("sh", ["-c", moved(value)], { cwd: folder, maxBuffer: 2 ** 24 });
     }

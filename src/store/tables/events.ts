@@ -191,7 +191,7 @@ function reportOutcome(q: Query, { id, channel }: OutcomeRow, outcome: EventOutc
   });
 }
 
-/** Reports the outcome of all messages of a turn that gets no answer; called with `settleEventsOf`. */
+/** Reports the outcome of all messages of a turn that gets no answer; called with `recordOutcomesOf`. */
 export function reportUnanswered(
   q: Query,
   turn: Readonly<Record<"id" | "channel" | "conversation" | "trace", string>>,
