@@ -74,9 +74,10 @@ class RunningChannel {
     this.config = config;
     this.#agent = agent;
     this.#digest = digest(config);
-    const mask = masking(channelSecrets(config));
+    const masked = masking(channelSecrets(config));
     // A reason may quote a page of a provider: 2,000 characters of it are kept.
-    this.#mask = (text) => mask(text).slice(0, 2000).toWellFormed();
+    const mask = (text: string) => masked(text).slice(0, 2000).toWellFormed();
+    this.#mask = mask;
     this.#core = core;
     this.#options = options;
     this.state = {

@@ -13,8 +13,8 @@ export interface HttpRoute {
   /** Maximum size of a request body in bytes. The core answers a larger body with 413 without calling
    *  the handler. Default 64 KiB. */
   readonly maxBodyBytes?: number;
-  /** Handles a request. The body is raw and not read yet. The response is sent when its body is complete. A
-   *  thrown error becomes a 503 response, and the provider retries. */
+  /** Handles a request. The body is raw and not read yet. The response is sent when its body is complete: it
+   *  is no stream of events, and has at most 32 MiB. A thrown error becomes a 503 response, and the provider retries. */
   handle(request: Request): Promise<Response>;
 }
 

@@ -125,11 +125,27 @@ function goneSignal(incoming: IncomingMessage): AbortSignal {
   return gone.signal;
 }
 
+/** In bytes: more than the largest attachment. */
+const longestResponse = 32 * 1024 * 1024;
+
+/** Reads a body until its client has gone. Rejects a longer one: a stream without an end would fill the memory. */
+async function wholeBody(body: AsyncIterable<Uint8Array>, outgoing: ServerResponse): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.byteLength;
+    if (size > longestResponse) throw new Error(`the body of a response has more than ${longestResponse} bytes`);
+    if (outgoing.destroyed) break;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
 /** Writes the response, whole and with its length. */
 export async function writeResponse(outgoing: ServerResponse, response: Response): Promise<void> {
   for (const [name, value] of response.headers)
     outgoing.setHeader(name, name === "set-cookie" ? response.headers.getSetCookie() : value);
-  const body = response.body === null ? null : Buffer.from(await response.arrayBuffer());
+  const body = response.body === null ? null : await wholeBody(response.body, outgoing);
   if (body !== null) outgoing.setHeader("content-length", body.byteLength);
   outgoing.writeHead(response.status, response.statusText || undefined).end(body ?? undefined);
 }

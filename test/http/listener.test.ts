@@ -93,6 +93,32 @@ describe("a channel's webhook", () => {
     });
   });
 
+  it("ends when the body of its response does not, and when its client has gone", async () => {
+    const endless = (bytes: number) => {
+      const [begun, cancelled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const pull = async (controller: ReadableStreamDefaultController) => {
+        begun.resolve();
+        await new Promise((resolve) => setImmediate(resolve));
+        controller.enqueue(new Uint8Array(bytes));
+      };
+      const stream = new ReadableStream({ pull, cancel: () => cancelled.resolve() }, { highWaterMark: 0 });
+      return { stream, begun: begun.promise, cancelled: cancelled.promise };
+    };
+    const [long, slow] = [endless(8_388_608), endless(1)];
+    const bodies = [long.stream, slow.stream];
+    const url = await start([echo({ handle: async () => new Response(bodies.shift() ?? null) })]);
+    await expect(post(`${url}/channels/sms/inbound`)).rejects.toThrow();
+    await long.cancelled;
+    const failure = entries.find(({ message }) => message === "a request failed");
+    expect(failure).toMatchObject({ path: "/channels/sms/inbound" });
+    const client = new AbortController();
+    const request = fetch(`${url}/channels/sms/inbound`, { method: "POST", signal: client.signal });
+    await slow.begun;
+    client.abort();
+    await expect(request).rejects.toThrow();
+    await expect(slow.cancelled).resolves.toBeUndefined();
+  });
+
   it("is refused with 413 above 64 KiB, announced or not, before the handler sees it", async () => {
     let seen = 0;
     const url = await start([echo({ handle: async () => new Response(String(++seen)) })]);
