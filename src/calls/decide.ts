@@ -9,7 +9,7 @@ import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
 import type { NewConversation } from "../store/tables/conversations.ts";
-import type { DraftChange } from "../store/tables/drafts.ts";
+import { callLost, type DraftChange } from "../store/tables/drafts.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
 import type { NewTurn } from "../store/tables/turns.ts";
 
@@ -167,11 +167,12 @@ export function admission(
   { lostFor, outdated, doubtful }: Omit<Speaking, "escalated">,
   { replyWait, replyRetry }: Timing["calls"],
 ): DraftChange | null {
-  const dropped = (reason: string) => ({ state: "dropped", open: 0, reason }) as const;
+  const dropped = (reason: string, code?: string) =>
+    ({ state: "dropped", open: 0, reason, ...(code && { code }) }) as const;
   // The draft was found with an expired lease.
   if (state !== "queued" || doubtful) return dropped("it may have been spoken");
   if (lostFor === "ended") return dropped("the call has ended");
-  if (lostFor !== null && lostFor > replyWait) return dropped("the call did not come back");
+  if (lostFor !== null && lostFor > replyWait) return dropped("the call did not come back", callLost);
   if (outdated) return dropped("the caller said something newer");
   return lostFor === null
     ? null

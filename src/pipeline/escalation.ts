@@ -77,6 +77,14 @@ export const storeSubject = "store";
 /** The subject of an escalation about a warning of a channel (`Channel.warn`). */
 export const warningSubject = (channel: string, code: string): string => `channel:${channel}:warning:${code}`;
 
+/** Why a draft is not sent. */
+export interface Unsent {
+  readonly state: "failed" | "held" | "dropped";
+  /** `DraftChange.code`. Default: none. */
+  readonly code?: string | null;
+  readonly reason: string;
+}
+
 export interface EscalationHooks {
   /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a
    *  policy it stores nothing. */
@@ -100,6 +108,6 @@ export interface EscalationHooks {
     q: Query,
     line: ChannelRuntime,
     draft: Pick<DraftRow, "id" | "conversation" | "reply">,
-    why: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
+    why: Unsent,
   ): Promise<void>;
 }

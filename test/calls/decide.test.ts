@@ -197,7 +197,7 @@ describe("a draft of a call", () => {
 
   it("waits for a lost connection for one minute", () => {
     expect(admission("queued", at(60_000), timing)).toMatchObject({ state: "queued", open: 1, dueInMs: 500 });
-    expect(admission("queued", at(60_001), timing)).toMatchObject({ state: "dropped", open: 0 });
+    expect(admission("queued", at(60_001), timing)).toMatchObject({ state: "dropped", open: 0, code: "call-lost" });
   });
 
   it.each([

@@ -273,6 +273,20 @@ it("speaks what a human writes while the connection is lost when the call comes 
   expect(await sourcesIn(db)).toEqual(["the answer did not reach the customer (dropped): the call has ended"]);
 });
 
+it("notifies the responders of an answer that the caller has not heard, because the call did not come back", async () => {
+  const pipeline = await handledCall();
+  const { caller, spoken, db } = pipeline;
+  await caller.says("Where is it?");
+  await caller.tells("lost");
+  await pipeline.settles();
+  await pipeline.passes(59_000);
+  expect(await sourcesIn(db)).toEqual([]);
+  await pipeline.passes(2000);
+  expect(spoken).toEqual([]);
+  expect(await sourcesIn(db)).toEqual(["the caller has not heard the answer: the call did not come back"]);
+  expect(await escalationsIn(db)).toMatchObject([{ cause: "call", state: "open" }]);
+});
+
 const response = "answer to refund";
 
 /** A call in which the agent answers; what its adapter was given to say. A person is a mailbox to the platform here. */

@@ -4,9 +4,9 @@ import type { Answer } from "../../agent/calls.ts";
 import type { Cause, Policy } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import { type ChannelRuntime, type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
-import type { EscalationTrigger } from "../../pipeline/escalation.ts";
+import type { EscalationTrigger, Unsent } from "../../pipeline/escalation.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
-import type { DraftRow } from "../../store/tables/drafts.ts";
+import { callLost, type DraftRow } from "../../store/tables/drafts.ts";
 import type { EscalationRow, NewEscalation, NewTrigger } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
@@ -195,22 +195,24 @@ export interface FailedFacts {
   readonly on: ReadonlyMap<string, readonly PassedOnChannel[]>;
 }
 
-/** Returns the trigger of a reply that cannot be delivered; null for a notification and for other replies. A human who wrote
+/** Returns the trigger of a reply that cannot be delivered; null for a reply that was dropped on purpose. A human who wrote
  *  the reply assumes that the customer has received it: responders are notified of that with every policy. */
 export function undeliverableTrigger(
   { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
   { id, conversation }: Pick<DraftRow, "id" | "conversation">,
-  { state, reason }: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
+  { state, code = null, reason }: Unsent,
   { isHumans, attempts }: Pick<Undelivered, "isHumans" | "attempts">,
   hasPolicy: boolean,
 ): EscalationTrigger | null {
   const isNews = isHumans && hasPolicy;
-  if (state === "dropped" && !isNews) return null;
+  const isCutOff = code === callLost;
+  if (state === "dropped" && !isNews && !isCutOff) return null;
   const about = { channel, agent, conversation, topic: null, source: "ours" } as const;
   // A resent reply that fails again is a new trigger. Two reports about one attempt are the same.
   const key = `draft:${id}:${state}:${attempts}`;
-  const cause = state === "held" ? "held" : "turn-failed";
-  if (!isNews) return { ...about, key, cause, reason };
+  const cause = isCutOff ? "call" : state === "held" ? "held" : "turn-failed";
+  if (!isNews)
+    return { ...about, key, cause, reason: isCutOff ? `the caller has not heard the answer: ${reason}` : reason };
   return { ...about, key, cause, reason: `the answer did not reach the customer (${state}): ${reason}`, news: true };
 }
 

@@ -7,7 +7,7 @@ import type { Log, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../../agent/calls.ts";
 import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
+import type { EscalationHooks, EscalationTrigger, Unsent } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
@@ -155,7 +155,7 @@ export class EscalationHandler implements EscalationHooks {
     q: Query,
     line: ChannelRuntime,
     draft: Pick<DraftRow, "id" | "conversation" | "reply">,
-    why: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
+    why: Unsent,
   ): Promise<void> {
     const found = await loadUndelivered(q, draft);
     if (found.notifications.length > 0) {

@@ -172,9 +172,9 @@ async function leaveUnspoken(q: Query, line: ChannelRuntime, draft: HeadRow, cha
 /** Reports a draft that has ended unsent to operators and, where it needs a human or a human wrote it, to responders. */
 async function reportUnsent(q: Query, line: ChannelRuntime, draft: DraftRow, change: DraftChange): Promise<void> {
   reportEnd(q, draft, change);
-  const { state, reason } = change;
+  const { state, code, reason } = change;
   if (state !== "failed" && state !== "dropped") return;
-  await line.escalation()?.undeliverable(q, line, draft, { state, reason: reason ?? "" });
+  await line.escalation()?.undeliverable(q, line, draft, { state, code: code ?? null, reason: reason ?? "" });
 }
 
 /** Ends a draft that is not sent. Of the parts of a reply, those after a held one are held with it. */

@@ -317,6 +317,8 @@ export const stoppedDrafts = "state IN ('unknown', 'held', 'failed', 'dropped')"
 
 /** Code of a draft that the policy has held or dropped because its outcome is unknown. */
 export const unknownOutcome = "unknown-outcome";
+/** Code of a reply that a caller has not heard, because the connection was lost and the call did not come back. */
+export const callLost = "call-lost";
 
 /** Returns the recipient of each draft that may have been sent under an unknown id: attempts that run, and those of unknown
  *  outcome that changed after `since` (epoch milliseconds), also when the policy has held or dropped them. */
