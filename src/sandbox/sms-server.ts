@@ -56,6 +56,7 @@ export class ApiServer {
   readonly fetched: { readonly sid: string; readonly authorization: boolean }[] = [];
   readonly #options: ServerOptions;
   readonly #api = createServer((request, response) => {
+    response.setHeader("date", new Date(this.#options.clock.now()).toUTCString());
     this.#serve({ request, response }).catch(() => request.socket.destroy());
   });
   readonly #cdn = createServer((request, response) => this.#download(request, response));
