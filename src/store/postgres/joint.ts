@@ -116,9 +116,8 @@ export class JointTransactions {
       await new Promise<void>((resolve) => setImmediate(resolve));
       // Rows are locked in a fixed order, so that two nodes do not wait for each other.
       const batch = this.#waiting.splice(0, mostJoint).sort((a, b) => (a.options.joint < b.options.joint ? -1 : 1));
-      const prepared = (await Promise.all(batch.map(prepare))).filter((one) => one !== null);
-      await this.#send(prepared).catch((error: unknown) => {
-        for (const { q } of prepared) q.undo();
+      const prepared = await Promise.all(batch.map(prepare));
+      await this.#send(prepared.filter((one) => one !== null)).catch((error: unknown) => {
         for (const { reject } of batch) reject(error);
       });
     }
@@ -127,7 +126,13 @@ export class JointTransactions {
 
   async #send(batch: readonly Prepared[]): Promise<void> {
     if (batch.length === 0) return;
-    const client = await this.#connect();
+    const undo = () => {
+      for (const { q } of batch) q.undo();
+    };
+    const client = await this.#connect().catch((error: unknown) => {
+      undo();
+      throw error;
+    });
     const began = systemClock.monotonic();
     const sent = [
       { sql: "BEGIN", values: [] },
@@ -141,12 +146,12 @@ export class JointTransactions {
       client.release();
       return this.#committed(batch, results, systemClock.monotonic() - began);
     }
+    undo();
     // Whether it was committed is unknown when the connection was lost.
     if (!isDefinite(error)) {
       client.release(error as Error);
       throw error;
     }
-    for (const { q } of batch) q.undo();
     const ended = isFatal(error) ? { error } : await roundTrip(client, rollback, this.#timing.response);
     client.release(ended.error as Error | undefined);
     for (const { one } of batch) this.#alone(one.work, one.options).then(one.resolve, one.reject);
