@@ -10,13 +10,17 @@ export const { duration } = units(z);
 /** A duration of at least one millisecond. */
 export const span = duration.refine((ms) => ms > 0, "must be longer than 0");
 
+const listenPattern = /^(\[[0-9a-fA-F:.]+\]|[^\s:/[\]]+):\d{1,5}$/;
+
 /** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 selects a free one. */
 export const listen = z
   .string()
-  .refine((text) => /^(\[[0-9a-fA-F:.]+\]|[^\s:/[\]]+):\d{1,5}$/.test(text), {
+  .refine((text) => listenPattern.test(text), {
     error: 'must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025"',
     params: { fix: "write an address of this machine and a port; unix sockets and URLs are not possible here" },
   })
+  // For editors, which read the JSON Schema.
+  .meta({ pattern: listenPattern.source })
   .transform((text) => {
     const cut = text.lastIndexOf(":");
     return { host: text.slice(0, cut).replace(/^\[|\]$/g, ""), port: Number(text.slice(cut + 1)) };
