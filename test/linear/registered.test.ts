@@ -74,7 +74,6 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/domain/turn.ts#firstTo",
     "src/domain/turn.ts#furtherTo",
     "src/domain/turn.ts#readOpening",
-    "src/escalation/trigger/decide.ts#undeliverableTrigger",
     "src/escalation/reply/files.ts#selectFiles",
     "src/escalation/link/page.ts#linkTo",
     "src/escalation/webhook/answer.ts#deferred",

@@ -438,6 +438,7 @@ export function callOf(
   return {
     session,
     words,
+    event,
     tells,
     /** The id of the spoken message. */
     async says(text: string, over: Partial<MessageEvent> = {}) {
