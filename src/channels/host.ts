@@ -18,7 +18,7 @@ import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
 import { noteDefaultAddress } from "../store/tables/suppressions.ts";
 import { type ChannelState, createChannel, isUp } from "./channel.ts";
-import { closeAdapter, createAdapter, throwersOf } from "./loader.ts";
+import { attributed, closeAdapter, createAdapter, throwersOf } from "./loader.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
@@ -220,11 +220,11 @@ class RunningChannel {
 
   #supervised(inbound: Inbound): Supervised {
     const { clock, log } = this.#core;
-    const { id } = this.config;
+    const { adapter, id } = this.config;
     return {
       ...this.#core,
       channel: id,
-      inbound,
+      inbound: { run: (...given) => attributed(adapter, () => inbound.run(...given)) },
       setReader: (next, end) => {
         this.#reader = next;
         this.#endRun = end ?? null;

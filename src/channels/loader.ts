@@ -3,6 +3,7 @@
 // foreign adapter is resolved relative to the configuration's folder; Node's own `import` would resolve it relative to
 // this file's folder.
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
 import { dirname, isAbsolute, join, resolve } from "node:path";
@@ -58,17 +59,27 @@ export async function loadAdapter(
 const folders = new Map<AdapterDefinition, URL>();
 const ownFolders = ["src", "adapters"].map((name) => new URL(`../../${name}/`, import.meta.url));
 
-/** Returns the foreign adapters of whose files the stack of an error that was caught nowhere names one. */
-export const throwersOf = (error: unknown): readonly AdapterDefinition[] =>
-  [...folders].filter(([, folder]) => isThrownIn(folder, error)).map(([adapter]) => adapter);
+/** The foreign adapter whose `run` has begun what runs now. */
+const origin = new AsyncLocalStorage<AdapterDefinition>();
 
-function isThrownIn(folder: URL, error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
+/** Calls `run` so that `throwersOf` attributes the errors of what it begins, also those whose stack names no file of the
+ *  adapter: an `error` event without a listener has frames of Node alone. */
+export const attributed = <T>(adapter: AdapterDefinition, run: () => T): T =>
+  folders.has(adapter) ? origin.run(adapter, run) : run();
+
+/** Returns the foreign adapters to which an error that was caught nowhere belongs: its stack names a file of theirs, or it
+ *  names none of ours and the adapter has begun what threw it. Call it where the error is reported. */
+export function throwersOf(error: unknown): readonly AdapterDefinition[] {
+  if (!(error instanceof Error)) return [];
   const frames = String(error.stack)
     .split("\n")
     .filter((line) => line.startsWith("    at "));
+  const isOwn = (frame: string) => ownFolders.some((own) => isIn(frame, own));
   // The folder of a file may contain this package and others.
-  return frames.some((frame) => isIn(frame, folder) && !ownFolders.some((own) => isIn(frame, own)));
+  const named = [...folders].filter(([, folder]) => frames.some((frame) => isIn(frame, folder) && !isOwn(frame)));
+  const begun = origin.getStore();
+  if (named.length === 0 && begun !== undefined && !frames.some(isOwn)) return [begun];
+  return named.map(([adapter]) => adapter);
 }
 
 /** Modules have a URL in a frame, and CommonJS has a path. */

@@ -48,6 +48,8 @@ const flaws: readonly (readonly [what: string, flaw: string])[] = [
   ["a promise without await", 'void (async () => { await channel.identity(); throw new Error("flaw"); })();'],
   ["a rejection of accept", "void channel.accept([{}]);"],
   ["a throw in a timer", 'setTimeout(() => { throw new Error("flaw"); });'],
+  ["an error event without a listener", '(await import("node:net")).connect({ path: "/nonexistent/socket" });'],
+  ["a failure of Node without await", 'void (await import("node:fs/promises")).readFile("/nonexistent/file");'],
 ];
 
 it.for(flaws)("starts the channel again after %s", { timeout: 60_000 }, async ([, flaw]) => {
