@@ -173,13 +173,13 @@ const statements: Rule = (files) =>
       ),
     );
 
-/** The patience of a poll, a test and a hook. */
-const patiencePatterns = [
-  /\btimeout: ([\d_]+)[^{}]*\},?\s*\)\s*\.(?:not\.)?to[A-Z]/g,
-  /\b(?:it|test|describe)(?:\.\w+)*\([^\n]*\{ timeout: ([\d_]+)/g,
-  /\b(?:testTimeout|hookTimeout): ([\d_]+)/g,
+/** The patience of a poll, a test and a hook, with its least milliseconds. A test has 300 s without a limit of its own. */
+const patiencePatterns: readonly (readonly [limit: RegExp, least: number])[] = [
+  [/\btimeout: ([\d_]+)[^{}]*\},?\s*\)\s*\.(?:not\.)?to[A-Z]/g, 60_000],
+  [/\b(?:it|test|describe)(?:\.\w+)*\((?:[^\n]*\)\()?[^\n{}]*\{\s*timeout: ([\d_]+)/g, 300_000],
+  [/\b(?:testTimeout|hookTimeout): ([\d_]+)/g, 300_000],
   // One that is to expire says so on its line.
-  /\bAbortSignal\.timeout\(([\d_]+)\)(?!.*\/\/ .*expires)/g,
+  [/\bAbortSignal\.timeout\(([\d_]+)\)(?!.*\/\/ .*expires)/g, 60_000],
 ];
 
 /** A machine under load stands still for seconds, so a short timeout fails tests of a daemon that works. */
@@ -187,10 +187,10 @@ const patience: Rule = (files) =>
   files
     .filter(({ path }) => path.startsWith("test/"))
     .flatMap(({ path, text }) =>
-      patiencePatterns.flatMap((pattern) =>
-        [...text.matchAll(pattern)]
-          .filter(([, ms = ""]) => Number(ms.replaceAll("_", "")) < 60_000)
-          .map(([, ms]) => `${path}: timeout ${ms}: waits at least 60_000 ms`),
+      patiencePatterns.flatMap(([limit, least]) =>
+        [...text.matchAll(limit)]
+          .filter(([, ms = ""]) => Number(ms.replaceAll("_", "")) < least)
+          .map(([, ms]) => `${path}: timeout ${ms}: waits at least ${least} ms`),
       ),
     );
 

@@ -1,7 +1,7 @@
 // The web console of a running daemon with a real mailbox: what an operator does in the browser reaches the customer.
 
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { consoleContext } from "../../src/commands/run.ts";
 import { createLoginLink } from "../../src/console/session.ts";
 import { startConsole } from "../../src/console/start.ts";
@@ -10,8 +10,6 @@ import { startMailDaemon } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { silentLog } from "../support/resources.ts";
-
-vi.setConfig({ testTimeout: 180_000 });
 
 const missing = (await needChromium()) ?? (await need("dovecot-imapd", "/usr/sbin/dovecot"));
 

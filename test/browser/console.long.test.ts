@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import axe from "axe-core";
 import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import {
@@ -21,8 +21,6 @@ import { describeReal, needChromium, startChromium, visit } from "../support/mac
 import { put, sqliteDatabase } from "../support/store/databases.ts";
 
 const results = fileURLToPath(new URL("../../test-results/console/", import.meta.url));
-
-vi.setConfig({ testTimeout: 180_000 });
 
 const missing = await needChromium();
 describeReal("The web console in Chromium", missing, () => {

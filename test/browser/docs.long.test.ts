@@ -4,7 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { operations } from "../../src/wire/operations/index.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
@@ -24,8 +24,6 @@ async function startDocs() {
 }
 
 // A browser on a busy machine takes its time, and how much of it is no statement.
-vi.setConfig({ testTimeout: 180_000 });
-
 const missing = await needChromium();
 describeReal("The docs page in Chromium", missing, () => {
   let browser: Browser;

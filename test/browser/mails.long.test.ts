@@ -2,7 +2,7 @@
 
 import { createServer } from "node:http";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { frameDocument, frameHeaders } from "../../src/console/mail/html.ts";
 import { sanitized } from "../../src/console/mail/worker.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
@@ -12,8 +12,6 @@ import { openConsole } from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { serve } from "../support/machine/network.ts";
 import { conversation, event, insertEvent, sqliteDatabase } from "../support/store/databases.ts";
-
-vi.setConfig({ testTimeout: 180_000 });
 
 interface Outside {
   readonly url: string;

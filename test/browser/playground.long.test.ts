@@ -6,14 +6,12 @@ import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { startDemo } from "../support/machine/command.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 
 const folder = fileURLToPath(new URL("../../.vitest/screenshots/", import.meta.url));
 const phone = { width: 390, height: 844 };
-
-vi.setConfig({ testTimeout: 180_000 });
 
 /** Takes a screenshot in the browser's colours and in dark ones, and checks both with axe. */
 async function inspect(page: Page, name: string): Promise<void> {

@@ -284,9 +284,9 @@ describeReal("lanes of several nodes", await needPostgres(), () => {
     [4, 10],
   ] as const)
     it.concurrent(`${nodes} nodes, killed ${kills} times: each person's questions are asked in order, one at a time, and answered once (seed ${seed})`, {
-      timeout: 400_000,
+      timeout: 1_200_000,
     }, async ({ onTestFinished }) => {
-      const scenario = { nodes, kills, people: 24, texts: 8, seed: seed + nodes, patience: 240_000 };
+      const scenario = { nodes, kills, people: 24, texts: 8, seed: seed + nodes, patience: 900_000 };
       const { found, kills: died, workers, states } = await run(postgres, scenario, onTestFinished);
       expect(found, states).toEqual([]);
       expect(died).toBe(kills);
@@ -323,7 +323,7 @@ describeReal("lanes of several nodes", await needPostgres(), () => {
     };
   }
 
-  it.concurrent("finds out that a node ignores the leases of the others", { timeout: 400_000 }, async ({
+  it.concurrent("finds out that a node ignores the leases of the others", { timeout: 1_200_000 }, async ({
     onTestFinished,
   }) => {
     const { model, fixture, isPlanted, release } = await startHolding("leases-ignored", onTestFinished);
@@ -340,7 +340,7 @@ describeReal("lanes of several nodes", await needPostgres(), () => {
     expect(brokenIn(fixture, model, [["p0-0"], ["p1-0"]]).map(([invariant]) => invariant)).toContain("asked-twice");
   });
 
-  it.concurrent("finds out that a node appends texts at the front of their lane", { timeout: 400_000 }, async ({
+  it.concurrent("finds out that a node appends texts at the front of their lane", { timeout: 1_200_000 }, async ({
     onTestFinished,
   }) => {
     const { model, fixture, schema, isPlanted, release } = await startHolding("newest-first", onTestFinished);

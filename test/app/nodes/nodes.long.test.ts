@@ -29,7 +29,7 @@ describeReal("several nodes on PostgreSQL", missing, () => {
 
   it.concurrent.for(crowds)(
     "%d nodes, all but one killed while they ask: no conversation is out of order, nothing is lost or done twice",
-    { timeout: 400_000 },
+    { timeout: 1_200_000 },
     async (count, { onTestFinished }) => {
       const schema = await postgres.schema();
       const daemon = await startMailDaemon(onTestFinished, {

@@ -27,7 +27,7 @@ export default {
 it.for([
   [false, "stopped", undefined],
   [true, "stopped without waiting for an adapter that does not end", ["office"]],
-] as const)("ends on SIGTERM; an adapter goes on reading: %s", { timeout: 60_000 }, async ([lingers, last, left]) => {
+] as const)("ends on SIGTERM; an adapter goes on reading: %s", async ([lingers, last, left]) => {
   const folder = newFolder();
   writeFileSync(join(folder, "probe.mjs"), adapter);
   const channels = { office: { adapter: "./probe.mjs", agent: "support", lingers } };

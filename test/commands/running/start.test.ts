@@ -181,9 +181,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
   expect(place.texts.filter(({ to }) => to === "+15550111")).toHaveLength(2);
 });
 
-it("opens once though the daemon is killed in the middle of the start call", {
-  timeout: 180_000,
-}, async () => {
+it("opens once though the daemon is killed in the middle of the start call", async () => {
   const place = await setUp();
   await (await place.learns()).stop();
   const killed = await place.daemon("open.cross:after:1");

@@ -52,7 +52,7 @@ const flaws: readonly (readonly [what: string, flaw: string])[] = [
   ["a failure of Node without await", 'void (await import("node:fs/promises")).readFile("/nonexistent/file");'],
 ];
 
-it.for(flaws)("starts the channel again after %s", { timeout: 60_000 }, async ([, flaw]) => {
+it.for(flaws)("starts the channel again after %s", async ([, flaw]) => {
   const daemon = startWith(flaw);
   await expect.poll(() => daemon.lines.filter(({ message }) => message === "probe runs")).toHaveLength(2);
 
@@ -65,7 +65,7 @@ it.for(flaws)("starts the channel again after %s", { timeout: 60_000 }, async ([
   );
 });
 
-it("continues after a reload with an adapter that leaves an error uncaught", { timeout: 60_000 }, async () => {
+it("continues after a reload with an adapter that leaves an error uncaught", async () => {
   const daemon = startWith("");
   expect(await daemon.ready).toBe(true);
   const asynchronous = 'create: async () => { throw new Error("flaw"); }, rest: (channel) =>';
@@ -79,7 +79,7 @@ it("continues after a reload with an adapter that leaves an error uncaught", { t
   expect(found).toMatchObject({ level: "error", adapter: "other" });
 });
 
-it("ends the process after an error of unknown origin", { timeout: 60_000 }, async () => {
+it("ends the process after an error of unknown origin", async () => {
   const daemon = startWith("void Promise.reject(null);");
   expect(await daemon.ended).toEqual({ code: exitCodes.crashed, signal: null });
 });

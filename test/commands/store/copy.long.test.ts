@@ -74,7 +74,7 @@ describeReal("store copy", missing, () => {
     await daemon.settled(letters);
   }
 
-  it("lets the daemon continue on PostgreSQL and back on SQLite", { timeout: 120_000 }, async () => {
+  it("lets the daemon continue on PostgreSQL and back on SQLite", async () => {
     const channel = { on_unknown: "hold", absent_after: "1s", unknown_window: "2s" };
     const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "moving", channel });
     const first = await stopInEveryState(daemon, "one");
@@ -126,9 +126,7 @@ describeReal("store copy", missing, () => {
     expect(await daemon.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual([]);
   });
 
-  it("starts again after a death, and no daemon starts on the unfinished copy", {
-    timeout: 60_000,
-  }, async () => {
+  it("starts again after a death, and no daemon starts on the unfinished copy", async () => {
     const folder = newFolder();
     const config = join(folder, "bridgehead.yaml");
     writeFileSync(

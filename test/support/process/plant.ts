@@ -28,6 +28,8 @@ const circumstances: { readonly [name: string]: Plant } = {
   "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
   "quick-retention": timed({ upkeep: { retentionFirst: 10 } }),
   "quick-store-check": timed({ upkeep: { storeCheckDelay: 10 } }),
+  /** A start that waits for the first connections until they are made. */
+  "patient-start": timed({ startup: { firstConnections: 3_600_000 } }),
   "quick-start-timeout": timed({ startup: { extensionEvery: 10 } }),
   "quick-shutdown": timed({ shutdown: { drain: 100, longest: 2000 } }),
   /** A lease that hardly holds one call. */
