@@ -146,29 +146,39 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   if (builtIn.includes(own) && !builtIn.includes(name))
     throw refusal(`the adapter ${name} has the name of a built-in one: ${own}`, "its author: give it another name");
   checkSchema(name, config);
-  return withSafeAddress(exported as AdapterDefinition);
+  return withSafeMembers(exported as AdapterDefinition);
 }
 
 /** Returns the adapter with an `address` that never throws: it is called for persons of all channels, so one adapter would
- *  break commands and notifications that do not concern it. An exception, and what is no text, counts as null. */
-function withSafeAddress(definition: AdapterDefinition): AdapterDefinition {
-  const known = definition.address === undefined ? definition : guarded.get(definition);
+ *  break commands and notifications that do not concern it. An exception, and what is no text, counts as null. A member that
+ *  is asynchronous by mistake returns a promise, which its caller reports; a rejection of it would end the process. */
+function withSafeMembers(definition: AdapterDefinition): AdapterDefinition {
+  const known = guarded.get(definition);
   if (known !== undefined) return known;
+  const call = (name: (typeof members)[number], given: readonly unknown[]): unknown => {
+    const result: unknown = Reflect.apply(definition[name] as () => unknown, definition, given);
+    if (result instanceof Promise) result.catch(() => undefined);
+    return result;
+  };
   const address = (text: string): string | null => {
     try {
-      const form: unknown = definition.address?.(text);
+      const form = call("address", [text]);
       return typeof form === "string" ? form : null;
     } catch {
       return null;
     }
   };
+  const safe = members
+    .filter((name) => typeof definition[name] === "function")
+    .map((name) => [name, name === "address" ? address : (...given: readonly unknown[]) => call(name, given)] as const);
   // A definition may be an object of a class, whose methods are not its own.
-  const safe = Object.create(definition, { address: { value: address, enumerable: true } }) as AdapterDefinition;
-  guarded.set(definition, safe);
-  return safe;
+  const guard = Object.assign(Object.create(definition), Object.fromEntries(safe)) as AdapterDefinition;
+  guarded.set(definition, guard);
+  return guard;
 }
 
-/** The result of `withSafeAddress` by definition: an adapter that is loaded again is the same. */
+const members = ["address", "ownAddresses", "startProblem", "exclusive", "review", "create"] as const;
+/** The result of `withSafeMembers` by definition: an adapter that is loaded again is the same. */
 const guarded = new WeakMap<AdapterDefinition, AdapterDefinition>();
 
 /** Creates the adapter of one channel. Throws an error that names the channel, the adapter and the remedy. */

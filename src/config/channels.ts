@@ -7,7 +7,7 @@ import { explain, type SchemaFinding } from "./explain.ts";
 import type { ChannelConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
 import { channelSecrets, masking } from "./mask.ts";
-import { type Block, block, literalSecrets, plainConnections } from "./rules.ts";
+import { type Block, block, literalSecrets, plainConnections, resourcesOf } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 
 export type Adapters = ReadonlyMap<string, AdapterDefinition>;
@@ -108,24 +108,40 @@ export function remarksOn(
   );
   const of = (wanted: Remark["severity"]): readonly SchemaFinding[] => {
     const found = remarks.filter(({ severity }) => severity === wanted).map(({ finding }) => finding);
-    return [...new Map(found.map((finding) => [finding.path.join("\0"), finding])).values()];
+    const place = ({ path, of, message }: SchemaFinding) => [...path, ...(of === "key" ? [message] : [])].join("\0");
+    return [...new Map(found.map((finding) => [place(finding), finding])).values()];
   };
   return { errors: of("error"), warnings: of("warning") };
 }
 
-/** A review that throws, or that returns no remarks, is reported, and does not stop the daemon's start. */
+/** A review that throws, or that returns no remarks, is reported, and does not stop the daemon's start. The same holds for
+ *  `exclusive`. */
 function remarksOf({ adapter, settings }: ReadChannel, around: Surroundings): readonly Remark[] {
   const mask = masking(channelSecrets({ adapter, settings }));
+  const flawed = (message: string): Remark => ({
+    severity: "warning",
+    path: [],
+    message,
+    fix: "report it to the author of the adapter",
+  });
+  const resources = resourcesOf({ adapter, settings });
+  const unnamed =
+    typeof resources === "string"
+      ? [
+          flawed(
+            `was not compared with other channels: exclusive of the adapter ${adapter.name} ${mask(resources)}; both would answer on one account`,
+          ),
+        ]
+      : [];
   let flaw = "returned no array of { severity, path, message, fix }";
   try {
     const remarks: unknown = adapter.review?.(settings, around) ?? [];
     if (Array.isArray(remarks) && remarks.every(isRemark))
-      return remarks.map((one) => ({ ...one, message: mask(one.message), fix: mask(one.fix) }));
+      return [...unnamed, ...remarks.map((one) => ({ ...one, message: mask(one.message), fix: mask(one.fix) }))];
   } catch (error) {
     flaw = `threw: ${mask(error instanceof Error ? error.message : String(error))}`;
   }
-  const message = `was not reviewed: review of the adapter ${adapter.name} ${flaw}`;
-  return [{ severity: "warning", path: [], message, fix: "report it to the author of the adapter" }];
+  return [...unnamed, flawed(`was not reviewed: review of the adapter ${adapter.name} ${flaw}`)];
 }
 
 /** False for what an adapter without types may return, such as a promise or a remark without a path. */
@@ -164,10 +180,14 @@ export function readSettings(
   return { read, findings };
 }
 
-/** Returns the result of the adapter's schema, or the error that one of its own functions has thrown. */
+/** Returns the result of the adapter's schema, or the error that one of its own functions has thrown. `safeParse` loses the
+ *  promise of an asynchronous check, and a rejection of it would end the process. */
 function parsed({ config }: AdapterDefinition, input: unknown): z.ZodSafeParseResult<unknown> | { threw: string } {
   try {
-    return config.safeParse(input);
+    const run = config["_zod"].run({ value: input, issues: [] }, { async: true });
+    if (!(run instanceof Promise)) return config.safeParse(input);
+    run.catch(() => undefined);
+    return { threw: "a check returned a promise" };
   } catch (error) {
     return { threw: error instanceof Error ? error.message : String(error) };
   }

@@ -38,16 +38,21 @@ export function undefinedAgents(root: Block): readonly SchemaFinding[] {
   });
 }
 
-/** Without the resources that an adapter fails to name: this error must not stop the daemon's start. */
-function resourcesOf(channel: {
+/** Returns what the channel uses exclusively, or the flaw of an adapter that does not name it. */
+export function resourcesOf({
+  adapter,
+  settings,
+}: {
   readonly adapter: AdapterDefinition;
   readonly settings: unknown;
-}): readonly ExclusiveResource[] {
+}): readonly ExclusiveResource[] | string {
   try {
-    const found: unknown = channel.adapter.exclusive?.(channel.settings);
-    return Array.isArray(found) ? found.filter((one) => typeof one?.id === "string" && Array.isArray(one.key)) : [];
-  } catch {
-    return [];
+    const found: unknown = adapter.exclusive?.(settings) ?? [];
+    return Array.isArray(found) && found.every((one) => typeof one?.id === "string" && Array.isArray(one.key))
+      ? found
+      : "returned no array of { id, name, key }";
+  } catch (error) {
+    return `threw: ${error instanceof Error ? error.message : String(error)}`;
   }
 }
 
@@ -63,7 +68,10 @@ export function sharedResources(
   return Object.keys(channels).flatMap((id) => {
     const channel = read.get(id);
     if (channel === undefined || block(channels[id])["enabled"] === false) return [];
-    return resourcesOf(channel).flatMap((resource): SchemaFinding[] => {
+    const resources = resourcesOf(channel);
+    // The flaw is a warning: it must not stop the daemon's start.
+    if (typeof resources === "string") return [];
+    return resources.flatMap((resource): SchemaFinding[] => {
       const owner = owners.get(resource.id);
       if (owner === id) return [];
       owners.set(resource.id, owner ?? id);

@@ -33,7 +33,8 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
    *  account_sid`. Null when it can. The block is as for `ownAddresses`. Default: null. Pure. An exception counts as null. */
   startProblem?(block: Readonly<Record<string, unknown>>): string | null;
   /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two enabled channels of
-   *  one file whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
+   *  one file whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. An exception
+   *  becomes a warning. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];
   /** Validates relations between keys, which a schema of single keys cannot check. Called with a parsed block by
    *  `check` and before every start and reload. A remark of severity `error` rejects the configuration. Pure. An

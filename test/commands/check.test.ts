@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
 import { type CommandOptions, exitCodes, type Io } from "../../src/commands/io.ts";
-import { commandIo } from "../support/machine/command.ts";
+import { bridgehead, commandIo } from "../support/machine/command.ts";
 import { newFolder } from "../support/resources.ts";
 
 const folder = newFolder(afterAll);
@@ -128,6 +128,32 @@ describe("check", () => {
       `FILE:3:55 agents.support.knowledge[1]: DIR/none.md cannot be read (ENOENT) ${fix}`,
       "2 problems",
     ]);
+  });
+
+  // In a process: an unhandled rejection would end it.
+  it("names an adapter whose members are asynchronous by mistake", { timeout: 60_000 }, async () => {
+    const members = ["address", "ownAddresses", "startProblem", "exclusive", "review", "create"];
+    const flaws = members.map((name) => `async ${name}() { throw new Error("flaw"); }`).join(", ");
+    const adapter = (schema: string) => `import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+export default { name: "slow", contract: 1, config: z.strictObject({})${schema},
+  traits: { attachments: false, conversations: "thread", platform: "email" }, ${flaws} };`;
+    const config = join(folder, "slow.yaml");
+    const notified = "responders: { op: { email: op@example.com } }, fallback: { notify: [ op ] }";
+    const text = file("http://127.0.0.1:1").replace("./stub.mjs", "./slow.mjs").replace(", says: ready", "");
+    writeFileSync(config, text.replace(/^escalation: .*$/m, `escalation: { ${notified} }`));
+    writeFileSync(join(folder, "slow.mjs"), adapter(""));
+    const run = (command: string) => bridgehead([command, "--config", config], { KEY: "key-of-ada" });
+    const invalid = await run("check");
+    expect([invalid.code, invalid.err]).toEqual([exitCodes.config, ""]);
+    for (const name of ["exclusive", "review"])
+      expect(invalid.out).toContain(`${name} of the adapter slow returned no`);
+    writeFileSync(config, text);
+    for (const command of ["check", "doctor"])
+      expect(await run(command)).toMatchObject({ code: exitCodes.ok, err: "" });
+    writeFileSync(join(folder, "slow.mjs"), adapter(`.refine(async () => { throw new Error("flaw"); })`));
+    const unread = await run("check");
+    expect([unread.code, unread.err]).toEqual([exitCodes.config, ""]);
+    expect(unread.out).toContain("the config of the adapter slow threw: a check returned a promise (its author: ");
   });
 
   it("reads the embedded platform's agents as well", async () => {

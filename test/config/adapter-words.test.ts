@@ -100,7 +100,7 @@ it.each([
 
 it.each([
   ["throws", () => expect.fail("no room"), "no room"],
-  ["is asynchronous", async () => true, "Encountered Promise"],
+  ["is asynchronous", async () => true, "a check returned a promise"],
 ])("a schema that %s is an error of its channel", async (_, test, message) => {
   const [text] = await own("", undefined, config.refine(test));
   expect(text).toMatch(`5:3 channels.chat: cannot be read: the config of the adapter chat threw: ${message}`);

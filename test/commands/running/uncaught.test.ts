@@ -68,8 +68,8 @@ it.for(flaws)("starts the channel again after %s", async ([, flaw]) => {
 it("continues after a reload with an adapter that leaves an error uncaught", async () => {
   const daemon = startWith("");
   expect(await daemon.ready).toBe(true);
-  const asynchronous = 'create: async () => { throw new Error("flaw"); }, rest: (channel) =>';
-  daemon.add(adapter("").replace('"probe"', '"other"').replace("create: (channel) =>", asynchronous));
+  const failing = 'create: () => { void (async () => { throw new Error("flaw"); })(); }, rest: (channel) =>';
+  daemon.add(adapter("").replace('"probe"', '"other"').replace("create: (channel) =>", failing));
   const texts = () => daemon.lines.map(({ message }) => message);
   await expect.poll(texts).toContain("reloading the configuration failed, the old one stays in use");
 
