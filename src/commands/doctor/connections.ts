@@ -158,11 +158,18 @@ export async function clockProblems(url: string, now: () => number, io: Requesti
 }
 
 /** Asks for /healthz below our own public URL. A firewall may refuse this machine and accept the provider, so the remedy is
- *  a command for another machine. */
-export async function publicUrlProblems(publicUrl: string, io: Requesting): Promise<Diagnosis[]> {
+ *  a command for another machine. `runs`: whether the daemon answers on this machine. */
+export async function publicUrlProblems(publicUrl: string, runs: boolean, io: Requesting): Promise<Diagnosis[]> {
   const url = new URL(`${publicUrl}/healthz`);
-  const result = await get(url, io).catch((error: Error) => error);
+  const result = await get(url, io).catch((error: NodeJS.ErrnoException) => error);
   if (!(result instanceof Error) && result.status === 200 && result.body.includes('"ok"')) return [];
+  // A proxy answers without the daemon as well. A URL without a proxy refuses the connection, or resets it when the check of
+  // the ports had bound its port.
+  if (!runs && (!(result instanceof Error) || /^ECONN(?:REFUSED|RESET)$/.test(String(result.code)))) {
+    const cause = `whether ${url.href} reaches the daemon is unknown: no daemon runs with this configuration`;
+    const remedy = "start the daemon, then: bridgehead doctor --online";
+    return [diagnosis("public-url-unreachable", "http.public_url", cause, remedy, { severity: "warning" })];
+  }
   const cause =
     result instanceof Error
       ? `${url.href} cannot be reached from here: ${result.message}`

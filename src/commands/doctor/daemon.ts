@@ -39,7 +39,7 @@ export function daemonProblems(
         "daemon-stopped",
         "http.admin_listen",
         cause,
-        "sudo systemctl start bridgehead; without a service: bridgehead run",
+        `sudo systemctl start bridgehead; without a service: bridgehead run --config ${config.file}`,
       ),
     ];
   }

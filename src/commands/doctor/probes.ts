@@ -28,8 +28,11 @@ import { certificateProblems, clockProblems, publicUrlProblems } from "./connect
 import { readCursor } from "./rows.ts";
 import { useStored } from "./stored.ts";
 
-/** Returns all checks of connections; they may run concurrently. */
-export function onlineChecks(config: Config, io: Requesting): readonly (() => Promise<readonly Diagnosis[]>)[] {
+/** Returns all checks of connections; they may run concurrently. `runs`: whether the daemon answers. */
+export function onlineChecks(
+  config: Config,
+  io: Requesting,
+): readonly ((runs: boolean) => Promise<readonly Diagnosis[]>)[] {
   const { http, console: web, platform, model } = config;
   const now = () => systemClock.now();
   const publicUrl = http.public_url;
@@ -46,7 +49,7 @@ export function onlineChecks(config: Config, io: Requesting): readonly (() => Pr
             portProblems(key, address, io),
       ),
     ...(platform.url === "embedded" ? [] : [() => clockProblems(platform.url, now, io)]),
-    ...(publicUrl === undefined ? [] : [() => publicUrlProblems(publicUrl, io)]),
+    ...(publicUrl === undefined ? [] : [(runs: boolean) => publicUrlProblems(publicUrl, runs, io)]),
     ...httpsServers(config).map(
       ([server, place]) =>
         () =>

@@ -119,9 +119,10 @@ function systemProblems(config: Config, { online = false }: DoctorOptions, io: I
     progress.add(1);
     const unusable = store.some(({ severity }) => severity === "error");
     const daemon = daemonProblems(config, await readDaemon(config, io), io.timing);
+    const runs = daemon.every(({ id }) => id !== "daemon-stopped");
     progress.add(1);
     const content = unusable ? [] : await contentProblems(config, io);
-    const connected = await Promise.all(checks.map((check) => check().finally(() => progress.add(1))));
+    const connected = await Promise.all(checks.map((check) => check(runs).finally(() => progress.add(1))));
     return [...store, ...(await platformProblems(config)), ...daemon, ...content, ...connected.flat()];
   });
 }

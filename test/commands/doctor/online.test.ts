@@ -215,13 +215,29 @@ it("asks for the daemon below the path of its public URL, which the proxy remove
     response.writeHead(request.url === "/bridge/healthz" ? 200 : 404).end('{"status":"ok"}');
   });
   const io = { signal: new AbortController().signal, timing: standardTiming };
-  expect(await publicUrlProblems(`${proxy}/bridge`, io)).toEqual([]);
-  expect(await publicUrlProblems(`${proxy}/other`, io)).toMatchObject([
+  expect(await publicUrlProblems(`${proxy}/bridge`, true, io)).toEqual([]);
+  expect(await publicUrlProblems(`${proxy}/other`, true, io)).toMatchObject([
     {
       id: "public-url-unreachable",
       cause: expect.stringContaining("/other/healthz is not answered by the daemon (HTTP 404)"),
     },
   ]);
+});
+
+it("does not blame the proxy of a daemon that is not running", async () => {
+  const url = await platform("active", "active");
+  const proxy = await http((_request, response) => response.writeHead(502).end());
+  for (const publicUrl of [proxy, "http://127.0.0.1:1"]) {
+    const listeners = `{ listen: "127.0.0.1:1", public_url: "${publicUrl}" }`;
+    const { code, findings } = await examine(url, "", { escalation: await reachable(), http: listeners });
+    expect(findings.filter(({ id }) => id === "public-url-unreachable")).toMatchObject([
+      { severity: "warning", remedy: "start the daemon, then: bridgehead doctor --online" },
+    ]);
+    expect(code).toBe(exitCodes.ok);
+  }
+  const unknown = `{ listen: "127.0.0.1:1", public_url: "http://no-such-name.invalid" }`;
+  const { findings } = await examine(url, "", { escalation: await reachable(), http: unknown });
+  expect(findings).toContainEqual(expect.objectContaining({ id: "public-url-unreachable", severity: "error" }));
 });
 
 it("compares the webhook at the SMS provider with ours", async () => {
