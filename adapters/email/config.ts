@@ -8,15 +8,19 @@ import { serversOf } from "./providers.ts";
 const { duration, size } = units(z);
 
 const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
+const hostPattern = /^(?:[^\s:/@]*|[0-9a-fA-F:.]+(?:%\w+)?)$/;
+
 /** A name or an address, without a scheme and a port: DNS would look for them as a part of the name. */
 const host = (question: string) =>
   z
     .string()
     .min(1)
-    .refine((text) => /^(?:[^\s:/@]*|[0-9a-f:.]+(?:%\w+)?)$/i.test(text), {
+    .refine((text) => hostPattern.test(text), {
       error: "must be a host name or an address alone",
       params: { fix: "write it like mail.example.com; the port has a key of its own, port" },
     })
+    // For editors, which read the JSON Schema.
+    .meta({ pattern: hostPattern.source })
     .describe(question);
 const mailAddress = z
   .string()

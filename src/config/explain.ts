@@ -50,6 +50,9 @@ export function explain(issue: Issue, scope: ExplainScope): readonly SchemaFindi
         const known = knownKeys(scope.shape, path).join(", ");
         if (known !== "") return at(wrongTypeText("object", given), `write its keys in lines below it: ${known}`);
       }
+      // The author of a schema may know the form that the text must have.
+      if (!standardType.test(issue.message) && given !== undefined && given !== null)
+        return at(issue.message, describe ?? "correct the value");
       return at(...wrongType(issue.expected, given, path, describe));
     }
     case "invalid_value": {
@@ -119,8 +122,9 @@ function wrongType(expected: string, value: unknown, path: Path, describe?: stri
   return [message, describe ?? "correct the value", "value"];
 }
 
-/** The author of a schema may give a limit its own message, which takes precedence over ours: zod's begin like this. */
+/** The author of a schema may give a limit or a type its own message, which takes precedence over ours: zod's begin like this. */
 const standardSize = /^Too (?:small|big)\b/;
+const standardType = /^Invalid input\b/;
 
 function wrongSize(
   issue: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig,

@@ -205,6 +205,7 @@ describe("the JSON Schema", () => {
     ["a value that is not on the list", channel({ on_unknown: "maybe" })],
     ["a channel without an agent", channel({ agent: undefined })],
     ["a duration without a unit", { ...good(), retention: { raw: "30" } }],
+    ["a host with a port", channel({ imap: { host: "imap.example.com:993", user: "u", password: "p" } })],
     ["an address without a port", { ...good(), http: { listen: "127.0.0.1" } }],
   ])("refuses %s", (_what, file) => {
     expect(validate(JSON.parse(JSON.stringify(file)))).toBe(false);

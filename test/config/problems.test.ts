@@ -67,6 +67,11 @@ storage: x
       ],
     ),
     [
+      "a port alone to listen on",
+      `${good}http: { listen: 8025 }\n`,
+      '9:17 http.listen: must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025" (Which address serves webhooks',
+    ],
+    [
       "an alias without anchor",
       `${good}node: *x\n`,
       "9:7 : is not valid YAML: the alias *x has no anchor (define the anchor before its alias)",

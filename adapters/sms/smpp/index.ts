@@ -40,7 +40,11 @@ const fitting = (most: number) =>
 /** The configuration keys of the provider. */
 export const smppConfig = z
   .strictObject({
-    host: z.string().min(1).describe("What is the host name of the message centre?"),
+    host: z
+      .string()
+      .min(1)
+      .regex(/^(?:[^\s:/@]*|[0-9a-fA-F:.]+)$/, "must be a host name or an address alone; the port has the key port")
+      .describe("What is the host name of the message centre?"),
     port: z.int().min(1).max(65_535).prefault(2775).describe("Which port? Often 2775, or 3550 with TLS."),
     tls: z
       .enum(["implicit", "none"])

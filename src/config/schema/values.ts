@@ -10,13 +10,14 @@ export const { duration } = units(z);
 /** A duration of at least one millisecond. */
 export const span = duration.refine((ms) => ms > 0, "must be longer than 0");
 
+const listenForm = 'must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025"';
 const listenPattern = /^(\[[0-9a-fA-F:.]+\]|[^\s:/[\]]+):\d{1,5}$/;
 
 /** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 selects a free one. */
 export const listen = z
-  .string()
+  .string(listenForm)
   .refine((text) => listenPattern.test(text), {
-    error: 'must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025"',
+    error: listenForm,
     params: { fix: "write an address of this machine and a port; unix sockets and URLs are not possible here" },
   })
   // For editors, which read the JSON Schema.

@@ -161,6 +161,12 @@ describe("the block", () => {
       expect(smppConfig.safeParse({ ...block, host, tls: "none" }).success).toBe(false);
   });
 
+  it("has a host without a port and a scheme", () => {
+    for (const host of ["smsc.example.com:2775", "smpp://smsc.example.com", "desk@smsc.example.com"])
+      expect(smppConfig.safeParse({ ...block, host }).error?.issues).toMatchObject([{ path: ["host"] }]);
+    expect(smppConfig.safeParse({ ...block, host: "2001:db8::1" }).success).toBe(true);
+  });
+
   it("marks the password as a secret", () => {
     expect(smppConfig.shape.password.meta()).toMatchObject({ secret: true });
   });
