@@ -40,8 +40,9 @@ export async function askMailbox(before: Answers, dialogue: InitDialogue): Promi
   if (options.ca !== undefined) await dialogue.read("--ca", options.ca);
   let found = await serversFor(address, dialogue);
   let useOptions = true;
+  let login: MailLogin | null = null;
   for (;;) {
-    const login = await askLogin(user, found.provider, dialogue, useOptions);
+    login ??= await askLogin(user, found.provider, dialogue, useOptions);
     prompter.report("note", `logging in to ${found.imap.host} and ${found.smtp.host}`);
     const result = await verifyMailbox({ address, user, ...ca, login, servers: found }, dialogue);
     signal.throwIfAborted();
@@ -54,7 +55,9 @@ export async function askMailbox(before: Answers, dialogue: InitDialogue): Promi
       return { ...before, address, user, ...ca, login, servers: result.value };
     }
     retry(dialogue, result);
+    // The login was not judged by a wrong server.
     if (result.wants === "servers") found = { ...(await askServers(dialogue)), provider: null };
+    else login = null;
     useOptions = false;
   }
 }
