@@ -1,6 +1,7 @@
 // The command line: all commands with their options. A command's code is loaded on its call.
 
 import { Command as Program } from "commander";
+import { nearest } from "../config/nearest.ts";
 import { deferOptimization } from "../ops/memory.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { defineCommands } from "./command-line.ts";
@@ -74,6 +75,9 @@ export async function runProgram(
   return code;
 }
 
+/** The commands that show the state of the daemon, of its channels and of its service. */
+const states = "health, channel list or service status";
+
 /** Returns the definitions of all commands. A command that runs calls `ended` with its exit code. The
  *  completions and the manual page are generated from them. */
 export function createProgram(io: Io, version: string, ended: (code: number) => void): Program {
@@ -84,6 +88,12 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .showHelpAfterError("(see --help)")
     .addHelpText("after", exitCodeHelp());
+  program.on("command:*", ([word = ""]: readonly string[]) => {
+    // The most similar word is start.
+    const guess = word === "status" ? states : nearest(word, [...program.commands.map((one) => one.name()), "help"]);
+    const hint = guess === undefined ? "" : `\n(Did you mean ${guess}?)`;
+    program.error(`error: unknown command '${word}'${hint}`, { code: "commander.unknownCommand" });
+  });
   defineCommands((name, description) => {
     const command = program.command(name).description(description);
     return command.action(async (...given: unknown[]) => {

@@ -138,7 +138,7 @@ async function ownWords(q: Query, agent: string, platform: string) {
 }
 
 function repeated({ conversation, ago, state }: Repeated, address: string): string {
-  return `not sent again: the same words were left for ${address} ${durationText(Math.max(0, ago))} ago (conversation ${conversation}: ${words[state]}); --again sends them once more`;
+  return `not sent again: the same text was enqueued for ${address} ${durationText(Math.max(0, ago))} ago (conversation ${conversation}: ${words[state]}); --again sends it once more`;
 }
 
 async function watch(db: Database, begun: Begun, ms: number, { signal, timing }: Io): Promise<OpeningOutcome> {

@@ -55,6 +55,7 @@ describe("the command line", () => {
 
   it.each([
     ["an unknown command", ["chekc"], "Did you mean check?"],
+    ["a command of other daemons", ["status"], "Did you mean health, channel list or service status?"],
     ["an unknown option", ["doctor", "--onlin"], "Did you mean --online?"],
     [
       "an unknown action",
@@ -151,6 +152,7 @@ describe("the command line", () => {
 
   it.each([
     ["inbox drop 1 --code cap-sender", "inbox drop: give either ids, or --all with --code"],
+    ["inbox drop --all --reason spam", "inbox drop: --reason is your text: give --code CODE as well"],
     ["inbox answer abc", "inbox answer: abc is not the number of a message"],
     ["inbox retry 1 --reason too-old", "inbox retry: give either ids, or --all with --code"],
     ["outbox release d1 --state held", "outbox release: give either ids, or --all with --code"],

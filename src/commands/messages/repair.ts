@@ -97,6 +97,8 @@ function selectionOf(
     return { ids: box === "inbox" ? ids.map(Number) : ids };
   }
   const wanted = action === "drop" ? code : (code ?? reason ?? (action === "send-now" ? "queued" : undefined));
+  if (action === "drop" && all && wanted === undefined && reason !== undefined)
+    return "--reason is your text: give --code CODE as well, what is dropped (see the CODE column of list)";
   if (!all || wanted === undefined)
     return `give ${boxes.length > 1 ? "" : "ids, or "}--all with ${action === "drop" ? "--code" : "--reason"} CODE (see the CODE column of list)`;
   return {

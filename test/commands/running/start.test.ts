@@ -168,7 +168,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
   ]).toEqual([1, 2]);
   for (const { err } of runs.filter(({ code }) => code === exitCodes.failed))
     expect(err).toMatch(
-      /^not sent again: the same words were left for \+15550111 [\d.]+ \w+ ago \(conversation \w+: .+\); --again sends them once more\n$/,
+      /^not sent again: the same text was enqueued for \+15550111 [\d.]+ \w+ ago \(conversation \w+: .+\); --again sends it once more\n$/,
     );
   await place.daemon();
   await expect.poll(() => place.texts.length).toBe(1);
