@@ -1,7 +1,8 @@
 // Acknowledged writes survive any end of the process.
 
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
@@ -67,6 +68,21 @@ test("a file of a newer version is refused", async () => {
   db.pragma("user_version = 99");
   db.close();
   await expect(startTestPlatform({ file })).rejects.toThrow("newer version (99)");
+});
+
+test("a process that ends while it creates the file leaves none that is refused", async () => {
+  const file = newFile();
+  const source = `import { openPlatformStore } from ${JSON.stringify(`${root}src/platform/store/store.ts`)};
+openPlatformStore(${JSON.stringify(file)}, "full").close();`;
+  const create = (before: string) => {
+    const script = `${before}exec "$0" --conditions=source --input-type=module --eval "$1"`;
+    return once(spawn("sh", ["-c", script, process.execPath, source], { env: childEnv, stdio: "ignore" }), "exit");
+  };
+  // It can write no byte.
+  expect(await create("ulimit -f 0; ")).toEqual([1, null]);
+  expect(readdirSync(dirname(file))).toEqual([]);
+  expect(await create("")).toEqual([0, null]);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
 });
 
 test("a question cut off by a stop is answered at the next start", async () => {

@@ -1,7 +1,8 @@
 // The platform's repositories over one database.
 
-import { statSync } from "node:fs";
+import { existsSync, linkSync, renameSync, rmSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
+import { newToken } from "../../ops/clock.ts";
 import { accessRemedy, createPrivateFile } from "../../ops/private-file.ts";
 import { prepareAgents, prepareMembers, prepareStates } from "./agents.ts";
 import { prepareConversations } from "./conversations.ts";
@@ -58,8 +59,8 @@ const damagedFile = "STORE_DAMAGED";
 export function openDatabase(file: string, durability: Durability): Db {
   let db: Db | null = null;
   try {
-    if (file !== ":memory:" && !createPrivateFile(file) && isEmpty(file))
-      throw Object.assign(new Error(emptyText), { code: damagedFile });
+    if (isEmpty(file)) throw Object.assign(new Error(emptyText), { code: damagedFile });
+    if (file !== ":memory:" && !existsSync(file)) createDatabase(file);
     db = new Database(file);
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${durability}`);
@@ -84,6 +85,28 @@ export function openDatabase(file: string, durability: Durability): Db {
     const remedy = isDamaged ? damageRemedy : (accessRemedy(code, file) ?? "check the path of the database");
     const opening = new Error(`opening the platform's file ${file}: ${message} (${remedy})`, { cause: error });
     throw isDamaged ? Object.assign(opening, { code: damagedFile }) : opening;
+  }
+}
+
+/** Gives the file its name when it is complete: a process that dies before leaves none that the next start would refuse.
+ *  Another process may create it at the same time; the first one wins. */
+function createDatabase(file: string): void {
+  const draft = `${file}-${newToken(6)}`;
+  try {
+    createPrivateFile(draft);
+    const db = new Database(draft);
+    try {
+      bringUp(db);
+    } finally {
+      db.close();
+    }
+    linkSync(draft, file);
+  } catch (error) {
+    // A file system without hard links.
+    if ((error as NodeJS.ErrnoException).syscall !== "link") throw error;
+    if (!existsSync(file)) renameSync(draft, file);
+  } finally {
+    rmSync(draft, { force: true });
   }
 }
 
@@ -114,7 +137,7 @@ export function platformFileProblem(file: string, isSound = false): PlatformFile
   }
 }
 
-/** SQLite would open it as a new database. A platform's file is never empty, except when the process that creates it dies. */
+/** SQLite would open it as a new database. A platform's file is never empty. */
 const isEmpty = (file: string): boolean => statSync(file, { throwIfNoEntry: false })?.size === 0;
 const emptyText = "it is empty; remove it if this platform is new";
 
