@@ -171,7 +171,7 @@ onEachDatabase((newDatabase) => {
         { id: "failed", question: "", address: "{}" },
         { id: "held", question: "question held", address: '{"to":[]}' },
       ]);
-      await expect(db.tx((q) => releaseEvent(q, failed ?? 0))).rejects.toThrow("its words were forgotten");
+      await expect(db.tx((q) => releaseEvent(q, failed ?? 0))).rejects.toThrow("its text was erased");
       await db.tx((q) => releaseEvent(q, held ?? 0));
       expect(await db.read((q) => q.all("SELECT id, state FROM turns ORDER BY id"))).toEqual([
         { id: "failed", state: "failed" },

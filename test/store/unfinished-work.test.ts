@@ -121,6 +121,6 @@ onEachDatabase((newDatabase) => {
       turns: erased === "question" ? 1 : 0,
       replies: erased === "reply" ? 1 : 0,
     });
-    await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow("its words were forgotten (retention)");
+    await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow("its text was erased (retention)");
   });
 });

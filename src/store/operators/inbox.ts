@@ -151,10 +151,12 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
   if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
     throw new Error(`releasing event ${id}: it is an opt-out, opt-in or help word, which no agent answers`);
   if (event.body === "{}") throw new Error(wordsErased(id));
-  throw new Error(`releasing event ${id}: it is ${event.state}`);
+  const listed = await readListedState(q, id);
+  const hint = listed === "waiting" ? ` (its next attempt: bridgehead conversation show ${id})` : "";
+  throw new Error(`releasing event ${id}: it is ${listed}${hint}`);
 }
 
-const wordsErased = (id: number): string => `releasing event ${id}: its words were forgotten (retention)`;
+const wordsErased = (id: number): string => `releasing event ${id}: its text was erased (retention)`;
 
 /** Closes a held or failed message without an answer, with the other messages of its question. It keeps the code for
  *  which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the message is in another
@@ -169,7 +171,8 @@ export async function dropEvent(q: Query, id: number, actor: string, why?: strin
     event.turn ?? "",
     droppedBecause(why),
   );
-  if (changed.length === 0) throw new Error(`dropping message ${id}: it is ${event.state}, not held or failed`);
+  if (changed.length === 0)
+    throw new Error(`dropping message ${id}: it is ${await readListedState(q, id)}, not held or failed`);
   for (const one of changed) reportEvent(q, "refused", one, operatorCode);
   if (event.turn !== null) await unblockTurn(q, event.turn);
 }

@@ -250,9 +250,9 @@ async function refusal(q: Query, id: string, what: "resending" | "sending" | "dr
   );
   const why =
     draft?.body === ""
-      ? "its words were forgotten (retention)"
+      ? "its text was erased (retention)"
       : what === "resending" && draft && draft.gone > 0
-        ? "its files were forgotten (retention)"
+        ? "its files were erased (retention)"
         : what === "sending" && draft?.state === "queued"
           ? draft.earlier === null
             ? "its channel is paused (bridgehead resume)"

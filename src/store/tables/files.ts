@@ -51,7 +51,7 @@ export async function filesOf(q: Query, reply: string): Promise<ReadyFile[]> {
     reply,
   );
   return rows.map((row) => {
-    if (row.blob === null) throw new Error(`reply ${reply}: its files were forgotten (retention)`);
+    if (row.blob === null) throw new Error(`reply ${reply}: its files were erased (retention)`);
     return { ...row, blob: row.blob };
   });
 }

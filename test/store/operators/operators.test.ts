@@ -209,7 +209,9 @@ onEachDatabase((newDatabase) => {
         expect(await db.read((q) => storedEvents(q, "c", 9))).toMatchObject([
           { id, code: "released", reason: null, attempts: 0 },
         ]);
-        await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow("it is stored");
+        await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow(
+          `it is waiting (its next attempt: bridgehead conversation show ${id})`,
+        );
       }
       const copy = await db.tx((q) => storeEvent(q, "2", { fingerprint: "f" }));
       await expect(db.tx((q) => releaseEvent(q, copy))).rejects.toThrow("a copy of another message");
@@ -401,8 +403,8 @@ onEachDatabase((newDatabase) => {
         await concludeDraft(q, "d1", { state: "failed", open: 0 });
         await releaseEvent(q, held ?? 0);
       });
-      await expect(db.tx((q) => releaseEvent(q, settled ?? 0))).rejects.toThrow("forgotten");
-      await expect(db.tx((q) => resendDraft(q, "d1"))).rejects.toThrow("forgotten");
+      await expect(db.tx((q) => releaseEvent(q, settled ?? 0))).rejects.toThrow("erased");
+      await expect(db.tx((q) => resendDraft(q, "d1"))).rejects.toThrow("erased");
     });
 
     it("deletes the attempts with the text, and the person when nothing of a conversation is left", async () => {

@@ -132,9 +132,9 @@ onEachDatabase((newDatabase) => {
       await db.tx((q) => dropDraft(q, "d"));
       await ages(db, 3);
       await clean(db);
-      await expect(db.tx((q) => resendDraft(q, "d"))).rejects.toThrow("its files were forgotten (retention)");
+      await expect(db.tx((q) => resendDraft(q, "d"))).rejects.toThrow("its files were erased (retention)");
       expect(await db.read((q) => stateOf(q, "drafts", "d"))).toBe("dropped");
-      await expect(db.read((q) => filesOf(q, "rd"))).rejects.toThrow("its files were forgotten (retention)");
+      await expect(db.read((q) => filesOf(q, "rd"))).rejects.toThrow("its files were erased (retention)");
     });
   });
 });
