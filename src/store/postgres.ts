@@ -16,6 +16,7 @@ const wakeChannel = "bridgehead_wake";
 interface FoundServer {
   readonly commits: string;
   readonly readonly: string;
+  readonly recovers: boolean;
   readonly encoding: string;
   readonly process: number;
   readonly schema: string | null;
@@ -30,7 +31,7 @@ interface FoundServer {
 async function checkServer(pool: Pool, listening: number): Promise<void> {
   const { rows } = await pool.query<FoundServer>(
     `SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly,
-       current_setting('server_encoding') AS encoding, pg_backend_pid() AS process, current_schema() AS schema,
+       pg_is_in_recovery() AS recovers, current_setting('server_encoding') AS encoding, pg_backend_pid() AS process, current_schema() AS schema,
        has_schema_privilege(current_schema(), 'CREATE') AS creates`,
   );
   const [found] = rows;
@@ -44,7 +45,9 @@ async function checkServer(pool: Pool, listening: number): Promise<void> {
     );
   if (found.readonly === "on")
     refuse(
-      "this PostgreSQL server accepts no writes, as a standby. Remedy: promote it, or name the primary in `store:`",
+      found.recovers
+        ? "this PostgreSQL server is a standby, which accepts no writes. Remedy: promote it, or name the primary in `store:`"
+        : "default_transaction_read_only is on for this role, database or PostgreSQL server, so it accepts no writes. Remedy: ALTER ROLE or DATABASE ... RESET default_transaction_read_only",
       "25006",
     );
   if (found.commits === "off")
@@ -133,7 +136,7 @@ function notOpened(url: string, error: unknown): Error {
   const reason = message || code;
   const remedy =
     code === "53300"
-      ? "end other connections, or raise max_connections"
+      ? "end other connections, or raise max_connections of the server, or the CONNECTION LIMIT of the role or database"
       : /CERT/.test(code ?? "")
         ? "add ?sslmode=verify-full&sslrootcert=FILE to the URL, with the CA that signed the server's certificate, and name a host of the certificate"
         : "check that the server runs and accepts the address, user and password of `store:`";

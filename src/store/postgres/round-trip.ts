@@ -188,10 +188,10 @@ class RoundTrip implements Submittable {
   }
 }
 
-/** Errors after which the connection is closed: its own, those that end the session, and those that its prepared
- *  statements do not survive. */
+/** Errors after which the connection is closed: its own, those that end the session, those that its prepared statements
+ *  do not survive, and a refused write: a new connection has the present setting, and reaches the present primary. */
 export const isFatal = (error: unknown): boolean =>
-  !(error instanceof DatabaseError) || error.severity === "FATAL" || isOutdated(error);
+  !(error instanceof DatabaseError) || error.severity === "FATAL" || error.code === "25006" || isOutdated(error);
 
 /** Another node has migrated the schema, and a statement prepared before returns other columns now. */
 export const isOutdated = (error: unknown): boolean =>

@@ -77,15 +77,30 @@ describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
     await store?.db.close();
   });
 
-  it("is waited for while it accepts no writes, as a standby does that is not promoted yet", async () => {
+  it("is waited for while it accepts no writes, and says which setting is the reason", async () => {
     const { seen, given } = service();
     await query("ALTER DATABASE postgres SET default_transaction_read_only = on");
     const reaching = reachStore({ store: { kind: "postgres", url: server.url } }, given);
     await expect.poll(() => seen.warnings).toContain("store unreachable: retrying");
+    await expect(openPostgres(server.url)).rejects.toThrow("default_transaction_read_only is on");
     await query("ALTER DATABASE postgres RESET default_transaction_read_only");
     const store = await reaching;
     expect(store?.db.kind).toBe("postgres");
     await store?.db.close();
+  });
+
+  it("is written again at once when it accepts writes, also by connections from before", async () => {
+    const db = await openPostgres(server.url, { connections: 2 });
+    onTestFinished(() => db.close());
+    await query("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    const write = () => db.tx((q) => q.run("CREATE TABLE written (id INTEGER)"));
+    await db.tx(async () => {
+      // Needs a second connection, which is opened now.
+      await expect(write()).rejects.toThrow("read-only transaction");
+      await query("ALTER DATABASE postgres RESET default_transaction_read_only");
+      await write();
+    });
+    expect(await db.read((q) => q.all("SELECT id FROM written"))).toEqual([]);
   });
 
   it("is not waited for when it is there and refuses", async () => {
