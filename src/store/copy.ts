@@ -97,8 +97,7 @@ async function scan(
 }
 
 /** Reads the source again and marks it as moved, in one transaction that keeps commands from writing. Throws when a row
- *  has changed since it was copied. From here on a daemon that starts on the source holds the open work: it is in the
- *  target. */
+ *  has changed since it was copied. From here on no daemon starts on the source: its work is in the target. */
 async function verifySource(
   source: Database,
   tables: readonly StoreTable[],

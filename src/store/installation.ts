@@ -7,6 +7,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { newToken } from "../ops/clock.ts";
 import type { Database, Query } from "./driver.ts";
 import { holdOpenWork } from "./restored.ts";
+import { beforeRemedy } from "./sqlite/damaged.ts";
 import { readMeta, writeMeta } from "./tables/meta.ts";
 
 /** `new`: the first start. `restored`: from a backup. `older`: the companion file records a later state. `copied`: the
@@ -39,8 +40,8 @@ interface InstallationRow {
 }
 
 /** Determines at every start which state of the store this is, and holds open work when it may be outdated. `file`: the
- *  SQLite file; null for PostgreSQL and for an in-memory store. Call with the store locked and migrated. A store of which a
- *  batch was read within `copyingMs` is being copied, and is refused. */
+ *  SQLite file; null for PostgreSQL and for an in-memory store. Call with the store locked and migrated. Throws as
+ *  `refuseCopied`. */
 export async function identifyInstallation(
   db: Database,
   file: string | null,
@@ -53,11 +54,9 @@ export async function identifyInstallation(
     const tableId = await tableIdentity(db, q);
     const stored = await readMeta(q, "generation");
     const isBackup = (await readMeta(q, "backup")) > 0;
-    await refuseCopying(q, copyingMs);
-    const isMoved = (await readMeta(q, "moved")) === 1;
-    const known = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });
-    const cause = known ?? (isMoved ? "copied" : null);
-    if (isMoved) await writeMeta(q, "moved", 0);
+    await refuseCopied(q, copyingMs);
+    const cause = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });
+    if (isBackup) await writeMeta(q, "moved", 0);
     const next = Math.max(stored, beside?.generation ?? 0) + 1;
     await writeMeta(q, "generation", next);
     await writeMeta(q, "backup", 0);
@@ -69,16 +68,30 @@ export async function identifyInstallation(
   return installation;
 }
 
-/** Throws when the store is the target of an unfinished copy, or is being copied. */
-async function refuseCopying(q: Query, copyingMs: number): Promise<void> {
+/** Throws when a daemon must not start on the store: it is the target of an unfinished copy, is being copied (a batch was read
+ *  within `copyingMs`), or was copied: both daemons would answer new mail. A former store that was marked as a backup since
+ *  then is used again. */
+export async function refuseCopied(q: Query, copyingMs: number): Promise<void> {
+  const refuse = (problem: string, remedy: string): never => {
+    throw new Error(`${problem}${beforeRemedy}${remedy}`);
+  };
   if ((await readMeta(q, "copy_incomplete")) === 1)
-    throw new Error(
-      "the store is an incomplete copy: run bridgehead store copy again, or use the store that it was copied from",
+    refuse(
+      "the store is an incomplete copy",
+      "run bridgehead store copy again, or name the store that it was copied from in `store:`",
     );
+  const isBackup = (await readMeta(q, "backup")) > 0;
+  if ((await readMeta(q, "moved")) === 1) {
+    if (!isBackup)
+      refuse(
+        "the store was copied (bridgehead store copy), and the copy continues its work",
+        "name the copy in `store:`; to give the copy up, see the section Another database in docs/operations.md",
+      );
+    return;
+  }
   const row = await q.one<{ age: number }>("SELECT now_ms() - value AS age FROM meta WHERE name = 'copy_at'");
-  const moved = await readMeta(q, "moved");
-  if (row && moved !== 1 && Math.abs(row.age) < copyingMs)
-    throw new Error("the store is being copied (bridgehead store copy): start the daemon afterwards, on the copy");
+  if (row && Math.abs(row.age) < copyingMs)
+    refuse("the store is being copied (bridgehead store copy)", "start the daemon afterwards, on the copy");
 }
 
 /** Call after `bridgehead store copy`, before the target is used: the copy continues the installation of its source.

@@ -51,7 +51,7 @@ export function daemonProblems(
     const down = channels.filter(({ state: now }) => now !== "ready" && now !== "standby").map(({ id }) => id);
     const reason =
       typeof state.store === "string"
-        ? `the store ${state.store}`
+        ? `the store: ${state.store}`
         : (state.reason ?? (down.length > 0 ? `these channels do not work: ${down.join(", ")}` : "see /readyz"));
     return diagnosis("daemon-not-ready", url, `the daemon is not ready: ${reason}`, `curl -s ${url}/readyz; ${logs}`);
   };

@@ -7,6 +7,7 @@ import type { ChannelConfig, Config } from "../../config/index.ts";
 import { counted } from "../../domain/duration-text.ts";
 import { systemClock } from "../../ops/clock.ts";
 import type { Database, Query } from "../../store/driver.ts";
+import { refuseCopied } from "../../store/installation.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
 import { beforeRemedy, isDamagedStore } from "../../store/sqlite/damaged.ts";
@@ -54,7 +55,9 @@ export async function storeProblems(
     }
     const db = await openDatabase(config, systemClock, timing);
     try {
-      return schemaProblems(place, await schemaVersion(db));
+      const schema = await schemaVersion(db);
+      if (schema === migrations.length) await db.read((q) => refuseCopied(q, timing.commands.copying));
+      return schemaProblems(place, schema);
     } finally {
       await db.close();
     }

@@ -1,5 +1,5 @@
 // bridgehead store copy: copies the whole store from SQLite to PostgreSQL or back, and verifies the copy. The daemon then
-// continues on the copy as if it were the same store. A daemon that starts on the former store holds all open work.
+// continues on the copy as if it were the same store. No daemon starts on the former store any more.
 
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
@@ -91,7 +91,7 @@ async function copy(from: StoreConfig, to: StoreConfig, options: StoreCopyOption
         listing(columns, tables, io),
         "all counts and checksums are the same in both stores",
         `next: set the key store of the configuration to ${shown(to, options.to)}, and start the daemon`,
-        "the former store is unchanged; a daemon that starts on it holds all open work",
+        "no daemon starts on the former store any more: the copy continues its work",
       ])
         io.out(line);
     return exitCodes.ok;

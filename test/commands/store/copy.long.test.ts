@@ -120,9 +120,22 @@ describeReal("store copy", missing, () => {
     expect(daemon.app().installation.changed).toBe(false);
     await settle(daemon, [...first, ...second]);
     await daemon.stop();
-    // The former store holds its open work instead of repeating it.
-    await daemon.start({ ...config, store: { kind: "postgres", url } });
-    expect(daemon.app().installation).toMatchObject({ changed: true, cause: "copied" });
+    // A daemon on a former store would answer new mail as well.
+    const former = [config.store, { kind: "postgres", url }] as const;
+    for (const store of former)
+      await expect(openStore({ store }, systemClock, silentLog, standardTiming)).rejects.toThrow(
+        "the copy continues its work. Remedy: name the copy",
+      );
+    const secrets = { AGENT_KEY: "x", MAIL_PASSWORD: "x" };
+    expect((await bridgehead(["doctor", "--config", config.file], secrets)).out).toMatch(
+      /store-unusable .*\n +the store was copied \(bridgehead store copy\)/,
+    );
+    // As docs/operations.md says, it holds its open work then instead of repeating it.
+    const saved = join(dirname(config.file), "former.backup");
+    for (const command of ["backup", "restore"])
+      expect(await bridgehead([command, saved, "--config", config.file])).toMatchObject({ code: exitCodes.ok });
+    await daemon.start(config);
+    expect(daemon.app().installation).toMatchObject({ changed: true, cause: "restored" });
     expect(await daemon.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual([]);
   });
 
