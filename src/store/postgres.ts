@@ -9,6 +9,7 @@ import { NeedsSavepoints, PostgresConnection, transient } from "./postgres/conne
 import { JointTransactions } from "./postgres/joint.ts";
 import { WakeListener } from "./postgres/listener.ts";
 import { RefusedConnections } from "./postgres/refusals.ts";
+import { readOnly } from "./postgres/round-trip.ts";
 import { isUnreachable } from "./postgres/unreachable.ts";
 
 const wakeChannel = "bridgehead_wake";
@@ -16,7 +17,6 @@ const wakeChannel = "bridgehead_wake";
 interface FoundServer {
   readonly commits: string;
   readonly readonly: string;
-  readonly recovers: boolean;
   readonly encoding: string;
   readonly process: number;
   readonly schema: string | null;
@@ -31,7 +31,7 @@ interface FoundServer {
 async function checkServer(pool: Pool, listening: number): Promise<void> {
   const { rows } = await pool.query<FoundServer>(
     `SELECT current_setting('synchronous_commit') AS commits, current_setting('transaction_read_only') AS readonly,
-       pg_is_in_recovery() AS recovers, current_setting('server_encoding') AS encoding, pg_backend_pid() AS process, current_schema() AS schema,
+       current_setting('server_encoding') AS encoding, pg_backend_pid() AS process, current_schema() AS schema,
        has_schema_privilege(current_schema(), 'CREATE') AS creates`,
   );
   const [found] = rows;
@@ -45,10 +45,8 @@ async function checkServer(pool: Pool, listening: number): Promise<void> {
     );
   if (found.readonly === "on")
     refuse(
-      found.recovers
-        ? "this PostgreSQL server is a standby, which accepts no writes. Remedy: promote it, or name the primary in `store:`"
-        : "default_transaction_read_only is on for this role, database or PostgreSQL server, so it accepts no writes. Remedy: ALTER ROLE or DATABASE ... RESET default_transaction_read_only",
-      "25006",
+      "default_transaction_read_only is on for this role, database or PostgreSQL server, so it accepts no writes. Remedy: ALTER ROLE or DATABASE ... RESET default_transaction_read_only",
+      readOnly,
     );
   if (found.commits === "off")
     refuse(
@@ -135,11 +133,13 @@ function notOpened(url: string, error: unknown): Error {
   const { code = isUnreachable(error) ? "ETIMEDOUT" : undefined, message } = error as Error & { code?: string };
   const reason = message || code;
   const remedy =
-    code === "53300"
-      ? "end other connections, or raise max_connections of the server, or the CONNECTION LIMIT of the role or database"
-      : /CERT/.test(code ?? "")
-        ? "add ?sslmode=verify-full&sslrootcert=FILE to the URL, with the CA that signed the server's certificate, and name a host of the certificate"
-        : "check that the server runs and accepts the address, user and password of `store:`";
+    code === readOnly
+      ? "promote this standby, or name the primary in `store:`"
+      : code === "53300"
+        ? "end other connections, or raise max_connections of the server, or the CONNECTION LIMIT of the role or database"
+        : /CERT/.test(code ?? "")
+          ? "add ?sslmode=verify-full&sslrootcert=FILE to the URL, with the CA that signed the server's certificate, and name a host of the certificate"
+          : "check that the server runs and accepts the address, user and password of `store:`";
   const text = `opening the store on PostgreSQL${host && ` at ${host}`}: ${reason}. Remedy: ${remedy}`;
   return Object.assign(new Error(text, { cause: error }), { code });
 }

@@ -188,10 +188,13 @@ class RoundTrip implements Submittable {
   }
 }
 
+/** SQLSTATE read_only_sql_transaction: a standby, or a session with default_transaction_read_only. */
+export const readOnly = "25006";
+
 /** Errors after which the connection is closed: its own, those that end the session, those that its prepared statements
  *  do not survive, and a refused write: a new connection has the present setting, and reaches the present primary. */
 export const isFatal = (error: unknown): boolean =>
-  !(error instanceof DatabaseError) || error.severity === "FATAL" || error.code === "25006" || isOutdated(error);
+  !(error instanceof DatabaseError) || error.severity === "FATAL" || error.code === readOnly || isOutdated(error);
 
 /** Another node has migrated the schema, and a statement prepared before returns other columns now. */
 export const isOutdated = (error: unknown): boolean =>

@@ -103,6 +103,18 @@ describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
     expect(await db.read((q) => q.all("SELECT id FROM written"))).toEqual([]);
   });
 
+  it("is waited for while it is a standby", async () => {
+    const { seen, given } = service();
+    await query("COPY (SELECT 1) TO PROGRAM 'cat > standby.signal'");
+    await server.fail();
+    await server.startAgain();
+    const reaching = reachStore({ store: { kind: "postgres", url: server.url } }, given);
+    await expect.poll(() => seen.warnings).toContain("store unreachable: retrying");
+    await expect(openPostgres(server.url)).rejects.toThrow("Remedy: promote this standby");
+    await query("SELECT pg_promote()");
+    await (await reaching)?.db.close();
+  });
+
   it("is not waited for when it is there and refuses", async () => {
     const { seen, given } = service();
     const url = server.url.replace(/postgres$/, "nothing");

@@ -164,7 +164,7 @@ async function launchServer(
   await new Promise<void>((resolve, reject) => {
     server.stderr.on("data", (chunk: Buffer) => {
       if (said.length < 10_000) said += chunk.toString();
-      if (said.includes("ready to accept connections")) resolve();
+      if (/ready to accept (?:read-only )?connections/.test(said)) resolve();
     });
     server.once("exit", () => reject(new Error(`starting PostgreSQL: it ended: ${said}`)));
   });
