@@ -7,6 +7,7 @@ import { fromListed, listOf, type Query, type Value } from "../driver.ts";
 import type { ConversationRow } from "../tables/conversations.ts";
 import { stoppedDrafts } from "../tables/drafts.ts";
 import { type EventSummary, readEvents } from "./inbox.ts";
+import type { ListFilter } from "./outbox.ts";
 
 export interface Found {
   /** Null for a message that belongs to no conversation, such as a refused one. */
@@ -43,10 +44,7 @@ export async function findMatches(q: Query, text: string, options: FindOptions):
   }));
 }
 
-interface FindOptions {
-  readonly limit: number;
-  readonly since?: number;
-}
+type FindOptions = Omit<ListFilter, "channel">;
 
 /** Longest query that is compared; the search columns are not longer. */
 const longestQuery = 250;
@@ -333,13 +331,9 @@ function standingOf(row: SummaryRow): Pick<ConversationSummary, "state" | "reaso
   return { state: draft === null && turn === null ? "empty" : "answered", reason: null };
 }
 
-export interface FoundFilter {
-  readonly channel?: string;
-  /** Epoch milliseconds. */
-  readonly since?: number;
+export interface FoundFilter extends ListFilter {
   /** `attention`: held, failed or escalated; `waiting`: open work. Default: all. */
   readonly state?: "attention" | "waiting";
-  readonly limit: number;
 }
 
 /** Returns conversations, those with the newest activity first. */

@@ -6,6 +6,8 @@ import { type ActionRow, actionColumns } from "../tables/actions.ts";
 import type { ConversationRow } from "../tables/conversations.ts";
 import type { ReplyRow } from "../tables/drafts.ts";
 import { type EscalationRow, escalationColumns, type TriggerRow } from "../tables/escalations.ts";
+import type { AttachmentRow } from "../tables/files.ts";
+import type { NotificationStateRow } from "../tables/responders.ts";
 import { suppressionReason } from "../tables/suppressions.ts";
 import type { TurnRow } from "../tables/turns.ts";
 import { type EventSummary, eventColumns } from "./inbox.ts";
@@ -17,13 +19,7 @@ export interface EventHistory extends EventSummary {
   readonly turn: string | null;
   /** Bytes of the message as received; null when they are not stored. */
   readonly raw_size: number | null;
-  readonly attachments: readonly AttachmentSummary[];
-}
-
-interface AttachmentSummary {
-  readonly name: string;
-  readonly media_type: string;
-  readonly size: number | null;
+  readonly attachments: readonly AttachmentRow[];
 }
 
 export interface TurnHistory
@@ -49,19 +45,10 @@ export interface DraftHistory extends Omit<DraftSummary, "attempts"> {
 }
 
 /** A notification of a responder, with the delivery of the draft that carries it. */
-interface NotificationHistory {
+interface NotificationHistory extends Omit<NotificationStateRow, "target" | "text"> {
   readonly id: string;
-  readonly kind: string;
-  readonly name: string;
-  readonly way: string;
-  readonly address: string;
   readonly channel: string;
-  readonly made_at: number;
   readonly due_at: number | null;
-  readonly draft: string | null;
-  /** State and reason of the draft; null before it is composed. */
-  readonly state: string | null;
-  readonly reason: string | null;
   readonly finished_at: number | null;
 }
 
@@ -191,7 +178,7 @@ async function withAttachments(
   q: Query,
   events: readonly Omit<EventHistory, "attachments">[],
 ): Promise<EventHistory[]> {
-  const rows = await q.all<AttachmentSummary & { readonly event: number }>(
+  const rows = await q.all<AttachmentRow & { readonly event: number }>(
     `SELECT event, name, media_type, size FROM attachments
      WHERE event IN (SELECT CAST(value AS BIGINT) FROM json_each($1)) -- only: sqlite
      WHERE event = ANY (ARRAY(SELECT CAST(json_array_elements_text(CAST($1 AS json)) AS BIGINT))) -- only: postgres

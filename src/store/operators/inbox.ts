@@ -6,7 +6,7 @@ import { recordAction, someOperator } from "../tables/actions.ts";
 import { cappedCode, type EventRow, recordOutcomesOf, releasedCode } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
-import { droppedBecause, operatorCode } from "./outbox.ts";
+import { droppedBecause, type ListFilter, operatorCode } from "./outbox.ts";
 
 export interface EventSummary
   extends Pick<EventRow, "id" | "channel" | "kind" | "state" | "code" | "reason" | "attempts" | "received_at"> {
@@ -50,17 +50,13 @@ const conditions: Readonly<Record<ListedState, string>> = {
   all: "state <> ''",
 };
 
-export interface EventFilter {
+export interface EventFilter extends ListFilter {
   readonly state: ListedState;
   readonly code?: string;
-  readonly channel?: string;
-  /** Epoch milliseconds. */
-  readonly since?: number;
   /** Without delivery receipts and changes of calls. */
   readonly kind?: "message";
   /** Continues after this event (its number), with older ones. */
   readonly after?: number;
-  readonly limit: number;
 }
 
 export interface EventPage {

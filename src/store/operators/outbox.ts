@@ -30,15 +30,19 @@ export interface AttemptRow {
 export const draftColumns =
   "id, channel, conversation, recipient, state, attempts, code, reason, external_id, due_at, created_at, updated_at";
 
-export interface DraftFilter {
-  readonly state?: string;
+/** Selects the rows of a list. */
+export interface ListFilter {
   readonly channel?: string;
-  readonly code?: string;
-  /** Only drafts created since then (epoch milliseconds). */
+  /** Only newer rows (epoch milliseconds). */
   readonly since?: number;
+  readonly limit: number;
+}
+
+export interface DraftFilter extends ListFilter {
+  readonly state?: string;
+  readonly code?: string;
   /** Continues after this draft (its id), with older ones. */
   readonly after?: string;
-  readonly limit: number;
 }
 
 export interface DraftPage {

@@ -2,6 +2,7 @@
 // A backup is older than them, and without them the daemon would write to people who have opted out since.
 
 import Sqlite from "better-sqlite3";
+import type { ChannelPause } from "../tables/pauses.ts";
 import { erasureKey, hashPrefix } from "../tables/suppressions.ts";
 import { type ErasureDetail, erasureAction, hashOf } from "./ledger.ts";
 
@@ -38,14 +39,6 @@ interface OptOutRow {
   readonly reason: string;
   readonly updated_at: number;
 }
-interface PauseRow {
-  readonly channel: string;
-  readonly code: string;
-  readonly reason: string;
-  readonly event: number | null;
-  readonly since: number;
-  readonly until: number | null;
-}
 interface ErasureRow {
   readonly actor: string;
   readonly detail: string;
@@ -55,7 +48,7 @@ interface ErasureRow {
 interface FormerRows {
   /** Null: unreadable, like the others. */
   readonly optOuts: readonly OptOutRow[] | null;
-  readonly pauses: readonly PauseRow[] | null;
+  readonly pauses: readonly ChannelPause[] | null;
   readonly erasures: readonly ErasureRow[] | null;
   readonly key: string | null;
   readonly state: CopiedState | null;
@@ -97,7 +90,7 @@ function readFormer(file: string): FormerRows {
     open = db;
     return {
       optOuts: soundRows(db, "suppressions", selects.optOuts) as OptOutRow[] | null,
-      pauses: soundRows(db, "channel_pauses", selects.pauses) as PauseRow[] | null,
+      pauses: soundRows(db, "channel_pauses", selects.pauses) as ChannelPause[] | null,
       erasures: soundRows(db, "actions", selects.erasures) as ErasureRow[] | null,
       key: soundRows(db, "secrets", "SELECT 1") === null ? null : keyOf(db),
       state: soundRows(db, "installations", "SELECT 1") === null ? null : stateOf(db),
@@ -180,9 +173,9 @@ function takeOptOuts(db: Sqlite.Database, rows: readonly OptOutRow[], isSuccesso
   return { optOuts: rows.filter((row) => isActive(row) && !isActive(own.get(keyOfRow(row)))).length, lifted };
 }
 
-function takePauses(db: Sqlite.Database, rows: readonly PauseRow[], isSuccessor: boolean, now: number): number {
-  const isActive = ({ until }: PauseRow) => until === null || until > now;
-  const own = (db.prepare(selects.pauses).all() as PauseRow[]).filter(isActive).map(({ channel }) => channel);
+function takePauses(db: Sqlite.Database, rows: readonly ChannelPause[], isSuccessor: boolean, now: number): number {
+  const isActive = ({ until }: ChannelPause) => until === null || until > now;
+  const own = (db.prepare(selects.pauses).all() as ChannelPause[]).filter(isActive).map(({ channel }) => channel);
   if (isSuccessor) db.exec("DELETE FROM channel_pauses");
   // The message that caused a pause may be missing in the backup, and its number may be given to another one. Of two pauses
   // the longer one applies.

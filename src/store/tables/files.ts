@@ -4,11 +4,7 @@
 import type { Query } from "../driver.ts";
 
 /** An attachment that the sender attached intentionally. */
-export interface AttachedFile {
-  readonly name: string;
-  readonly media_type: string;
-  /** Size in bytes; null when unknown. */
-  readonly size: number | null;
+export interface AttachedFile extends AttachmentRow {
   /** Null while the bytes are not available. */
   readonly blob: string | null;
   /** Reason why the bytes are missing or delayed. */
@@ -93,9 +89,10 @@ export async function forgetFiles(q: Query, ageOf: (channel: string) => number, 
   return bytes + names;
 }
 
-/** An attachment of a message whose name the agent gets. */
+/** An attachment of a message, as the agent and operators see it. */
 export interface AttachmentRow {
   readonly name: string;
   readonly media_type: string;
+  /** Size in bytes; null when unknown. */
   readonly size: number | null;
 }
