@@ -63,7 +63,7 @@ export async function printLoginLink(options: CommandOptions, io: Io): Promise<n
     const token = await db.tx((q) => createLoginLink(q, io.timing.console));
     const url = `${publicUrl ?? local}/login/${token}`;
     const minutes = io.timing.console.link / 60_000;
-    const answers = await isServed(local, io);
+    const answers = await isServed(local, io.timing.health.store, io);
     if (options.json) io.out(JSON.stringify({ url, minutes, answers }));
     else io.out(`${url}\nOpen it in a browser. It works once, within ${minutes} minutes.`);
     if (!answers) io.err(`no console answers at ${local}: is the daemon running with this configuration?`);
@@ -71,8 +71,9 @@ export async function printLoginLink(options: CommandOptions, io: Io): Promise<n
   });
 }
 
-const isServed = (url: string, { signal, timing }: Io): Promise<boolean> =>
-  askHealth(url, AbortSignal.any([signal, AbortSignal.timeout(timing.health.store)])).then(
+/** True when a listener of Bridgehead answers at the URL within `ms`. */
+export const isServed = (url: string, ms: number, { signal }: Requesting): Promise<boolean> =>
+  askHealth(url, AbortSignal.any([signal, AbortSignal.timeout(ms)])).then(
     () => true,
     () => false,
   );

@@ -8,6 +8,7 @@ import type { Problem } from "../config/index.ts";
 import { systemClock } from "../ops/clock.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 import type { Timing } from "../ops/timing.ts";
+import type { ListFilter } from "../store/operators/outbox.ts";
 
 export interface Io {
   /** The durations of the command; tests pass others. */
@@ -78,12 +79,7 @@ export interface CommandOptions {
   readonly json?: boolean;
 }
 
-export interface ListOptions extends CommandOptions {
-  readonly channel?: string;
-  /** Epoch milliseconds. */
-  readonly since?: number;
-  readonly limit: number;
-}
+export type ListOptions = CommandOptions & ListFilter;
 
 /** A command of the command line. Resolves to the exit code. An error that it throws is printed as one line, and
  *  `exitCodeOf` maps it to a code. */

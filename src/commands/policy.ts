@@ -130,7 +130,9 @@ function stepLines(
   const again = step.tier !== null && before?.tier === step.tier;
   return [
     `+${spell(step.at - at)}  ${when(step.at)} UTC  ${title(step, again, policy)}`,
-    ...peopleOf(step.notify).map((contacts) => `    notified: ${contactsText(contacts, step.at, policy)}`),
+    ...Map.groupBy(step.notify, ({ person }) => person)
+      .values()
+      .map((contacts) => `    notified: ${contactsText(contacts, step.at, policy)}`),
     ...(again ? [] : step.spared.map((spared) => `    not notified: ${sparedText(spared)}`)),
   ];
 }
@@ -155,11 +157,6 @@ function title({ tier, notify }: PolicyStep, again: boolean, { fallback }: Polic
   return `tier ${tier + 1}${again ? ", again" : ""}`;
 }
 
-/** Groups contacts by responder, in the order of notification. */
-function peopleOf(contacts: readonly Contact[]): readonly (readonly Contact[])[] {
-  return [...Map.groupBy(contacts, ({ person }) => person).values()];
-}
-
 function contactsText(contacts: readonly Contact[], at: number, { responders }: Policy): string {
   const [first] = contacts;
   const person = responders.get(first?.person ?? "");
@@ -177,18 +174,10 @@ function sparedText({ person, duty }: Spared): string {
 
 /** Formats a local time: `Thu 2026-12-24 23:30 Europe/Berlin`. */
 function localTime(at: number, timeZone: string): string {
-  const parts = new Intl.DateTimeFormat("en-GB", {
-    timeZone,
-    hourCycle: "h23",
-    weekday: "short",
-    year: "numeric",
-    month: "2-digit",
-    day: "2-digit",
-    hour: "2-digit",
-    minute: "2-digit",
-  }).formatToParts(at);
-  const part = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
-  return `${part["weekday"]} ${part["year"]}-${part["month"]}-${part["day"]} ${part["hour"]}:${part["minute"]} ${timeZone}`;
+  const day = new Date(at).toLocaleDateString("en", { timeZone, weekday: "short" });
+  // Sweden writes dates as ISO 8601 does.
+  const time = new Date(at).toLocaleString("sv", { timeZone, dateStyle: "short", timeStyle: "short" });
+  return `${day} ${time} ${timeZone}`;
 }
 
 const units = [

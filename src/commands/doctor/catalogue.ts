@@ -2,6 +2,7 @@
 // each, which test/commands/doctor/catalogue.test.ts compares.
 
 import { fileURLToPath } from "node:url";
+import type { ChannelFinding } from "bridgehead/contract";
 
 export type Severity = "error" | "warning" | "info";
 
@@ -103,16 +104,9 @@ export function diagnosis(
 
 /** Converts a finding of an adapter, whose id may not be in the catalogue. */
 export function adapterDiagnosis(
-  found: { readonly id: string; readonly severity: Severity; readonly message: string; readonly fix: string },
+  { id, severity, message: cause, fix: remedy }: ChannelFinding,
   place: string,
 ): Diagnosis {
-  if (Object.hasOwn(catalogue, found.id)) return diagnosis(found.id as FindingId, place, found.message, found.fix);
-  return {
-    id: found.id,
-    severity: found.severity,
-    place,
-    cause: found.message,
-    remedy: found.fix,
-    docs: null,
-  };
+  if (Object.hasOwn(catalogue, id)) return diagnosis(id as FindingId, place, cause, remedy);
+  return { id, severity, place, cause, remedy, docs: null };
 }

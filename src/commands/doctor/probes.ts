@@ -16,12 +16,11 @@ import type { AgentSettings } from "../../agent/calls.ts";
 import { createAgentClient } from "../../agent/index.ts";
 import { closeAdapter, createAdapter } from "../../channels/loader.ts";
 import { type ChannelConfig, type Config, channelSecrets, masking } from "../../config/index.ts";
-import { askHealth } from "../../http/health.ts";
 import { bindRemedy, hostOf } from "../../ops/address.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { skillNamed, startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
-import { get, hostPort } from "../http.ts";
+import { get, hostPort, isServed } from "../http.ts";
 import { probeLimit, type Requesting, silentLog, standInChannel } from "../io.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
 import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
@@ -102,14 +101,7 @@ async function portProblems(
   const remedy = `${place}: ${bindRemedy(error, port)}`;
   if (error.code !== "EADDRINUSE")
     return [diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, remedy)];
-  const ours = await askHealth(
-    `http://${address}`,
-    AbortSignal.any([io.signal, AbortSignal.timeout(io.timing.commands.probeDaemon)]),
-  ).then(
-    () => true,
-    () => false,
-  );
-  if (ours) return [];
+  if (await isServed(`http://${address}`, io.timing.commands.probeDaemon, io)) return [];
   return [diagnosis("port-taken", place, `${address} is occupied by another program`, remedy)];
 }
 
@@ -193,8 +185,7 @@ async function channelProblems(
       statusProblems(part === "" ? place : `${place} ${part}`, id, one, fix),
     );
     // An adapter that cannot connect has reported this already.
-    const cursor = found.length > 0 ? null : await committedCursor(config, id, io);
-    const examined = found.length > 0 ? [] : await examine(built, cursor, limit);
+    const examined = found.length > 0 ? [] : await examine(built, await committedCursor(config, id, io), limit);
     const certificates = await Promise.all(
       (built.servers ?? []).map((server) =>
         certificateProblems(server, `${place} ${server.part}`, systemClock.now(), io),

@@ -22,16 +22,13 @@ interface ArgumentDefinition {
   readonly candidates: Candidates;
 }
 
-export interface OptionDefinition {
+export interface OptionDefinition extends Pick<ArgumentDefinition, "description" | "required" | "candidates"> {
   /** As typed: `--config`, and `-c` when there is a short form. */
   readonly names: readonly [long: string, ...short: string[]];
-  readonly description: string;
   /** Name of the value; null for an option without one. */
   readonly value: string | null;
-  readonly candidates: Candidates;
   /** The default as text; null without one. */
   readonly initial: string | null;
-  readonly required: boolean;
 }
 
 export interface CommandDefinition {

@@ -23,7 +23,7 @@ import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { addressFor } from "../start.ts";
 import { operatorOf } from "../text.ts";
 import { load, useStore } from "./open.ts";
-import { type PlatformDeletion, platformUsers, requireDeleted } from "./platform-users.ts";
+import { platformUsers, requireDeleted } from "./platform-users.ts";
 import { inThread, type ProgressBar, withProgress } from "./progress.ts";
 
 interface PersonOptions extends CommandOptions {
@@ -60,7 +60,7 @@ export async function erasePersonData(options: PersonOptions, io: Io): Promise<n
       const { platform: opened } = await db.read((q) => findPerson(q, records.addresses));
       const after = deleteUsers === null || opened.length === 0 ? null : await deleteUsers(opened);
       if (after !== null) await db.tx((q) => recordDeleted(q, records.addresses, after.conversations));
-      const platform = before === null ? null : sumOf(before, after);
+      const platform = before && { deleted: before.deleted + (after?.deleted ?? 0), failed: after?.failed ?? [] };
       const result = { ...erased, probable: records.probable, platform };
       if (options.json === true) io.out(JSON.stringify(result));
       else print(result, { kind: store.kind, open: opened.length, isSearched: folders.length > 0 }, io);
@@ -78,11 +78,6 @@ function backupFolders(folders: readonly string[], cwd: string): string[] {
   if (wrong !== undefined) fail(`there is no folder ${wrong}: correct --backups; nothing was erased`);
   return paths;
 }
-
-const sumOf = (before: PlatformDeletion, after: PlatformDeletion | null) => ({
-  deleted: before.deleted + (after?.deleted ?? 0),
-  failed: after?.failed ?? [],
-});
 
 /** False when something of the person remains that a repetition erases. */
 function isComplete({ late, searched, embedded, platform }: Erasure): boolean {
