@@ -124,7 +124,10 @@ export function readYaml<S extends z.ZodType>(schema: S, text: string, file: str
   const refuse = (problems: readonly FileProblem[]) => {
     if (problems.length === 0) return;
     throw new InvalidAgents(
-      problems.map((problem) => ({ ...problem, line: lineOf(document, lines, problem), key: keyText(problem.path) })),
+      problems.map((problem) => {
+        const { line } = lines.linePos(offsetOf(document, problem.path));
+        return { ...problem, line, key: keyText(problem.path) };
+      }),
       file,
     );
   };
@@ -157,12 +160,7 @@ export interface FileProblem {
   readonly message: string;
 }
 
-function lineOf(document: Document, lines: LineCounter, { path }: FileProblem): number {
-  const offset = offsetOf(document, path);
-  return offset === undefined ? 1 : lines.linePos(offset).line;
-}
-
-function offsetOf(document: Document, path: readonly PropertyKey[]): number | undefined {
+function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   for (let length = path.length; length >= 0; length--) {
     const parent = length === 0 ? undefined : nodeAt(document, path.slice(0, length - 1));
     const key = path[length - 1];
@@ -172,7 +170,7 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number | un
     const found = isNode(pair?.key) ? pair.key : nodeAt(document, path.slice(0, length));
     if (found?.range) return found.range[0];
   }
-  return undefined;
+  return 0;
 }
 
 function nodeAt(document: Document, path: readonly PropertyKey[]): Node | undefined {

@@ -130,7 +130,8 @@ export function startConversation(store: PlatformStore, agentId: string, request
   );
   store.conversations.insert(row);
   countOpening(store, row);
-  if (request.channel !== "email") greet(store, row, introductionOf(request));
+  if (request.channel === "sms") greet(store, row, request.smsIntroduction);
+  if (request.channel === "voice") greet(store, row, request.firstMessage);
   fire(store, now, "start_dialog", row);
   return row.id;
 }
@@ -180,8 +181,4 @@ export function removeConversations(store: PlatformStore, personId: string): voi
   store.messageFiles.removeOf(personId);
   store.messages.removeOf(personId);
   store.conversations.removeOf(personId);
-}
-
-function introductionOf(request: Exclude<StartInput, { channel: "email" }>): string {
-  return request.channel === "sms" ? request.smsIntroduction : request.firstMessage;
 }

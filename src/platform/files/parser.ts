@@ -16,10 +16,6 @@ import { textOf } from "./text-of.ts";
 const checkMs = 20;
 const mebibyte = 1024 * 1024;
 
-function finish(parsed: ParserResult): void {
-  process.stdout.write(JSON.stringify(parsed), () => process.exit(0));
-}
-
 async function supervise(job: ParserJob): Promise<void> {
   process.on("disconnect", () => process.exit(1));
   if (!process.connected) process.exit(1);
@@ -35,7 +31,7 @@ async function supervise(job: ParserJob): Promise<void> {
     if (ended.signal.aborted) return;
     ended.abort();
     void worker.terminate();
-    finish(parsed);
+    process.stdout.write(JSON.stringify(parsed), () => process.exit(0));
   };
   const tooMuchMemory = { error: `parsing it takes more than ${job.memoryMb} MB of memory` };
   worker.on("message", (parsed: ParserResult) => end(parsed));

@@ -121,11 +121,8 @@ function readJson(bytes: Uint8Array): unknown {
   }
   const reason = excessOf(value);
   if (reason !== null) throw unreadable(reason);
+  const wellFormed = (_key: string, part: unknown) => (typeof part === "string" ? part.toWellFormed() : part);
   return surrogate.test(text) ? JSON.parse(text, wellFormed) : value;
-}
-
-function wellFormed(_key: string, value: unknown): unknown {
-  return typeof value === "string" ? value.toWellFormed() : value;
 }
 
 /** Iterates by level, because recursion over a too deep value would exhaust the stack. */
@@ -169,12 +166,9 @@ async function collect(stream: ReadableStream<Uint8Array>, maxBytes: number): Pr
     chunks.push(value);
   }
   // Drains the rest of the body; otherwise the client would not read the response.
-  void discard(reader).catch(() => undefined);
+  reader.releaseLock();
+  void stream.pipeTo(new WritableStream()).catch(() => undefined);
   return null;
-}
-
-async function discard(reader: ReadableStreamDefaultReader): Promise<void> {
-  while (!(await reader.read()).done);
 }
 
 // Middleware for every operation: authenticates the key and enforces the organization's rate limit.

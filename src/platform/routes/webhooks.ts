@@ -81,7 +81,8 @@ async function register(c: RouteContext, store: PlatformStore, clock: Clock, all
     url,
     trigger: triggerCondition,
     headers: headers ? JSON.stringify(headers) : null,
-    secret: newSecret(),
+    // 32 random bytes, as Standard Webhooks requires.
+    secret: `whsec_${randomBytes(32).toString("base64")}`,
     status: "active",
     defined: 0,
     created_at: now,
@@ -90,9 +91,6 @@ async function register(c: RouteContext, store: PlatformStore, clock: Clock, all
   await store.commits.write(() => store.webhooks.insert(row));
   return c.json({ ...shown(row), secret: row.secret }, 201);
 }
-
-/** 32 random bytes, as Standard Webhooks requires. */
-const newSecret = (): string => `whsec_${randomBytes(32).toString("base64")}`;
 
 function headerProblems(headers: { readonly [name: string]: unknown }): FailureDetail[] {
   return Object.entries(headers).flatMap(([name, value]) => {

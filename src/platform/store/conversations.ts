@@ -217,7 +217,8 @@ function prepareConversationLists(db: Db): ConversationLists {
       personId,
       from,
       until,
-      words: keyword === null ? null : quoted(keyword),
+      // As one phrase, so operators in it have no effect.
+      words: keyword === null ? null : `"${keyword.replaceAll('"', '""')}"`,
       letters: short ? keyword.toLowerCase() : null,
     };
     const source = short ? "letters" : keyword !== null ? "words" : personId !== null ? "person" : "period";
@@ -252,9 +253,4 @@ function prepareNarrow(db: Db, source: string) {
     rows: lists[order].all({ ...wanted, limit, offset }),
     total: count.get(wanted) ?? 0,
   });
-}
-
-/** Quotes the keyword as one phrase, so operators in it have no effect. */
-function quoted(keyword: string): string {
-  return `"${keyword.replaceAll('"', '""')}"`;
 }
