@@ -101,6 +101,7 @@ export interface Policy {
 /** The subject of an escalation, matched by the policy's routes. */
 export interface About {
   readonly topic: string | null;
+  /** The agent's name in the configuration. */
   readonly agent: string;
   readonly channel: string;
   readonly cause: Cause;

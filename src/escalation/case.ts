@@ -1,7 +1,6 @@
 // One escalation as responders and operators see it, on the page of a link, in the console and in
 // `bridgehead escalation show`.
 
-import type { Way } from "../domain/policy.ts";
 import type { Query } from "../store/driver.ts";
 import type { EscalationRow, TriggerRow } from "../store/tables/escalations.ts";
 import { type NotificationStateRow, notificationStatesOf } from "../store/tables/responders.ts";
@@ -55,10 +54,7 @@ export function triggersAndNotes(recorded: readonly TriggerRow[]) {
 }
 
 /** A responder as notified by one method. */
-export interface NotifiedTarget {
-  readonly name: string;
-  readonly way: Way;
-  readonly address: string;
+export interface NotifiedTarget extends Pick<NotificationStateRow, "name" | "way" | "address"> {
   /** Time and state of the newest notification that asks for an acknowledgement. */
   readonly at: number;
   readonly state: string;

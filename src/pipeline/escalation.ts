@@ -3,7 +3,7 @@
 
 import type { ChannelStatus, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
-import type { Cause } from "../domain/policy.ts";
+import type { About } from "../domain/policy.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
 import type { ConversationRow } from "../store/tables/conversations.ts";
@@ -12,22 +12,17 @@ import type { EventRow } from "../store/tables/events.ts";
 import type { TurnRow } from "../store/tables/turns.ts";
 import type { ChannelRuntime } from "./channel-runtime.ts";
 
-export interface EscalationTrigger {
+export interface EscalationTrigger extends About {
   /** Idempotency key of the trigger, unique for all time: `turn:<id>`, `response:<platform message>`,
    *  `webhook:<id>` ... */
   readonly key: string;
   /** The origin of the trigger: the platform's webhook, the conversation's mode, the answer's text, or
    *  the daemon (`ours`). */
   readonly source: "webhook" | "mode" | "response" | "ours";
-  readonly cause: Cause;
-  readonly channel: string;
-  /** The agent's name in the configuration. */
-  readonly agent: string;
   /** Null: the escalation is about the channel, or about `about`. */
   readonly conversation: string | null;
   /** The subject, where it is neither the conversation nor the channel. */
   readonly about?: string;
-  readonly topic: string | null;
   /** Text for the responder; contains no secrets. */
   readonly reason: string;
   /** Notifies responders of this trigger also when they were already notified of the escalation. */

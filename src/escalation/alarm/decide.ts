@@ -37,12 +37,14 @@ export function alarmOf(
     if (own.some(({ delivered }) => delivered > 0)) return false;
     return own.some(({ failed, channel, notified }) => failed > 0 || (channel === null && notified > 0));
   });
-  const paths = policy === null ? [] : pathsOf(policy);
+  const responders = [...(policy?.responders.values() ?? [])];
+  const paths = carriersOf(responders, policy?.via);
   const dead = paths.filter((path) => {
     const own = open.filter(({ channel }) => channel === path);
     const refuses = own.some(({ failed }) => failed > 0) && !own.some(({ delivered }) => delivered > 0);
     return refuses || isDown(path);
   });
+  const isCutOff = (own: readonly string[]) => own.length > 0 && own.every((channel) => dead.includes(channel));
   return {
     unacknowledged: unacknowledged.size,
     numbers,
@@ -52,29 +54,22 @@ export function alarmOf(
     notifications_stuck: notifications.reduce((sum, one) => sum + one.stuck, 0),
     paths,
     dead,
-    cut_off: policy === null ? 0 : cutOff(policy, dead),
+    cut_off: responders.filter((person) => isCutOff(carriersOf([person], policy?.via))).length,
   };
-}
-
-function cutOff(policy: Policy, dead: readonly string[]): number {
-  const all = [...policy.responders.values()].map((person) => carriersOf([person], policy));
-  return all.filter((own) => own.length > 0 && own.every((channel) => dead.includes(channel))).length;
 }
 
 /** True when every notification channel is down. */
 export const isSilenced = (alarm: Alarm | null): boolean =>
   alarm !== null && alarm.paths.length > 0 && alarm.dead.length === alarm.paths.length;
 
-/** Returns every channel that notifies a responder of the policy. */
-const pathsOf = (policy: Policy): readonly string[] => carriersOf([...policy.responders.values()], policy);
-
-function carriersOf(all: readonly Person[], { via }: Policy): readonly string[] {
+/** Returns every channel that notifies one of these responders. */
+function carriersOf(all: readonly Person[], via: Policy["via"] | undefined): readonly string[] {
   const carriers = [
-    all.some(({ email }) => email !== null) ? via.email : null,
-    all.some(({ sms }) => sms !== null) ? via.sms : null,
+    all.some(({ email }) => email !== null) ? via?.email : null,
+    all.some(({ sms }) => sms !== null) ? via?.sms : null,
     all.some(({ webhook }) => webhook !== null) ? webhookChannel : null,
   ];
-  return carriers.filter((channel) => channel !== null);
+  return carriers.filter((channel) => channel != null);
 }
 
 /** Prefix of the service's status text; empty when no action is required. */

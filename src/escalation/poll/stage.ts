@@ -6,7 +6,6 @@
 import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, LaneWork } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
@@ -26,8 +25,6 @@ import { beginPoll, duePoll, duePolls, endPoll, failPoll, loadPollFacts, type Po
 type PollDeps = EscalationCore & Pick<EscalationParts, "db" | "rate" | "node">;
 
 const calls = 2;
-/** The lease covers two reads. */
-const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number => 2 * pollCall + pollLeaseMargin;
 
 interface PollWork extends LaneWork {
   readonly poll: PollRow;
@@ -62,7 +59,8 @@ async function claimPoll(q: Query, line: ChannelRuntime, id: string, deps: PollD
   const poll = await duePoll(q, id);
   if (poll === null) return null;
   const timing = deps.timing.escalation;
-  const leaseMs = leaseFor(timing);
+  // The lease covers two reads.
+  const leaseMs = 2 * timing.pollCall + timing.pollLeaseMargin;
   // Read under the lock: another node may have bound the conversation, or replaced its binding.
   const conversation = await readConversation(q, id);
   const { platform_id: platformId } = conversation;

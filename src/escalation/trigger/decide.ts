@@ -1,7 +1,7 @@
 // Decisions about triggers, on loaded rows. Pure. Several triggers of one incident become one escalation.
 
 import type { Answer } from "../../agent/calls.ts";
-import type { Cause, Policy } from "../../domain/policy.ts";
+import type { Policy } from "../../domain/policy.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import { type ChannelRuntime, type ChannelRuntimes, canSend } from "../../pipeline/channel-runtime.ts";
 import type { EscalationTrigger, Unsent } from "../../pipeline/escalation.ts";
@@ -15,7 +15,6 @@ import { clipped, customerText } from "../notify/text.ts";
 export const aboutConversation = (id: string): string => `conversation:${id}`;
 /** `which`: a conversation of the agent outside this daemon. */
 export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
-const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
 
 /** Returns the subject of a trigger. */
 export const aboutOf = ({
@@ -24,7 +23,7 @@ export const aboutOf = ({
   channel,
   cause,
 }: Pick<EscalationTrigger, "about" | "conversation" | "channel" | "cause">): string =>
-  about ?? (conversation === null ? aboutChannel(channel, cause) : aboutConversation(conversation));
+  about ?? (conversation === null ? `channel:${channel}:${cause}` : aboutConversation(conversation));
 
 /** What the store knows of the subject of a trigger. */
 export interface Subject {
