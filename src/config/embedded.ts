@@ -65,7 +65,6 @@ export function embeddedWarnings(root: Block): readonly SchemaFinding[] {
 /** The key of an agent that has none in the file. It opens only this process's embedded platform, and changes
  *  with the process. */
 const processKey = newToken();
-const keyOf = (name: string): string => createHmac("sha256", processKey).update(name).digest("base64url");
 
 /** Returns the blocks `platform` and `agents` with absolute paths, and with the defaults that depend on the
  *  store and the model. `written` are the keys of the block `platform` that the file has. */
@@ -82,7 +81,7 @@ export function embeddedConfig(
       name,
       {
         ...agent,
-        key: agent.key ?? keyOf(name),
+        key: agent.key ?? createHmac("sha256", processKey).update(name).digest("base64url"),
         ...(agent.knowledge && { knowledge: agent.knowledge.map((path) => resolve(folder, path)) }),
       },
     ]),

@@ -181,10 +181,6 @@ const mayNameAddress = /[@+]/;
 /** Masks email addresses, except their domain, and phone numbers, except their last two digits: responses of mail servers
  *  and providers quote the customer's address. Called with every line above `debug`. Linear. */
 function maskAddresses(line: string): string {
-  return maskNumbers(maskMailboxes(line));
-}
-
-function maskMailboxes(line: string): string {
   let masked = "";
   let done = 0;
   for (let at = line.indexOf("@"); at >= 0; at = line.indexOf("@", at + 1)) {
@@ -194,13 +190,13 @@ function maskMailboxes(line: string): string {
     masked += `${line.slice(done, start)}***`;
     done = at;
   }
-  return masked + line.slice(done);
+  return (masked + line.slice(done)).replace(
+    /\+\d{8,15}/g,
+    (number) => `+${"*".repeat(number.length - 3)}${number.slice(-2)}`,
+  );
 }
 const isLocal = /[\p{L}\p{N}.!#$%&'*+=?^_`{|}~-]/u;
 const isDomain = /[\p{L}\p{N}]/u;
-
-const maskNumbers = (line: string): string =>
-  line.replace(/\+\d{8,15}/g, (number) => `+${"*".repeat(number.length - 3)}${number.slice(-2)}`);
 
 /** PostgreSQL error fields that contain rows and statements, and so possibly customers' addresses. */
 const omittedFields: ReadonlySet<string> = new Set(["detail", "where", "internalQuery"]);
