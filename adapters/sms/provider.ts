@@ -133,7 +133,7 @@ export interface InboundMedium {
 }
 
 /** The delivery status of a sent text. */
-export interface TextStatus {
+export interface TextStatus extends Pick<DeliveryEvent, "state" | "code" | "detail" | "raw"> {
   /** The provider's id of the text. */
   readonly id: string;
   /** Our send key, if the provider returns it. */
@@ -146,13 +146,8 @@ export interface TextStatus {
   readonly status: string;
   /** When the text got the status, as the provider writes it: part of the event id for a provider that uses ids again. */
   readonly at?: string;
-  readonly state: DeliveryEvent["state"];
-  /** For a failed text: its error class; null when the provider's code is unknown. */
+  /** For a failed text: its error class; null when the provider's code, `code`, is unknown. */
   readonly kind?: TextClass | null;
-  /** The provider's error code; `detail` is its error text. */
-  readonly code?: string;
-  readonly detail?: string;
-  readonly raw?: Uint8Array;
 }
 
 /** One text of a reply, as it is stored and sent. JSON. */

@@ -1,18 +1,12 @@
 // Serves one socket: authenticates the call from its start event, stores the events, and passes them to the live call.
 
-import { type Channel, type SessionFacts, type Socket, sessionId } from "bridgehead/contract";
-import type { VoiceConfig } from "../config.ts";
-import type { CallEvent, Capabilities, DialectCommand, StartEvent, Translator } from "../dialects/dialect.ts";
-import type { VoiceTiming } from "../timing.ts";
+import { type Channel, type Socket, sessionId } from "bridgehead/contract";
+import type { CallEvent, DialectCommand, StartEvent, Translator } from "../dialects/dialect.ts";
 import { Call } from "./call.ts";
-import type { ConnectionEnd } from "./leaving.ts";
+import type { CallParts, ConnectionEnd } from "./leaving.ts";
 import { CallRecord, personOf } from "./record.ts";
 
-export interface ServingParts {
-  readonly channel: Channel;
-  readonly config: VoiceConfig;
-  readonly timing: VoiceTiming;
-  readonly can: Capabilities;
+export interface ServingParts extends Pick<CallParts, "channel" | "config" | "timing" | "can"> {
   readonly calls: LiveCalls;
 }
 
@@ -42,12 +36,9 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   await live(parts, socket, translator, { start, record, events, ringing, ...opened });
 }
 
-interface OpenedCall {
+interface OpenedCall extends Pick<CallParts, "record" | "facts" | "ringing"> {
   readonly start: StartEvent;
-  readonly record: CallRecord;
   readonly events: AsyncIterator<CallEvent>;
-  readonly facts: SessionFacts | null;
-  readonly ringing: string | null;
 }
 
 async function live(
