@@ -155,19 +155,14 @@ it("relays a mail with few statements", async () => {
   expect((await replies(mails, "It is on its way.")).length).toBeLessThanOrEqual(most.mail);
 });
 
+const deps = { timing: standardTiming, policy: () => policy, clock, log };
+const stage = notifyStage({ ...deps, lines: () => new Map([["c", texts]]), link: () => null });
+
 it("notifies two responders with few statements", async () => {
   const db = await fresh(sqliteDatabase);
   await db.tx(async (q) => {
     await conversation(q, "k");
     await opens(q, "e", { about: "conversation:k", conversation: "k" });
-  });
-  const stage = notifyStage({
-    policy: () => policy,
-    lines: () => new Map([["c", texts]]),
-    clock,
-    log,
-    timing: standardTiming,
-    link: () => null,
   });
   const seen = await statements(db, (q) => stage.run(q));
   expect(await db.read((q) => q.all("SELECT 1 FROM replies"))).toHaveLength(2);
@@ -182,20 +177,11 @@ it("notifies two responders of twenty escalations with few statements", async ()
       await opens(q, `e${n}`, { about: `conversation:k${n}`, conversation: `k${n}` });
     }
   });
-  const stage = notifyStage({
-    policy: () => policy,
-    lines: () => new Map([["c", texts]]),
-    clock,
-    log,
-    timing: standardTiming,
-    link: () => null,
-  });
   const seen = await statements(db, (q) => stage.run(q));
   expect(await db.read((q) => q.all("SELECT 1 FROM replies"))).toHaveLength(2);
   expect(seen.length).toBeLessThanOrEqual(most.digest);
 });
 
-const deps = { timing: standardTiming, policy: () => policy, clock, log };
 const settings = { escalations: [{ topic: "refund", response: "A colleague answers.", recipients: [] }] };
 const escalating = { ...texts, settings: () => settings } as unknown as ChannelRuntime;
 const lines = () => new Map([["c", escalating]]);

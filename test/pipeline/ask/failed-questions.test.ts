@@ -138,14 +138,19 @@ it("does not ask a question again whose answer was empty and named none", async 
   expect([await state(pipeline), pipeline.platform.count("ask")]).toEqual(["silent", 1]);
 });
 
-it("lists what a person at the platform is to answer, and sends that answer when released", async () => {
-  const pipeline = await openPipeline();
-  pipeline.platform.faults.ask = (asked) => {
+/** The platform stores each question, and the agent leaves it to a human. */
+const leavesToHuman = ({ platform }: TestPipeline) => {
+  platform.faults.ask = (asked) => {
     asked.perform();
-    const known = pipeline.platform.messages.get(asked.conversation) ?? [];
+    const known = platform.messages.get(asked.conversation) ?? [];
     known.pop();
     asked.answer(200, known.at(-1) ?? null);
   };
+};
+
+it("lists what a person at the platform is to answer, and sends that answer when released", async () => {
+  const pipeline = await openPipeline();
+  leavesToHuman(pipeline);
   await pipeline.arrives({ text: "hello" });
   expect([await state(pipeline), await pipeline.listed("ignored")]).toEqual(["silent", ["silent"]]);
   pipeline.platform.reply([...pipeline.platform.messages.keys()][0] ?? "", "from a person");
@@ -158,12 +163,7 @@ it("lists what a person at the platform is to answer, and sends that answer when
 it("lists it again when the agent has the conversation again, and later questions do not wait for it", async () => {
   const pipeline = await openPipeline();
   const first = mail({ text: "first" });
-  pipeline.platform.faults.ask = (asked) => {
-    asked.perform();
-    const known = pipeline.platform.messages.get(asked.conversation) ?? [];
-    known.pop();
-    asked.answer(200, known.at(-1) ?? null);
-  };
+  leavesToHuman(pipeline);
   await pipeline.arrives(first);
   expect(await state(pipeline)).toBe("silent");
   delete pipeline.platform.faults.ask;

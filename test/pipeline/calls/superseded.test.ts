@@ -29,14 +29,20 @@ function crossings(): { most(): number; count(): number } {
   return { most: () => most, count: () => count };
 }
 
-const texts = (pipeline: { said: readonly { text: string }[] }) => pipeline.said.map(({ text }) => text);
-
-it("asks the newer question at once, and drops the one that is being asked", async () => {
-  const pipeline = await openCallPipeline({ timeout: 30_000 });
+/** A call whose questions are held. */
+async function heldCall(options: Parameters<typeof openCallPipeline>[0] = {}) {
+  const pipeline = await openCallPipeline({ timeout: 30_000, ...options });
   const call = callOf(pipeline);
   await call.opens();
   const { held, fault } = holding();
   pipeline.platform.faults.ask = fault;
+  return { pipeline, call, held, fault };
+}
+
+const texts = (pipeline: { said: readonly { text: string }[] }) => pipeline.said.map(({ text }) => text);
+
+it("asks the newer question at once, and drops the one that is being asked", async () => {
+  const { pipeline, call, held } = await heldCall();
   await call.says("one");
   await pipeline.called("ask", 1);
   delete pipeline.platform.faults.ask;
@@ -52,11 +58,7 @@ it("asks the newer question at once, and drops the one that is being asked", asy
 });
 
 it("never says a late answer, and asks the newer question when the older one has ended", async () => {
-  const pipeline = await openCallPipeline({ deaf: true, timeout: 30_000 });
-  const call = callOf(pipeline);
-  await call.opens();
-  const { held, fault } = holding();
-  pipeline.platform.faults.ask = fault;
+  const { pipeline, call, held } = await heldCall({ deaf: true });
   await call.says("one");
   await pipeline.called("ask", 1);
   await call.says("two");
@@ -73,11 +75,7 @@ it("never says a late answer, and asks the newer question when the older one has
 });
 
 it("sends the older text together with the newer one when the platform did not accept it", async () => {
-  const pipeline = await openCallPipeline({ deaf: true, timeout: 30_000 });
-  const call = callOf(pipeline);
-  await call.opens();
-  const { held, fault } = holding();
-  pipeline.platform.faults.ask = fault;
+  const { pipeline, call, held } = await heldCall({ deaf: true });
   await call.says("my order is 12345");
   await pipeline.called("ask", 1);
   const last = await call.says("where is it");
@@ -179,11 +177,7 @@ it("never looks up a superseded question of unknown outcome", async () => {
 });
 
 it("still answers after a restart what was being asked, when the call comes back", async () => {
-  const first = await openCallPipeline({ timeout: 30_000 });
-  const call = callOf(first);
-  await call.opens();
-  const { held, fault } = holding();
-  first.platform.faults.ask = fault;
+  const { pipeline: first, call, held } = await heldCall();
   await call.says("one");
   await first.called("ask", 1);
   held[0]?.perform();
@@ -202,11 +196,7 @@ it("still answers after a restart what was being asked, when the call comes back
 });
 
 it("drops an interrupted question after a restart when a newer utterance exists", async () => {
-  const first = await openCallPipeline({ timeout: 30_000 });
-  const call = callOf(first);
-  await call.opens();
-  const { held, fault } = holding();
-  first.platform.faults.ask = fault;
+  const { pipeline: first, call, held } = await heldCall();
   await call.says("one");
   await first.called("ask", 1);
   await restart(first);
@@ -223,12 +213,8 @@ it("drops an interrupted question after a restart when a newer utterance exists"
 });
 
 it("asks each question once and never two at a time, however the caller talks", async () => {
-  const pipeline = await openCallPipeline({ timeout: 30_000 });
-  const call = callOf(pipeline);
-  await call.opens();
   const crossing = crossings();
-  const { held, fault } = holding();
-  pipeline.platform.faults.ask = fault;
+  const { pipeline, call, held } = await heldCall();
   const reached = (words: string) => pipeline.asked().some((question) => question.endsWith(words));
   for (let i = 1; i <= 12; i++) {
     await call.says(`w${i}`);

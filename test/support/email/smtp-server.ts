@@ -28,7 +28,7 @@ export interface ReceivedMail {
   readonly user: string | null;
 }
 
-export interface SmtpPeer {
+export interface SmtpPeer extends AsyncDisposable {
   readonly port: number;
   /** Every message whose final dot arrived, also those that were then answered badly or not at all. Only grows. */
   readonly arrived: readonly ReceivedMail[];
@@ -209,6 +209,11 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
   }
 
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+  const close = async () => {
+    // Under TLS the raw socket belongs to the TLS one; to destroy it from here ends the process (Node 24).
+    if (!options.tls) for (const socket of sockets) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  };
   return {
     port: (server.server.address() as AddressInfo).port,
     arrived,
@@ -217,11 +222,8 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     fail: (stage, fault, times = Number.POSITIVE_INFINITY) => void faults.set(stage, { fault, left: times }),
     heal: () => faults.clear(),
     open: () => sockets.size,
-    close: async () => {
-      // Under TLS the raw socket belongs to the TLS one; to destroy it from here ends the process (Node 24).
-      if (!options.tls) for (const socket of sockets) socket.destroy();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }
 

@@ -4,6 +4,7 @@
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import smpp, { type PDU, type Server, type Session } from "smpp";
+import { onTestFinished } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
 import { freePort } from "../machine/network.ts";
 import { replyTo } from "./providers.ts";
@@ -57,6 +58,7 @@ interface Waiting {
   sent: Session | null;
 }
 
+/** It is closed at the end of the test. */
 export async function startSmsc(
   options: {
     readonly password?: string;
@@ -139,6 +141,7 @@ export async function startSmsc(
   const port = await freePort();
   const listen = () => new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
   await listen();
+  onTestFinished(() => (server.listening ? stop() : undefined));
   const cut = () => {
     for (const session of sessions) session.destroy();
   };
@@ -208,6 +211,15 @@ export interface SmppFixture extends AsyncDisposable {
   start(): void;
   /** Ends `run`, as a shutdown does. */
   stop(): Promise<void>;
+}
+
+/** Starts a message centre, and the adapter, which is bound to it; both end with the test. */
+export async function boundSmpp(smpp: Record<string, unknown> = {}) {
+  const centre = await startSmsc();
+  const fixture = openSmpp({ port: centre.port, ...smpp });
+  onTestFinished(() => fixture.stop());
+  await bound(fixture);
+  return { centre, fixture };
 }
 
 let keys = 0;

@@ -42,11 +42,10 @@ it("hands a mail over once, with the crossing called", async () => {
 });
 
 it("refuses a mail that exceeds the size that the server announces, before any of it is sent", async () => {
-  const small = await startSmtpPeer({ users: { support: "secret" }, size: 100 });
+  await using small = await startSmtpPeer({ users: { support: "secret" }, size: 100 });
   const { outcome, crossed } = await send({}, small.port);
   expect(outcome).toMatchObject({ kind: "refused", code: "5.3.4", scope: "draft" });
   expect([crossed, small.arrived]).toEqual([false, []]);
-  await small.close();
 });
 
 const reply = (code: number, text: string): Fault => ({ kind: "reply", code, text });
@@ -125,7 +124,7 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
 
 describe.concurrent("an outcome for every stage", () => {
   it.each(table)("%s, %j", async (stage, fault, expected) => {
-    const own = await startSmtpPeer({ users: { support: "secret" } });
+    await using own = await startSmtpPeer({ users: { support: "secret" } });
     own.fail(stage, fault);
     const timeout = fault === silence ? "3s" : "60s";
     const { outcome, crossed } = await send({ timeout }, own.port);
@@ -133,22 +132,20 @@ describe.concurrent("an outcome for every stage", () => {
     expect(crossed).toBe(stage === "dot");
     if (outcome.kind === "refused" || outcome.kind === "deferred")
       expect(outcome.reason).not.toContain("ann@example.net");
-    await own.close();
   });
 
   it("is certain when the line breaks while the message flows", async () => {
-    const own = await startSmtpPeer();
+    await using own = await startSmtpPeer();
     own.fail("data", reset);
     const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { login: false } as Settings["smtp"] }));
     const [draft] = adapter.outbound?.compose(replyTo({ text: "x ".repeat(400_000) })) ?? [];
     const outcome = await adapter.outbound?.send(draft as never, attempt());
     expect(outcome?.kind === "deferred" || outcome?.kind === "unknown").toBe(true);
     expect(own.arrived).toHaveLength(0);
-    await own.close();
   });
 
   it("is certain when the server stops reading a large message", async () => {
-    const own = await startSmtpPeer();
+    await using own = await startSmtpPeer();
     const stalling = await stallingProxy(own.port, 100_000);
     const { adapter } = adapterFor(settingsFor(1, stalling.port, { smtp: { login: false } as Settings["smtp"] }));
     const file = { name: "a.bin", mediaType: "application/octet-stream", size: 15_000_000, ref: fileRef("a") };
@@ -162,7 +159,6 @@ describe.concurrent("an outcome for every stage", () => {
     expect(await sending).toMatchObject({ kind: "deferred" });
     expect([tried.crossed, own.arrived.length]).toEqual([false, 0]);
     stalling.close();
-    await own.close();
   });
 });
 
@@ -241,12 +237,11 @@ it("sends nothing when the crossing is refused", async () => {
 });
 
 it("stores the Message-ID that a server assigns instead of our own", async () => {
-  const own = await startSmtpPeer({
+  await using own = await startSmtpPeer({
     confirmation: () => "2.0.0 OK <other@server> [Hostname=x.prod.outlook.com]",
   });
   const { outcome } = await send({ login: false }, own.port);
   expect(outcome.kind).toBe("sent");
-  await own.close();
 });
 
 describe("a message with a copy", () => {
@@ -257,7 +252,7 @@ describe("a message with a copy", () => {
     const refused = new Map(
       Object.entries({ [ann]: toAnn, [bob]: toBob }).flatMap(([to, one]) => (one ? [[to, one]] : [])),
     );
-    const own = await startSmtpPeer({ refused });
+    await using own = await startSmtpPeer({ refused });
     const login = { login: false } as Settings["smtp"];
     const { outbound } = adapterFor(settingsFor(1, own.port, { reply: "all", smtp: login })).adapter;
     if (!outbound) throw new Error("cannot send");
@@ -305,7 +300,7 @@ describe("a message with a copy", () => {
 });
 
 it("uses a line again, and a new one when the idle one has died in silence", async () => {
-  const own = await startSmtpPeer({ users: { support: "secret" } });
+  await using own = await startSmtpPeer({ users: { support: "secret" } });
   const proxy = await startTcpProxy(own.port);
   const { adapter } = adapterFor(settingsFor(1, proxy.port, { smtp: { connections: 2 } as Settings["smtp"] }));
   const all: Promise<SendOutcome>[] = [];
@@ -323,7 +318,6 @@ it("uses a line again, and a new one when the idle one has died in silence", asy
   expect(own.accepted.map((mail) => mail.messageId)).toHaveLength(21);
   expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(21);
   await proxy.close();
-  await own.close();
 });
 
 describe("a server that accepts fewer connections than configured", () => {
@@ -340,28 +334,26 @@ describe("a server that accepts fewer connections than configured", () => {
   };
 
   it("gets all messages over those that it accepts, and the capacity follows", async () => {
-    const own = await startSmtpPeer({ maxClients: 2 });
+    await using own = await startSmtpPeer({ maxClients: 2 });
     const { outcomes, capacity } = sendAll(own.port, 30);
     expect((await outcomes).map((outcome) => outcome.kind)).toEqual(Array(30).fill("sent"));
     expect(new Set(own.accepted.map((mail) => mail.messageId)).size).toBe(30);
     expect(own.accepted).toHaveLength(30);
     expect(capacity()).toBe(2);
-    await own.close();
   });
 
   it("defers all messages, and closes nothing for good, when it accepts none", async () => {
-    const own = await startSmtpPeer();
+    await using own = await startSmtpPeer();
     own.fail("connect", reply(421, "4.7.0 too many connections"));
     const { outcomes } = sendAll(own.port, 12);
     expect(new Set((await outcomes).map((outcome) => JSON.stringify(outcome)))).toHaveLength(1);
     expect((await outcomes)[0]).toMatchObject({ kind: "deferred", scope: "channel", cause: "unreachable" });
     own.heal();
     expect((await sendAll(own.port, 12).outcomes).map((outcome) => outcome.kind)).toEqual(Array(12).fill("sent"));
-    await own.close();
   });
 
   it("is asked for more again after a while", async () => {
-    const own = await startSmtpPeer({ maxClients: 1 });
+    await using own = await startSmtpPeer({ maxClients: 1 });
     const { smtp } = settingsFor(1, own.port, { smtp: login });
     const refusals: unknown[] = [];
     const pool = new SmtpPool(
@@ -373,12 +365,11 @@ describe("a server that accepts fewer connections than configured", () => {
     expect(refusals).toEqual([expect.objectContaining({ responseCode: 421 })]);
     await expect.poll(() => pool.connections).toBe(smtp.connections);
     pool.close();
-    await own.close();
   });
 });
 
 it("gives no connection to a send that was aborted while it waited", async () => {
-  const own = await startSmtpPeer({ users: { support: "secret" } });
+  await using own = await startSmtpPeer({ users: { support: "secret" } });
   const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { connections: 1 } as Settings["smtp"] }));
   const sending = (n: number, ms: number) => {
     const key = sendKey(`wait${n}`);
@@ -387,13 +378,12 @@ it("gives no connection to a send that was aborted while it waited", async () =>
   own.fail("rcpt", { kind: "delay", ms: 500 }, 1);
   const outcomes = await Promise.all([sending(1, 60_000), sending(2, 100), sending(3, 60_000)]);
   expect(outcomes.map((outcome) => outcome?.kind)).toEqual(["sent", "deferred", "sent"]);
-  await own.close();
 });
 
 describe("encryption", () => {
   const { key, cert } = certificate();
   it.each(["implicit", "starttls"] as const)("%s, under a private CA", async (mode) => {
-    const own = await startSmtpPeer({
+    await using own = await startSmtpPeer({
       tls: { mode, certificate: { key, cert } },
       users: { support: "secret" },
     });
@@ -403,7 +393,6 @@ describe("encryption", () => {
     const unknown = await send({ tls: mode }, own.port);
     expect(unknown.outcome.kind).toBe("deferred");
     expect(unknown.channel.statuses.at(-1)).toMatchObject({ state: "degraded", code: "tls" });
-    await own.close();
   });
 
   it("never continues without encryption when STARTTLS is stripped", async () => {

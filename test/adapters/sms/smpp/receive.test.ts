@@ -3,7 +3,7 @@
 import { recordingChannel } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import { eventually, movableClock } from "../../../support/clock.ts";
-import { bound, openSmpp, type Smsc, spoken, startSmsc } from "../../../support/sms/smpp.ts";
+import { bound, boundSmpp, openSmpp, type Smsc, spoken, startSmsc } from "../../../support/sms/smpp.ts";
 
 const ucs2 = (text: string, more: object = {}) =>
   spoken("", { data_coding: 8, short_message: Buffer.from(text, "utf16le").swap16(), ...more });
@@ -18,9 +18,7 @@ const answered = (centre: Smsc, count: number) => expect.poll(() => centre.answe
 
 describe("a person's text", () => {
   it("arrives with its characters and canonical numbers", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     centre.deliver(spoken("", { short_message: Buffer.from([0x00, 0x61, 0x1b, 0x65, 0x7e]) }));
     centre.deliver(ucs2("Привет 🙂"));
     centre.deliver(spoken("déjà", { data_coding: 3 }));
@@ -43,7 +41,6 @@ describe("a person's text", () => {
     });
     expect(fixture.channel.messages[5]?.from.address).toBe("+4930901820");
     await answered(centre, 6);
-    await centre.close();
   });
 
   it("is read in the centre's own alphabet", async () => {
@@ -54,36 +51,27 @@ describe("a person's text", () => {
     centre.deliver(spoken("", { short_message: packed }));
     await fixture.channel.until("a text", ({ messages }) => messages.length === 1);
     expect(fixture.channel.messages[0]?.text).toBe("hellohello");
-    await centre.close();
   });
 
   it("is a word of consent when it is one", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     centre.deliver(spoken("Stop."));
     await fixture.channel.until("a text", ({ messages }) => messages.length === 1);
     expect(fixture.channel.messages[0]?.consent).toEqual({ word: "stop" });
-    await centre.close();
   });
 
   it("is another one when the same text is sent again, also at once", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     for (let n = 0; n < 5; n++) centre.deliver(spoken("ok"));
     await answered(centre, 5);
     centre.deliver(spoken("ok"));
     await answered(centre, 6);
     expect(fixture.channel.messages.length).toBe(6);
     expect(new Set(fixture.channel.messages.map(({ id }) => id)).size).toBe(6);
-    await centre.close();
   });
 
   it("in a flood is stored in few commits, in order", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     for (let n = 0; n < 1000; n++) centre.deliver(spoken(`text ${n}`));
     await fixture.channel.until("a thousand texts", ({ messages }) => messages.length === 1000);
     await answered(centre, 1000);
@@ -91,15 +79,12 @@ describe("a person's text", () => {
       Array.from({ length: 1000 }, (_, n) => `text ${n}`),
     );
     expect(fixture.channel.calls.length).toBeLessThan(200);
-    await centre.close();
   });
 });
 
 describe("a flood", () => {
   it("beyond what can wait is put off, and comes again", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     await fixture.channel.until("the first cursor", ({ cursor }) => cursor !== null);
     // The commit that hangs has one text, however many the line would have brought at once.
     fixture.channel.hold();
@@ -112,15 +97,12 @@ describe("a flood", () => {
     await answered(centre, 2001);
     centre.cut();
     await fixture.channel.until("all texts", ({ messages }) => messages.length === 2501);
-    await centre.close();
   });
 });
 
 describe("an answer that the centre may not have read", () => {
   it("is given again over the next line; the text is not another one", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     centre.deaf(true);
     centre.deliver(spoken("ok"));
     await fixture.channel.until("the text", ({ messages }) => messages.length === 1);
@@ -135,7 +117,6 @@ describe("an answer that the centre may not have read", () => {
     expect(fixture.channel.calls.flatMap(({ events }) => events).length, "handed over three times, stored twice").toBe(
       3,
     );
-    await centre.close();
   });
 
   it("is given again after a restart too, and forgotten once it was surely read", async () => {
@@ -160,28 +141,22 @@ describe("an answer that the centre may not have read", () => {
     await bound(third);
     centre.deliver(spoken("ok"));
     await channel.until("a new text", ({ messages }) => messages.length === 2);
-    await centre.close();
   });
 
   it("is never given when nothing was stored", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     fixture.channel.reject(2);
     centre.deliver(spoken("hello"));
     await fixture.channel.until("the text", ({ messages }) => messages.length === 1);
     await answered(centre, 1);
     expect(fixture.ends.length, "two lives ended").toBe(2);
     expect(centre.deliveries()).toBe(3);
-    await centre.close();
   });
 });
 
 describe("a long text", () => {
   it("is complete for any order of its parts, each acknowledged when it is stored", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     centre.deliver(part(7, 3, 2, "two "));
     await answered(centre, 1);
     expect(fixture.channel.messages.length).toBe(0);
@@ -195,7 +170,6 @@ describe("a long text", () => {
     await fixture.channel.until("the other", ({ messages }) => messages.length === 2);
     expect(fixture.channel.messages[1]).toMatchObject({ text: "other one", from: { address: "+15550188" } });
     await answered(centre, 5);
-    await centre.close();
   });
 
   it("survives a restart between its parts, and parts that come twice", async () => {
@@ -214,7 +188,6 @@ describe("a long text", () => {
     expect(channel.messages[0]?.text).toBe("first half, second half");
     await answered(centre, 3);
     await channel.until("nothing kept", ({ cursor }) => cursor === '{"groups":[],"open":[]}');
-    await centre.close();
   });
 
   it("whose last part comes again after a cut is not another one", async () => {
@@ -239,13 +212,10 @@ describe("a long text", () => {
       expect(channel.cursor).toBe('{"groups":[],"open":[]}');
     });
     expect(channel.messages.map(({ text }) => text)).toEqual(["ab", "next"]);
-    await centre.close();
   });
 
   it("whose last part the network delivers twice is not another one", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, incomplete_after: "200ms" });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp({ incomplete_after: "200ms" });
     for (const one of [part(7, 2, 1, "a"), part(7, 2, 2, "b")]) centre.deliver(one);
     await answered(centre, 2);
     for (const one of [part(7, 2, 2, "b"), part(7, 2, 1, "c"), part(7, 2, 2, "b"), part(8, 2, 2, "d")]) {
@@ -254,13 +224,10 @@ describe("a long text", () => {
     }
     await fixture.channel.until("an incomplete text", ({ messages }) => messages.at(-1)?.notes !== undefined);
     expect(fixture.channel.messages.map(({ text }) => text)).toEqual(["ab", "cb", "d [...]"]);
-    await centre.close();
   });
 
   it("cut in the middle of an emoji is read right", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     const octets = Buffer.from("Hi 🙂!", "utf16le").swap16();
     const half = (at: number, data: Buffer) =>
       part(9, 2, at, "", {
@@ -271,32 +238,25 @@ describe("a long text", () => {
     centre.deliver(half(2, octets.subarray(8)));
     await fixture.channel.until("the text", ({ messages }) => messages.length === 1);
     expect(fixture.channel.messages[0]?.text).toBe("Hi 🙂!");
-    await centre.close();
   });
 
   it("in parts by parameters is joined too", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     const sar = (at: number) => ({ sar_msg_ref_num: 300, sar_total_segments: 2, sar_segment_seqnum: at });
     centre.deliver(spoken("by ", sar(1)));
     centre.deliver(spoken("parameters", sar(2)));
     await fixture.channel.until("the text", ({ messages }) => messages.length === 1);
     expect(fixture.channel.messages[0]?.text).toBe("by parameters");
-    await centre.close();
   });
 
   it("that stays incomplete is accepted as it is, and marked", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, incomplete_after: "100ms" });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp({ incomplete_after: "100ms" });
     centre.deliver(part(7, 3, 1, "the beginning"));
     await fixture.channel.until("the text", ({ messages }) => messages.length === 1);
     expect(fixture.channel.messages[0]).toMatchObject({
       text: "the beginning [...]",
       notes: { incomplete: "2 parts of this text did not arrive" },
     });
-    await centre.close();
   });
 });
 
@@ -313,22 +273,16 @@ it("a long text that stays incomplete does not wait when the clock goes back", a
     clock.forward(3_600_000);
     expect(channel.messages.map(({ text }) => text)).toEqual(["the beginning [...]"]);
   });
-  await centre.close();
 });
 
 describe("the line", () => {
   it("answers when it is asked whether it stands", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre } = await boundSmpp();
     expect((await centre.enquire()).command).toBe("enquire_link_resp");
-    await centre.close();
   });
 
   it("that has silently died is noticed, and opened again", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, enquire: "300ms", timeout: "2s" });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp({ enquire: "300ms", timeout: "2s" });
     centre.fault("silent");
     await expect.poll(() => fixture.ends.length).toBeGreaterThan(0);
     expect(String(fixture.ends[0])).toContain("does not answer any more");
@@ -337,17 +291,13 @@ describe("the line", () => {
     await bound(fixture);
     centre.deliver(spoken("back"));
     await fixture.channel.until("a text", ({ messages }) => messages.length === 1);
-    await centre.close();
   });
 
   it("of which the centre takes its leave is opened again", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     expect((await centre.unbind()).command).toBe("unbind_resp");
     await expect.poll(() => centre.binds.length).toBe(2);
     expect(String(fixture.ends[0])).toContain("took its leave");
-    await centre.close();
   });
 
   it("is the only one of an account that may bind once, also after texts were sent without it", async () => {
@@ -361,7 +311,6 @@ describe("the line", () => {
     await fixture.channel.until("a text", ({ messages }) => messages.length === 1);
     expect(centre.binds).toEqual(["bind_transmitter", "bind_transceiver"]);
     expect(fixture.channel.statuses.map(({ state }) => state)).not.toContain("unauthorized");
-    await centre.close();
   });
 
   it("is not refused for its login while an earlier one of the account is still bound", async () => {
@@ -373,7 +322,6 @@ describe("the line", () => {
     expect(fixture.channel.statuses.at(-1)).toHaveProperty("reason", expect.stringContaining("0x05 (another"));
     await first.stop();
     await bound(fixture);
-    await centre.close();
   });
 
   it("takes leave when it is no longer wanted, after the texts that are under way", async () => {
@@ -383,6 +331,5 @@ describe("the line", () => {
     const sends = Array.from({ length: 5 }, (_, at) => fixture.send(`text ${at}`));
     await fixture.stop();
     expect((await Promise.all(sends)).flat().map(({ kind }) => kind)).toEqual(Array(5).fill("sent"));
-    await centre.close();
   });
 });

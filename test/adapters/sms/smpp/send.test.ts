@@ -4,7 +4,7 @@ import { recordingChannel } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import { describeReal, need } from "../../../support/machine/debian.ts";
 import { certificate } from "../../../support/machine/network.ts";
-import { bound, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
+import { bound, boundSmpp, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
 
 const long = "A sentence of some length, with words. ".repeat(12).trim();
 
@@ -27,7 +27,6 @@ describe("a text", () => {
     });
     expect(pdu.registered_delivery).toBe(1);
     expect(centre.binds, "one line for all of them").toEqual(["bind_transmitter"]);
-    await centre.close();
   });
 
   it("that is long goes out in parts that say so, and has one id for each", async () => {
@@ -44,17 +43,13 @@ describe("a text", () => {
     expect(centre.taken.at(-1)?.pdu.short_message.udh?.[0]?.[2], "the next long text has another number").not.toBe(
       reference,
     );
-    await centre.close();
   });
 
   it("goes out over the line that receives, once there is one", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     await fixture.send("hello");
     expect(centre.binds).toEqual(["bind_transceiver"]);
     expect(centre.taken.length).toBe(1);
-    await centre.close();
   });
 
   it("to an address that SMPP has none for is refused before anything is opened", async () => {
@@ -63,7 +58,6 @@ describe("a text", () => {
     const [outcome] = await fixture.send("hello", { to: "whatsapp:+15550177" });
     expect(outcome).toMatchObject({ kind: "refused", code: "address" });
     expect(centre.binds).toEqual([]);
-    await centre.close();
   });
 
   const names = { alphabet: "latin1", source: { ton: 5, npi: 0 } };
@@ -75,7 +69,6 @@ describe("a text", () => {
     expect(taken).toMatchObject({ source_addr_ton: 5, source_addr_npi: 0 });
     await fixture.send("5€");
     expect(centre.taken[1]).toMatchObject({ text: "5€", pdu: { data_coding: 8 } });
-    await centre.close();
   });
 });
 
@@ -103,7 +96,6 @@ describe("what the centre says", () => {
     centre.fault("none");
     expect((await fixture.send("again"))[0]?.kind).toBe("sent");
     if (state !== null) expect(fixture.channel.statuses.at(-1)?.state).toBe("ready");
-    await centre.close();
   });
 
   it("a login that is refused pauses the channel and says so", async () => {
@@ -111,7 +103,6 @@ describe("what the centre says", () => {
     await using fixture = openSmpp({ port: centre.port, password: "wrong" }, { run: false });
     expect(await fixture.send("hello")).toEqual([expect.objectContaining({ kind: "deferred", scope: "channel" })]);
     expect(fixture.channel.statuses.at(-1)).toMatchObject({ state: "unauthorized", code: "0x0e" });
-    await centre.close();
   });
 
   it("too much at once in the middle of a long text is waited for", async () => {
@@ -123,7 +114,6 @@ describe("what the centre says", () => {
     centre.fault("none");
     expect((await sending)[0]?.kind).toBe("sent");
     expect(centre.taken.map(({ text }) => text).join(""), "no part twice").toBe(long);
-    await centre.close();
   });
 
   it.each([
@@ -140,7 +130,6 @@ describe("what the centre says", () => {
       reason: expect.stringMatching(/message 3 of 4 .*; the messages before it were accepted$/),
     });
     expect(centre.taken.length, "the first two").toBe(2);
-    await centre.close();
   });
 
   it("a connection lost in the middle of a long text means unknown", async () => {
@@ -151,7 +140,6 @@ describe("what the centre says", () => {
     centre.fault("none");
     expect((await fixture.send("next"))[0]?.kind, "the next goes out over a new line").toBe("sent");
     expect(centre.binds.length).toBe(2);
-    await centre.close();
   });
 
   it("silence is noticed after the time given", async () => {
@@ -159,7 +147,6 @@ describe("what the centre says", () => {
     await using fixture = openSmpp({ port: centre.port, timeout: "2s" }, { run: false });
     centre.fault("hang-submit");
     expect((await fixture.send("hello"))[0]?.kind).toBe("unknown");
-    await centre.close();
   });
 });
 
@@ -175,7 +162,6 @@ describe("the window", () => {
     const kinds = (await Promise.all(sends)).flat().map(({ kind }) => kind);
     expect(kinds.sort()).toEqual(["deferred", "deferred", "unknown", "unknown"]);
     expect(centre.asked.length).toBe(2);
-    await centre.close();
   });
 
   it("passes on as answers come", async () => {
@@ -184,7 +170,6 @@ describe("the window", () => {
     const outcomes = (await Promise.all(Array.from({ length: 60 }, (_, at) => fixture.send(`text ${at}`)))).flat();
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(["sent"]));
     expect(new Set(centre.taken.map(({ text }) => text)).size).toBe(60);
-    await centre.close();
   });
 });
 
@@ -194,9 +179,7 @@ describe("receipts", () => {
     `id:${id} sub:001 dlvrd:001 submit date:2611211200 done date:2611211201 stat:${status} err:${error} text:hello`;
 
   it("become deliveries, by their text or by their parameters, and are answered", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     centre.deliver(receipt(form("m1", "DELIVRD")));
     centre.deliver(receipt(form("m2", "UNDELIV", "069")));
     centre.deliver(receipt("", { receipted_message_id: "m3", message_state: 2 }));
@@ -212,13 +195,10 @@ describe("receipts", () => {
     expect(fixture.channel.stored[1]).toHaveProperty("detail", expect.stringContaining("069"));
     await expect.poll(() => centre.answered.length).toBe(5);
     expect(fixture.channel.messages).toEqual([]);
-    await centre.close();
   });
 
   it("are never a person's text, although esm_class does not mark them", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     centre.deliver(spoken(form("m1", "DELIVERED")));
     centre.deliver(spoken(form("m2", "UNDELIVERABLE").replace("sub:001 dlvrd:001 ", "")));
     centre.deliver(spoken("", { receipted_message_id: "m3", message_state: 5 }));
@@ -238,18 +218,14 @@ describe("receipts", () => {
       { about: { sent: ["m6"] }, state: "accepted" },
     ]);
     expect(fixture.channel.messages.map(({ text }) => text)).toEqual(told);
-    await centre.close();
   });
 
   it("are one event when they are delivered again, and another one when the centre uses the id again", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port });
-    await bound(fixture);
+    const { centre, fixture } = await boundSmpp();
     for (const minute of ["01", "01", "02"])
       centre.deliver(receipt(form("m1", "DELIVRD").replace("done date:2611211201", `done date:26112112${minute}`)));
     await expect.poll(() => centre.answered.length).toBe(3);
     expect(fixture.channel.stored.map(({ id }) => id)).toEqual(["m1/DELIVRD/2611211201", "m1/DELIVRD/2611211202"]);
-    await centre.close();
   });
 
   it("may name a text by the decimal form of its hexadecimal id", async () => {
@@ -260,7 +236,6 @@ describe("receipts", () => {
     centre.deliver(receipt(form(String(0xab1), "DELIVRD")));
     await fixture.channel.until("the receipt", ({ stored }) => stored.length === 1);
     expect(fixture.channel.stored[0]).toMatchObject({ about: { sent: ["ab1"] } });
-    await centre.close();
   });
 
   // The form of the id in submit_sm_resp, and that of the same id in the receipt.
@@ -289,7 +264,6 @@ describe("receipts", () => {
     centre.deliver(receipt("", { receipted_message_id: named, message_state: 5 }));
     await fixture.channel.until("the receipts", ({ stored }) => stored.length === 2);
     for (const stored of fixture.channel.stored) expect(stored).toMatchObject({ about: { sent: [id] } });
-    await centre.close();
   });
 });
 
@@ -306,6 +280,5 @@ describeReal("TLS", missing, () => {
       reason: expect.stringMatching(/certificate/),
     });
     expect(centre.taken.length).toBe(1);
-    await centre.close();
   });
 });

@@ -3,7 +3,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, it as test, vi } from "vitest";
-import { bound, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
+import { boundSmpp, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
 
 interface Counts {
   readonly controllers: number;
@@ -77,13 +77,10 @@ it("a text that is sent costs one limit, which ends with it, also when it waits 
   });
   expect(centre.taken.length).toBe(1 + 2 * texts);
   expect(counts).toEqual({ controllers: perRequest * 2 * texts, timeouts: 0, combined: 0, exceptions: 0 });
-  await centre.close();
 });
 
 it("a text that is received costs no exception and no combined signal", async () => {
-  const centre = await startSmsc();
-  await using fixture = openSmpp({ port: centre.port, enquire: "1h" });
-  await bound(fixture);
+  const { centre, fixture } = await boundSmpp({ enquire: "1h" });
   const counts = await counting(async () => {
     for (let n = 1; n <= texts; n++) {
       centre.deliver(spoken(`text ${n}`));
@@ -97,5 +94,4 @@ it("a text that is received costs no exception and no combined signal", async ()
   // One wait for each text, or two after the shorter one is over; the request that confirms the response; this test's wait.
   expect(counts.controllers).toBeGreaterThanOrEqual(texts * (1 + perRequest + 1));
   expect(counts.controllers).toBeLessThanOrEqual(texts * (2 + perRequest + 1));
-  await centre.close();
 });
