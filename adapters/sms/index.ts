@@ -2,7 +2,6 @@
 
 import {
   type Adapter,
-  type Channel,
   countedSends,
   defineAdapter,
   type ExclusiveResource,
@@ -45,7 +44,9 @@ export default defineAdapter({
   exclusive: numberOf,
   review,
   create(channel, settings): Adapter<TextDraft> {
-    const accept = acceptor(channel, settings);
+    // The texts and statuses of one request share one commit.
+    const accept: ProviderParts["accept"] = ({ texts, statuses }, cursor) =>
+      channel.accept([...texts.map((text) => eventOfText(settings, text)), ...statuses.map(eventOfStatus)], cursor);
     const parts = { channel, timing: timingOf(channel, standardTiming), accept };
     const provider = definitionOf(settings).create(parts, settings, blockOf(settings));
     return {
@@ -104,12 +105,6 @@ function withSegments(text: TextDraft, outcome: SendOutcome): SendOutcome {
   const words = texts.length === 1 ? "1 segment" : `${texts.length} segments`;
   const response = outcome.detail === undefined ? "" : `${outcome.detail}; `;
   return { ...outcome, detail: `${response}${words} (${alphabets[encoding]})` };
-}
-
-/** Stores inbound texts and statuses; those of one request share one commit. */
-function acceptor(channel: Channel, settings: SmsConfig): ProviderParts["accept"] {
-  return ({ texts, statuses }, cursor) =>
-    channel.accept([...texts.map((text) => eventOfText(settings, text)), ...statuses.map(eventOfStatus)], cursor);
 }
 
 /** Handles a webhook request. The response is the acknowledgement: it is sent after the commit and never

@@ -66,7 +66,8 @@ function canonical(text: string, country?: CountryCode): string | null {
 /** A Messenger page or user is an id. An RCS agent has a name; its recipients have phone numbers. */
 function insideOf(service: string, text: string, country?: CountryCode): string | null {
   if (service === "whatsapp") return number(text, country);
-  return (text.trim().startsWith("+") && service === "rcs" ? number(text, country) : null) ?? opaque(text);
+  const phone = text.trim().startsWith("+") && service === "rcs" ? number(text, country) : null;
+  return phone ?? /^[\w.@-]{1,64}$/.exec(text.trim())?.[0] ?? null;
 }
 
 function number(text: string, country?: CountryCode): string | null {
@@ -86,11 +87,6 @@ function parsed(text: string, country?: CountryCode): string | null {
   const options = { extract: false, ...(country ? { defaultCountry: country } : {}) };
   const found = parsePhoneNumberFromString(text, options, country ? metadata : mainCountries);
   return found?.isPossible() ? found.number : null;
-}
-
-function opaque(text: string): string | null {
-  const id = text.trim();
-  return /^[\w.@-]{1,64}$/.test(id) ? id : null;
 }
 
 /** Returns the countries of an international number; several share a calling code. Empty for a short

@@ -15,7 +15,7 @@ import { createLoginLink } from "../console/session.ts";
 import { startConsole } from "../console/start.ts";
 import { startListener } from "../http/listener.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
-import { createLog, type RunningLog } from "../ops/log.ts";
+import { createLog } from "../ops/log.ts";
 import { timingWith } from "../ops/timing.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import {
@@ -107,7 +107,12 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     db,
     /** Starts the console and returns a login link that opens the playground. */
     async openConsole(): Promise<string> {
-      const started = await startDemoConsole(running(), config, log, playground, io);
+      const timing = timingWith({ console: { refresh: 250 } }, io.timing);
+      const started = await startConsole({
+        context: consoleContext(running(), config, log, timing),
+        listen: { host: "127.0.0.1", port: 0 },
+        pages: [playgroundPage(playground, { mail: customer, number: numbers.customer })],
+      });
       closeConsole = () => started.close();
       const token = await db.tx((q) => createLoginLink(q, io.timing.console));
       return `${started.url}/login/${token}?to=/playground`;
@@ -122,13 +127,6 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     },
   };
 }
-
-const startDemoConsole = (app: App, config: Config, log: RunningLog, playground: Playground, { timing }: Io) =>
-  startConsole({
-    context: consoleContext(app, config, log, timingWith({ console: { refresh: 250 } }, timing)),
-    listen: { host: "127.0.0.1", port: 0 },
-    pages: [playgroundPage(playground, { mail: customer, number: numbers.customer })],
-  });
 
 /** Writes the configuration of the demo and loads it. */
 async function loadDemo(

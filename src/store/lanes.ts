@@ -245,7 +245,6 @@ interface HeldLease {
  *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
 export class LaneLeases {
   readonly #entries = new Map<string, HeldLease>();
-  /** The leased lanes of each channel. */
   readonly #channels = new Map<string, Set<string>>();
   /** The lanes that became due since the last claim, by kind of work and channel. Absent where others may be due too. A
    *  claim that searches all due lanes reads those that are leased as well, so its cost grows with the questions that

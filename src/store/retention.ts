@@ -151,7 +151,6 @@ async function firstYoung(q: Query, channel: string, ageMs: number): Promise<num
   return young?.id ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** Deletes raw messages. */
 async function forgetRaw(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   return q.run(
     `DELETE FROM raw_messages WHERE channel = $1 AND event IN (

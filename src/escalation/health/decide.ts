@@ -57,7 +57,6 @@ function recoveryOf(about: string, channel: string): string {
 export interface Outage {
   /** Its escalation; locked. */
   readonly row: EscalationRow;
-  /** True when the recovery was recorded. */
   readonly recovered: boolean;
 }
 

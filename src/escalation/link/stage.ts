@@ -95,14 +95,12 @@ async function posted(request: Request, link: string, policy: LinkPolicy, deps: 
   const { linked, outcome } = result;
   // A reload of the page does not send the form again. The location is relative, because a proxy may serve the page under a
   // path that this process does not know.
-  if (outcome.done) return seeOther(`?done=${form.action}`);
+  const headers = { location: `?done=${form.action}`, "cache-control": "no-store" };
+  if (outcome.done) return new Response(null, { status: 303, headers });
   const { action, text, name } = form;
   const shown = { says: outcome.says, action, text, name, repeated: outcome.repeated === true };
   return pageResponse(409, pageOf(linked, policy), shown);
 }
-
-const seeOther = (location: string): Response =>
-  new Response(null, { status: 303, headers: { location, "cache-control": "no-store" } });
 
 async function execute(
   q: Query,

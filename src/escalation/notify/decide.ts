@@ -88,10 +88,6 @@ function isMissing(one: NotificationRecipient, states: readonly TargetState[], l
   return known === undefined || (!canSend(lines, known.target.channel) && !known.reached);
 }
 
-/** True when the configuration has changed, and the target's channel can no longer send. */
-const isGone = ({ target }: TargetState, channel: string, lines: ChannelRuntimes): boolean =>
-  target.channel !== channel && !canSend(lines, target.channel);
-
 /** Returns the addresses whose latest notifications may delay those of the steps: of all that the steps may notify. Those of
  *  the known targets, which may be on other channels, delay them too. */
 export const groupedAddresses = (
@@ -143,7 +139,8 @@ export function notifyRecipients(
       continue;
     }
     const known = targetFor(one, states);
-    const isMoved = known !== undefined && isGone(known, channel, lines);
+    // The configuration has changed, and the target's channel can no longer send.
+    const isMoved = known !== undefined && known.target.channel !== channel && !canSend(lines, known.target.channel);
     if (isMoved) moved.push({ ...known.target, channel, conversation: null });
     if (known?.notified && (known.due || (known.waiting && !isMoved))) {
       if (!isMoved && known.target.conversation !== null) retried.push(known.target.conversation);

@@ -193,10 +193,6 @@ const quoted = (text: string): string =>
 export const acknowledgedText = (row: EscalationRow, by: string): string =>
   `Escalation ${row.number} is acknowledged by ${oneLine(by)}. Nothing to do for you.`;
 
-/** The same for several escalations. */
-const allAcknowledgedText = (numbers: readonly number[], by: string): string =>
-  `${numbers.length} escalations are acknowledged by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
-
 /** Renders a customer's message for the responder who has acknowledged the escalation. */
 export const customerText = (row: EscalationRow, who: string, text: string): string =>
   clipped(`${row.number}, ${oneLine(who)}: ${text}`, row.number);
@@ -244,8 +240,12 @@ export function notificationText(
   const { way } = target;
   if (way === "webhook") return { text: webhookText(first, notification, target, link), subject: null };
   if (notification.kind === "acknowledged" && group.length > 1) {
-    const numbers = group.map((one) => one.row.number);
-    return { text: allAcknowledgedText(numbers, notification.subject), subject };
+    const numbers = cut(group.map((one) => one.row.number).join(", "), 200);
+    const by = oneLine(notification.subject);
+    return {
+      text: `${group.length} escalations are acknowledged by ${by}: ${numbers}. Nothing to do for you.`,
+      subject,
+    };
   }
   if (notification.text !== null) {
     const said = clipped(notification.text, first.row.number);

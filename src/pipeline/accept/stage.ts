@@ -38,6 +38,7 @@ export async function accept(
     const stored = await insertEvents(q, rows, knownMs);
     // The store is older than the traces at the provider (it was restored). Work that it still lists as
     // open may have been answered too, so that work is held.
+    const isHandled = (event: InboundEvent) => event.kind === "message" && event.handledBefore?.by === "self";
     if (kept.some((event, at) => stored[at] && isHandled(event))) await holdOpenWork(q, { channel, before: startedAt });
     failpointOfCommit(q, "event.commit", { channel, events: events.length });
     return kept.map(({ id }, at) => ({ id, duplicate: !stored[at] }));
@@ -77,6 +78,3 @@ export function withoutTrace(event: InboundEvent): InboundEvent {
   const { handledBefore: _, ...rest } = event;
   return rest;
 }
-
-/** True for a message that this channel handled in another state of the store. */
-const isHandled = (event: InboundEvent): boolean => event.kind === "message" && event.handledBefore?.by === "self";

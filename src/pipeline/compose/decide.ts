@@ -4,7 +4,6 @@ import {
   fileRef,
   type Json,
   type Outbound,
-  type Party,
   partKey,
   type Reply,
   type ReplyAttachment,
@@ -69,7 +68,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
     conversation: row.conversation,
     channel: row.channel,
     reply: row.id,
-    recipient: recipientOf(address.to, conversation),
+    recipient: (address.to[0]?.address ?? conversation.person).toLowerCase(),
     trace: turn?.trace ?? "",
     body,
     // A turn that was received after its answer is from a clock that was ahead.
@@ -151,9 +150,6 @@ function dress(row: ReplyRow, { conversation, skill, isFirst, files }: ComposeFa
     session: address.session,
   };
 }
-
-const recipientOf = (to: readonly Party[], conversation: ConversationRow): string =>
-  (to[0]?.address ?? conversation.person).toLowerCase();
 
 const attachmentOf = ({ name, media_type, size, blob }: ReadyFile): ReplyAttachment => ({
   name,

@@ -18,7 +18,6 @@ import type { LaneWork } from "../channel-runtime.ts";
 import { changeAfter, notificationRules } from "./decide.ts";
 import { type LastAttempt, lastAttempt } from "./rows.ts";
 
-/** One claimed draft. */
 export interface DraftWork extends LaneWork {
   readonly draft: DraftRow;
 }

@@ -37,9 +37,6 @@ export const newRun = (): Run => ({
 const otherReplyTo = (message: Incoming): string | null =>
   replyTo(message) === personOf(message) ? null : replyTo(message);
 
-/** Returns the ids under which a later message may cite this one or its ancestors. */
-const citableIds = ({ event, cites }: Incoming): string[] => [event.cited ?? event.id, ...cites.answers];
-
 const isReleased = ({ row }: Incoming): boolean => row.code === releasedCode;
 
 /** True when the message cites another one, so that it may be a responder's reply, and its conversation
@@ -338,7 +335,9 @@ function remember(
   const sender = personOf(message);
   for (const address of partiesOf(message)) if (address !== sender) participants.push({ conversation, address });
   if (traits.conversations === "person") return;
-  for (const externalId of citableIds(message)) citations.push({ channel, externalId, conversation, draft: null });
+  // A later message may cite this one or its ancestors.
+  for (const externalId of [message.event.cited ?? message.event.id, ...message.cites.answers])
+    citations.push({ channel, externalId, conversation, draft: null });
 }
 
 export const noWrites = (): Writes => ({

@@ -59,7 +59,7 @@ const longestNumber = 4;
 export async function find(q: Query, text: string, { limit, since = 0 }: FindOptions): Promise<Found[]> {
   const query = text.trim().slice(0, longestQuery);
   if (query === "") return [];
-  const exact = await byId(q, query, limit);
+  const exact = await q.all<Found>(idSearch, query, `<${query.replace(/^<|>$/g, "")}>`, limit);
   if (exact.length > 0) return merged(exact, since, limit);
   const numbered = await byNumber(q, query);
   if (numbered.length > 0 && query.length <= longestNumber) return merged(numbered, since, limit);
@@ -105,9 +105,6 @@ const idSearch = `SELECT ${idColumns} FROM (
   UNION ALL SELECT conversation, NULL, created_at, 'draft' FROM drafts WHERE id = $1
   UNION ALL SELECT conversation, NULL, opened_at, 'escalation' FROM escalations WHERE id = $1 AND conversation IS NOT NULL
 ) AS hits ORDER BY at DESC LIMIT $3`;
-
-const byId = (q: Query, query: string, limit: number): Promise<Found[]> =>
-  q.all<Found>(idSearch, query, `<${query.replace(/^<|>$/g, "")}>`, limit);
 
 /** Numbers of messages and escalations. They are short, so a telephone number may contain them. */
 async function byNumber(q: Query, query: string): Promise<Found[]> {

@@ -107,7 +107,6 @@ async function lastRead(q: Query, { state, after = endOfNumbers, limit }: EventF
 export const readListedState = async (q: Query, id: number): Promise<string | undefined> =>
   (await q.one<{ state: string }>(`SELECT ${listedState} AS state FROM events WHERE id = $1`, id))?.state;
 
-/** Returns events by their numbers. */
 export async function readEvents(q: Query, ids: Iterable<number>): Promise<ReadonlyMap<number, EventSummary>> {
   const rows = await q.all<EventSummary>(
     `SELECT ${eventColumns} FROM events

@@ -50,7 +50,6 @@ export interface RepairCounts {
   readonly skipped: readonly { readonly id: string; readonly why: string }[];
 }
 
-/** What a repair works with. */
 export interface RepairStore {
   readonly db: Pick<Database, "read">;
   /** Runs a transaction and starts the work that became due. */
@@ -73,7 +72,6 @@ const batch = 50;
 /** Items per call of `repair` without ids. */
 const most = 100_000;
 
-/** The states that each repair starts from. */
 const startStates: Readonly<Record<Box, Readonly<Record<Repair, readonly string[]>>>> = {
   inbox: {
     retry: ["held", "failed", "ignored"],

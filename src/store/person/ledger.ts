@@ -14,7 +14,6 @@ export const erasureAction = "erase";
 export interface ErasureDetail {
   /** Keyed hashes of the addresses. */
   readonly addresses: readonly string[];
-  /** Ids of conversations in the store. */
   readonly conversations: readonly string[];
   /** Ids of the platform's conversations that were deleted there. */
   readonly deleted: readonly string[];

@@ -25,7 +25,7 @@ export async function eraseMentions(db: Database, addresses: readonly string[]):
   const kept = new Set<string>();
   let changed = await eraseParticipants(db, addresses);
   changed += await eraseInColumns(db, addresses, kept);
-  changed += await eraseBytes(db, addresses, kept);
+  for (const table of byteTables) changed += await eraseBytesIn(db, table, addresses, kept);
   return { changed, kept };
 }
 
@@ -193,13 +193,7 @@ const byteTables = [
   },
 ] as const;
 
-/** Removes raw messages and files that contain an address, such as mails to several recipients. */
-async function eraseBytes(db: Database, addresses: readonly string[], kept: Set<string>): Promise<number> {
-  let removed = 0;
-  for (const table of byteTables) removed += await eraseBytesIn(db, table, addresses, kept);
-  return removed;
-}
-
+/** Removes raw messages or files that contain an address, such as mails to several recipients. */
 async function eraseBytesIn(
   db: Database,
   { first, next, remove }: (typeof byteTables)[number],
