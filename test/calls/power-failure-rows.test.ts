@@ -13,7 +13,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type CallPipeline, callOf, mail, openCallPipeline } from "../support/pipeline/pipeline.ts";
+import { type CallPipeline, callOf, mail, openCallPipeline, openedCall } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
 import { newFolder } from "../support/resources.ts";
 import { conversation, draft, insertEscalation, storeEvent, turn } from "../support/store/databases.ts";
@@ -90,9 +90,7 @@ async function cutDuringCall(commitBatch = standardTiming.sqlite.commitBatch): P
   const timing = { ...standardTiming.sqlite, commitBatch };
   const db = await started(openSqlite(disk.file, Date.now, { sync: disk.sync, timing }), 1);
   onTestFinished(() => db.close());
-  const pipeline = await openCallPipeline({ db, platform, channels: ["c", "mail"] });
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall({ db, platform, channels: ["c", "mail"] });
   await call.says("the first words");
   await pipeline.settles();
   await db.read((q) => q.one("SELECT 1 AS n")); // the outcome is on disk
@@ -186,9 +184,7 @@ describe("a power failure during a call", () => {
     const disk = newDisk();
     const db = await started(openSqlite(disk.file, Date.now, disk), 1);
     onTestFinished(() => db.close());
-    const pipeline = await openCallPipeline({ db });
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall({ db });
     await call.says("the only words");
     await pipeline.settles();
     await call.tells("closed", { durationMs: 5000 });
@@ -257,9 +253,7 @@ it("keeps a voicemail and an opt-out of a call that were not routed before the m
 });
 
 it("lets a reply wait for the disk when an escalation is open, so that no promise of a human is lost", async () => {
-  const pipeline = await openCallPipeline();
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall();
   await call.says("hello");
   await pipeline.settles();
   const { conversation: id = "" } = (await call.facts()) ?? {};

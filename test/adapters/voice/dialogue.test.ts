@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openVoiceFixture, type VoiceFixture } from "../../support/voice/adapter.ts";
+import { dialedFixture, type VoiceFixture } from "../../support/voice/adapter.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
 const long = "One is first. Two is second. Three is third. Four is fourth. Five is fifth.";
@@ -13,8 +13,7 @@ const closed = (fixture: VoiceFixture) => fixture.sessions("closed").map(({ reas
 
 /** A call whose first question was answered; `passes`: time after it, else the answer is still being spoken. */
 async function answered(text: string, options: { config?: object; question?: string; passes?: number } = {}) {
-  const fixture = await openVoiceFixture({ config: { max_sentences: 2, ...options.config } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { max_sentences: 2, ...options.config } });
   await fixture.clock.passes(2000);
   await fixture.says(call, options.question ?? "Tell me about it.");
   await fixture.answer(call, text);
@@ -135,8 +134,7 @@ describe("back-channels", () => {
   });
 
   it("do not make the question obsolete that the agent thinks about", async () => {
-    const fixture = await openVoiceFixture();
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture();
     const id = await fixture.says(call, "Where is my lamp?");
     await fixture.clock.passes(1500);
     await mutters(fixture, call, "Okay.");
@@ -145,8 +143,7 @@ describe("back-channels", () => {
   });
 
   it("like questions whether anybody is there do not ask a slow agent again", async () => {
-    const fixture = await openVoiceFixture();
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture();
     await fixture.says(call, "Where is my lamp?");
     await fixture.clock.passes(8000);
     await mutters(fixture, call, "Hello? Are you still there?");
@@ -254,8 +251,7 @@ describe("a question before other sentences of the reply", () => {
 
   it("is answered by a yes in a greeting", async () => {
     for (const interrupts of [true, false]) {
-      const fixture = await openVoiceFixture({ config: { greeting: `Hello. Is this Anna Miller? ${rest}` } });
-      const call = await fixture.dial();
+      const { fixture, call } = await dialedFixture({ config: { greeting: `Hello. Is this Anna Miller? ${rest}` } });
       await fixture.clock.passes(2600);
       if (interrupts) call.interrupt("Hello. Is this Anna Miller? Please");
       await fixture.says(call, "Yes.");
@@ -265,8 +261,7 @@ describe("a question before other sentences of the reply", () => {
 
   it("in a greeting is not answered by a yes before it was heard", async () => {
     const greeting = `Welcome to the support line of Example Limited. Is this Anna Miller? ${rest}`;
-    const fixture = await openVoiceFixture({ config: { greeting } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ config: { greeting } });
     await fixture.clock.passes(500);
     await mutters(fixture, call, "Yes.");
     expect(asked(fixture)).toEqual([]);
@@ -308,8 +303,7 @@ describe("the played part of a reply", () => {
   });
 
   it("is nothing when the reply came while the caller had begun to say something newer", async () => {
-    const fixture = await openVoiceFixture({ config: { collect: "1s" } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ config: { collect: "1s" } });
     await fixture.says(call, "Where is my lamp?");
     call.say("And when?");
     await expect.poll(async () => (await fixture.answer(call, "In Hamburg.")).kind).toBe("refused");
@@ -321,8 +315,7 @@ describe("the played part of a reply", () => {
 
 describe("an agent that is not asked now", () => {
   it("costs no fillers: an apology at once, then the end, and responders are notified", async () => {
-    const fixture = await openVoiceFixture({ active: false });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ active: false });
     await fixture.clock.passes(8000);
     await call.over;
     expect(texts(call)).toEqual([
@@ -336,8 +329,7 @@ describe("an agent that is not asked now", () => {
   });
 
   it("leads to a human at once, where there is one", async () => {
-    const fixture = await openVoiceFixture({ active: false, config: { transfer: { dial: ["+15005550009"] } } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ active: false, config: { transfer: { dial: ["+15005550009"] } } });
     await fixture.clock.passes(10_000);
     expect(await call.over).toBe("hangup");
     expect(fixture.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
@@ -347,8 +339,7 @@ describe("an agent that is not asked now", () => {
 
 describe("a paused channel", () => {
   it("does not take a new call: an apology at once, then the end, and responders know of the call", async () => {
-    const fixture = await openVoiceFixture({ paused: () => true });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ paused: () => true });
     await fixture.clock.passes(8000);
     await call.over;
     expect(texts(call).at(-1)).toContain("I cannot answer that right now");
@@ -360,8 +351,7 @@ describe("a paused channel", () => {
 
   it("continues a call that began before", async () => {
     let paused = false;
-    const fixture = await openVoiceFixture({ paused: () => paused });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ paused: () => paused });
     await fixture.clock.passes(500);
     paused = true;
     await fixture.says(call, "Where is my parcel?");

@@ -3,7 +3,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openVoiceFixture, type VoiceFixture, type VoiceFixtureOptions } from "../../support/voice/adapter.ts";
+import { dialedFixture, type VoiceFixture, type VoiceFixtureOptions } from "../../support/voice/adapter.ts";
 
 const human = { dial: ["+15005550009"] };
 const words = "Somebody else can help you with that.";
@@ -19,8 +19,7 @@ async function transferred(fixture: VoiceFixture, call: PhoneCall): Promise<void
 const isEnding = (call: PhoneCall) => call.frames.some(({ frame }) => frame["type"] === "end");
 
 async function asked(options: VoiceFixtureOptions): Promise<{ fixture: VoiceFixture; call: PhoneCall }> {
-  const fixture = await openVoiceFixture(options);
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture(options);
   await fixture.says(call, "I want a refund.");
   return { fixture, call };
 }
@@ -92,8 +91,7 @@ test("over a socket: an answer that comes too late transfers nothing", async () 
 
 /** Turn by turn: the call waits for the answer in a request that is held open. */
 async function turnByTurn(config: object): Promise<{ fixture: VoiceFixture; call: PhoneCall }> {
-  const fixture = await openVoiceFixture({ config: { dialect: "gather", ...config }, phone: { pace: 1 } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { dialect: "gather", ...config }, phone: { pace: 1 } });
   await call.until(({ state }) => state === "gathering");
   call.say("I want a refund.");
   await fixture.channel.until("the question", ({ messages }) => messages.length === 1);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
 import { stillClock } from "../../support/clock.ts";
-import { openVoiceFixture, sessionHistory, switchboard, type VoiceFixture } from "../../support/voice/adapter.ts";
+import { dialedFixture, sessionHistory, switchboard, type VoiceFixture } from "../../support/voice/adapter.ts";
 
 const reply = "We are open from nine to five on every day. We are behind the station. Have a nice day, goodbye.";
 const lastSpoken = (call: PhoneCall) => call.spoken.at(-1)?.text.trim();
@@ -11,8 +11,7 @@ const questions = ({ channel }: VoiceFixture) => channel.messages.map(({ text })
 
 /** A call in which the reply has just been sent. The playback takes about seven seconds. */
 async function replied(question = "When do you open?") {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.clock.passes(2000);
   await fixture.says(call, question);
   await fixture.answer(call, reply);
@@ -93,8 +92,7 @@ describe("during the apology of an agent that does not answer", () => {
     ["without a transfer", {}],
     ["before a transfer", { transfer: { dial: ["+15005550009"] } }],
   ])("a caller who hangs up was not served, and responders are notified (%s)", async (_, config) => {
-    const fixture = await openVoiceFixture({ active: false, config });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ active: false, config });
     await call.hears("I am sorry");
     await call.hangUp();
     await fixture.channel.until("the missed call", ({ messages }) => messages.length === 1);
@@ -106,8 +104,7 @@ describe("during the apology of an agent that does not answer", () => {
   });
 
   it("a caller who was asked whether they are there, and hangs up in the goodbye, was served", async () => {
-    const fixture = await openVoiceFixture({ config: { silence: { asks: 0 } } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ config: { silence: { asks: 0 } } });
     for (let n = 0; n < 200 && !call.spoken.some(({ text }) => text.includes("Goodbye")); n++)
       await fixture.clock.passes(100);
     await call.hangUp();
@@ -130,8 +127,7 @@ describe("during a farewell", () => {
   });
 
   it("a store that rejects writes ends the connection, and the call is resumed", async () => {
-    const fixture = await openVoiceFixture({ active: false });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ active: false });
     await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
     fixture.channel.reject(1);
     await fixture.clock.passes(8000);
@@ -143,8 +139,7 @@ describe("during a farewell", () => {
   });
 
   it("nothing is stored after the end, when the caller speaks while the end is being stored", async () => {
-    const fixture = await openVoiceFixture({ config: { silence: { asks: 0 } } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ config: { silence: { asks: 0 } } });
     await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
     fixture.channel.hold();
     await fixture.clock.passes(15_000);

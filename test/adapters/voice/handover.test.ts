@@ -5,6 +5,7 @@ import type { PhoneCall, PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import {
   authToken,
+  dialedFixture,
   openVoiceFixture,
   type VoiceFixture,
   type VoiceFixtureOptions,
@@ -31,8 +32,7 @@ const withHuman = (over: object, phone: Partial<PhoneOptions> = {}): VoiceFixtur
 });
 
 test("keys are one message, ended by # or a pause, and never logged", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   for (const key of "4321#") call.digit(key);
   await fixture.channel.until("the keys", (channel) => channel.messages.length === 1);
   for (const key of "0987") call.digit(key);
@@ -47,8 +47,7 @@ test("keys are one message, ended by # or a pause, and never logged", async () =
 });
 
 test("keys that were not complete when the connection was lost are a message, and so are the following ones", async () => {
-  const fixture = await openVoiceFixture({ config: { transfer: human } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { transfer: human } });
   for (const key of "12") call.digit(key);
   await fixture.clock.passes(100);
   call.cut();
@@ -67,16 +66,14 @@ test("keys that were not complete when the connection was lost are a message, an
 });
 
 test("keys can be kept from the agent", async () => {
-  const fixture = await openVoiceFixture({ config: { digits: { as_message: false } } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { digits: { as_message: false } } });
   for (const key of "4321#") call.digit(key);
   await fixture.clock.passes(4000);
   expect(fixture.channel.messages).toEqual([]);
 });
 
 test("the key for a human: stored transfer, sentence, end with data, Dial", async () => {
-  const fixture = await openVoiceFixture(withHuman({}));
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture(withHuman({}));
   call.digit("0");
   await expect.poll(() => fixture.channel.calls.length).toBeGreaterThan(0);
   const frames = () => call.frames.map(({ frame }) => frame);
@@ -184,8 +181,7 @@ test("the transfer is not answered and nothing is recorded: responders are still
 });
 
 test("hand-off data alone transfers nothing", async () => {
-  const fixture = await openVoiceFixture(withHuman({}));
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture(withHuman({}));
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   const form = { CallSid: call.sid, SessionStatus: "ended", HandoffData: '{"reason":"asked"}' };
   const url = "https://bridge.example/channels/line/ended";
@@ -195,8 +191,7 @@ test("hand-off data alone transfers nothing", async () => {
 });
 
 test("an agent that cannot be reached leads to the human", async () => {
-  const fixture = await openVoiceFixture({ config: { transfer: human, resume: { times: 0 } } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { transfer: human, resume: { times: 0 } } });
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   call.cut();
   await call.over;

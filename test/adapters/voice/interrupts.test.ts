@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openVoiceFixture, type VoiceFixture } from "../../support/voice/adapter.ts";
+import { dialedFixture, openVoiceFixture, type VoiceFixture } from "../../support/voice/adapter.ts";
 
 type Phase = readonly [string, (fixture: VoiceFixture, call: PhoneCall) => unknown];
 const phases: readonly Phase[] = [
@@ -43,8 +43,7 @@ const phases: readonly Phase[] = [
 ];
 
 test.each(phases)("an interrupt %s leaves a call that continues", async (_, until) => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   await until(fixture, call);
   call.interrupt();
@@ -59,8 +58,7 @@ test.each(phases)("an interrupt %s leaves a call that continues", async (_, unti
 });
 
 test("an interrupt in the text before a transfer does not stop it", async () => {
-  const fixture = await openVoiceFixture({ config: { transfer: { dial: ["+15005550009"] } } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { transfer: { dial: ["+15005550009"] } } });
   call.digit("0");
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   await fixture.clock.passes(2700);
@@ -71,8 +69,7 @@ test("an interrupt in the text before a transfer does not stop it", async () => 
 });
 
 test("two hundred interrupts and questions in any order leave one answer to the last", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   let seed = 7;
   const chance = (most: number) => (seed = (seed * 16_807) % 2_147_483_647) % most;

@@ -9,6 +9,7 @@ import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
 import {
   authToken,
   caller,
+  dialedFixture,
   openVoiceFixture,
   ours,
   publicUrl,
@@ -73,8 +74,7 @@ test.each<[string, (fixture: VoiceFixture) => object]>([
 });
 
 test("a token works once", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   const first = call.requests[0]?.posted.body ?? "";
   const token = /name="token" value="([^"]+)"/.exec(first)?.[1] ?? "";
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
@@ -93,8 +93,7 @@ test("a socket that says nothing for five seconds is closed", async () => {
 });
 
 test("what is no frame closes the socket with 1007; unknown frames and fields do nothing", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   for (const frame of [{ type: "new-thing" }, { type: 7 }, {}, { type: "prompt", voicePrompt: 7, last: true }])
     call.send(frame);
   await fixture.says(call, "Hello?");
@@ -125,8 +124,7 @@ const phases: readonly Phase[] = [
 ];
 
 test.each(phases)("a socket cut %s is lost, and the call continues over another", async (_, until) => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   await until(fixture, call);
   call.cut();
@@ -142,8 +140,7 @@ test.each(phases)("a socket cut %s is lost, and the call continues over another"
 });
 
 test("speech just before the connection broke is stored", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   call.say("My last words.");
   await expect.poll(() => fixture.channel.calls.length).toBe(1);
   await fixture.clock.passes(50);
@@ -153,8 +150,7 @@ test("speech just before the connection broke is stored", async () => {
 });
 
 test("an answer that waits for the caller's return is spoken over the new connection", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   const asked = await fixture.says(call, "Where is my order?");
   call.cut();
   await fixture.channel.until("lost", () => fixture.sessions("lost").length === 1);
@@ -167,8 +163,7 @@ test("an answer that waits for the caller's return is spoken over the new connec
 });
 
 test("without a line an answer waits; after the end it is refused", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.says(call, "Hello?");
   fixture.restart();
   expect(await fixture.answer(call, "Hi.")).toMatchObject({ kind: "deferred", retryAfterMs: 500 });
@@ -178,8 +173,7 @@ test("without a line an answer waits; after the end it is refused", async () => 
 });
 
 test("a call is resumed three times, then it ends with an apology", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   for (let connections = 2; connections <= 4; connections++) {
     call.cut();
     await call.until((one) => one.connections === connections);
@@ -192,8 +186,7 @@ test("a call is resumed three times, then it ends with an apology", async () => 
 });
 
 test("a draining daemon lets the sentence end, and the call finds the next one", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.says(call, "Hello?");
   await fixture.answer(call, "A sentence of some length, which takes two seconds or so.");
   const drained = fixture.listener.retire(fixture.adapter.routes ?? [], 10_000);
@@ -208,8 +201,7 @@ test("a draining daemon lets the sentence end, and the call finds the next one",
 });
 
 test("a draining daemon completes a transfer that was announced", async () => {
-  const fixture = await openVoiceFixture({ config: { transfer: { dial: ["+15005550009"] } } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { transfer: { dial: ["+15005550009"] } } });
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   call.digit("0");
   for (let n = 0; n < 100 && !call.spoken.some(({ text }) => text.includes("putting you through")); n++)
@@ -224,8 +216,7 @@ test("a draining daemon completes a transfer that was announced", async () => {
 });
 
 test("a store that rejects writes ends the connection, and the call is resumed", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.channel.until("opened", () => fixture.sessions("opened").length === 1);
   fixture.channel.reject(1);
   call.say("Hello?");

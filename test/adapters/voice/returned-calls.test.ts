@@ -6,6 +6,7 @@ import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
 import {
   authToken,
   caller,
+  dialedFixture,
   openVoiceFixture,
   ours,
   publicUrl,
@@ -34,8 +35,7 @@ async function connects(fixture: VoiceFixture): Promise<WebSocket> {
 
 test("speech after an unanswered transfer is new speech, also turn by turn", async () => {
   const config = { dialect: "gather", transfer: { ...human, no_answer: "agent" } };
-  const fixture = await openVoiceFixture({ config, phone: { pace: 1, dialed: () => "no-answer" } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config, phone: { pace: 1, dialed: () => "no-answer" } });
   await call.until((one) => one.state === "gathering");
   call.say("Where is it?");
   await fixture.channel.until("the first words", ({ messages }) => messages.length === 1);

@@ -1,13 +1,12 @@
 // Turns of a call over a real websocket: what is asked, what is spoken, and what never is.
 
 import { expect, test } from "vitest";
-import { caller, openVoiceFixture, ours } from "../../support/voice/adapter.ts";
+import { caller, dialedFixture, ours } from "../../support/voice/adapter.ts";
 
 const texts = (call: { spoken: readonly { text: string }[] }) => call.spoken.map((one) => one.text.trim());
 
 test("a call is opened, asked, answered sentence by sentence, and closed", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   expect(texts(call)).toEqual(["Hello there."]);
   await fixture.says(call, "When do you open?");
   const [opened] = fixture.sessions("opened");
@@ -34,8 +33,7 @@ test("a call is opened, asked, answered sentence by sentence, and closed", async
 });
 
 test("neither signature nor introduction is spoken", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.says(call, "Hello?");
   await fixture.answer(call, "Good day.");
   await call.hears("Good day");
@@ -43,8 +41,7 @@ test("neither signature nor introduction is spoken", async () => {
 });
 
 test("prompts in quick succession are one message; empty ones are none", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   for (const text of ["I want", "...", "  ", "to cancel my order."]) call.say(text);
   await expect.poll(() => call.frames.length).toBe(0);
   await fixture.clock.passes(100);
@@ -54,8 +51,7 @@ test("prompts in quick succession are one message; empty ones are none", async (
 });
 
 test("partial prompts ask nothing, and a giant one is cut with a mark", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   call.say("When do", { partial: true });
   await fixture.clock.passes(1000);
   expect(fixture.channel.messages).toEqual([]);
@@ -71,8 +67,7 @@ test("partial prompts ask nothing, and a giant one is cut with a mark", async ()
 });
 
 test("the answer to an older message is refused, also while the newer one is still being collected", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   const first = await fixture.says(call, "Where is my order?");
   call.say("No, wait.");
   await fixture.clock.passes(50);
@@ -87,8 +82,7 @@ test("the answer to an older message is refused, also while the newer one is sti
 });
 
 test("what a human writes, which answers no message, waits for the end of the caller's words", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   await fixture.says(call, "Where is my order?");
   call.say("No, wait.");
   await fixture.clock.passes(50);
@@ -100,8 +94,7 @@ test("what a human writes, which answers no message, waits for the end of the ca
 });
 
 test("a message has an id that no other connection of the call gives", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   const ids = [await fixture.says(call, "one")];
   call.cut();
   await call.until((one) => one.connections === 2);
@@ -110,8 +103,7 @@ test("a message has an id that no other connection of the call gives", async () 
 });
 
 test("a long answer is spoken in part, and the rest is offered", async () => {
-  const fixture = await openVoiceFixture({ config: { max_sentences: 2 } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { max_sentences: 2 } });
   await fixture.says(call, "Tell me everything.");
   await fixture.answer(call, "One is first. Two is second. Three is third. Four is fourth.");
   const spoken = await call.hears("One is first");
@@ -119,8 +111,7 @@ test("a long answer is spoken in part, and the rest is offered", async () => {
 });
 
 test("an interrupt is stored with the part that was played and with the message whose answer was cut", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   const asked = await fixture.says(call, "Tell me about it.");
   await fixture.answer(call, "It begins here. Then it goes on for long.");
   await call.hears("It begins");
@@ -130,8 +121,7 @@ test("an interrupt is stored with the part that was played and with the message 
 });
 
 test("an interrupted greeting or filler concerns no message", async () => {
-  const fixture = await openVoiceFixture();
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture();
   call.interrupt("Hel");
   await fixture.says(call, "Hello?");
   await fixture.clock.passes(1300);
@@ -146,8 +136,7 @@ test("an interrupted greeting or filler concerns no message", async () => {
 });
 
 test("the language of the caller is answered in", async () => {
-  const fixture = await openVoiceFixture({ config: { languages: [{ code: "de-DE" }] } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { languages: [{ code: "de-DE" }] } });
   call.say("Guten Tag", { lang: "de" });
   await fixture.clock.passes(1600);
   await call.hears("Einen Moment");

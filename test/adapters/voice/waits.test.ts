@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openVoiceFixture } from "../../support/voice/adapter.ts";
+import { dialedFixture } from "../../support/voice/adapter.ts";
 
 const said = (call: PhoneCall): string[] =>
   call.frames.filter(({ frame }) => frame["type"] === "text").map(({ frame }) => String(frame["token"]).trim());
@@ -20,8 +20,7 @@ const config = {
 const human = { dial: ["+15005550009"] };
 
 test("an answer within the first second is spoken without a filler", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "Hello?");
   await fixture.clock.passes(1100);
   await fixture.answer(call, "Yes.");
@@ -31,8 +30,7 @@ test("an answer within the first second is spoken without a filler", async () =>
 });
 
 test("fillers come at their times, each another, and the answer follows in the same cycle", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "Hello?");
   const heard: (readonly [number, number])[] = [];
   for (let passed = 0; passed < 23_000; passed += 500) {
@@ -55,8 +53,7 @@ test("fillers come at their times, each another, and the answer follows in the s
 
 test("a filler that becomes due during our own speech follows it", async () => {
   const greeting = "Good morning, this is the support line of Example."; // 50 characters, played in 3.6 s
-  const fixture = await openVoiceFixture({ config: { ...config, greeting, interruptible: "none" } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { ...config, greeting, interruptible: "none" } });
   await fixture.says(call, "Hello?");
   await fixture.clock.passes(3500);
   expect(said(call)).toEqual([]);
@@ -67,8 +64,7 @@ test("a filler that becomes due during our own speech follows it", async () => {
 });
 
 test("no filler follows the answer, and the next wait begins with another filler", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "One?");
   await fixture.clock.passes(1300);
   await fixture.answer(call, "First.");
@@ -79,8 +75,7 @@ test("no filler follows the answer, and the next wait begins with another filler
 });
 
 test("a newer question begins a new wait and closes the cycle that was open", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "One?");
   await fixture.clock.passes(1300);
   await call.hears("Filler A");
@@ -92,8 +87,7 @@ test("a newer question begins a new wait and closes the cycle that was open", as
 });
 
 test.each([500, 5000, 12_000, 24_000])("an answer after %i ms is spoken once", async (ms) => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "Hello?");
   await fixture.clock.passes(ms);
   expect(await fixture.answer(call, "The answer.")).toMatchObject({ kind: "sent" });
@@ -104,8 +98,7 @@ test.each([500, 5000, 12_000, 24_000])("an answer after %i ms is spoken once", a
 test.each([30_000, 60_000])(
   "an answer after %i ms is too late: the caller was informed and transferred",
   async (ms) => {
-    const fixture = await openVoiceFixture({ config: { ...config, transfer: human } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ config: { ...config, transfer: human } });
     const asked = await fixture.says(call, "Hello?");
     await fixture.clock.passes(ms);
     expect(await fixture.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
@@ -122,8 +115,7 @@ test.each([30_000, 60_000])(
 );
 
 test("without a human, giving up ends the call", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "Hello?");
   await fixture.clock.passes(40_000);
   expect(await call.over).toBe("hangup");
@@ -136,8 +128,7 @@ test("without a human, giving up ends the call", async () => {
 });
 
 test("a silent caller is asked twice, then the call ends", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.clock.passes(10_000);
   expect(said(call)).toEqual([]);
   await fixture.clock.passes(2000);
@@ -151,8 +142,7 @@ test("a silent caller is asked twice, then the call ends", async () => {
 });
 
 test("any sign of life restarts the silence timeout", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   for (let n = 0; n < 4; n++) {
     await fixture.clock.passes(9000);
     call.send({ type: "info", name: "clientSpeaking", value: "on" });
@@ -165,8 +155,7 @@ test("any sign of life restarts the silence timeout", async () => {
 const speaking = (call: PhoneCall, value: "on" | "off") => call.send({ type: "info", name: "clientSpeaking", value });
 
 test("a caller who speaks without a pause is not silent until the provider reports the end", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.clock.passes(2000);
   speaking(call, "on");
   await fixture.clock.passes(40_000);
@@ -179,8 +168,7 @@ test("a caller who speaks without a pause is not silent until the provider repor
 });
 
 test("an utterance ends the caller's speech, too", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   speaking(call, "on");
   await fixture.says(call, "Hello?");
   await fixture.answer(call, "Short.");
@@ -189,8 +177,7 @@ test("an utterance ends the caller's speech, too", async () => {
 });
 
 test("the end of the caller's speech is assumed after a minute", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   speaking(call, "on");
   await fixture.clock.passes(69_000);
   expect(said(call)).toEqual([]);
@@ -199,8 +186,7 @@ test("the end of the caller's speech is assumed after a minute", async () => {
 });
 
 test("text that is not final restarts the silence timeout, and does not suspend it", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.clock.passes(9000);
   call.say("When do", { partial: true });
   await fixture.clock.passes(9500);
@@ -210,8 +196,7 @@ test("text that is not final restarts the silence timeout, and does not suspend 
 });
 
 test("a caller who speaks during the goodbye keeps the call open", async () => {
-  const fixture = await openVoiceFixture({ config: { ...config, silence: { asks: 0 } } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { ...config, silence: { asks: 0 } } });
   await fixture.clock.passes(11_300);
   await call.hears("Bye.");
   call.interrupt("By");
@@ -223,8 +208,7 @@ test("a caller who speaks during the goodbye keeps the call open", async () => {
 });
 
 test("silence is measured from the end of our speech, as the provider reports it", async () => {
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   await fixture.says(call, "Hello?");
   await fixture.answer(call, "Short.");
   call.send({ type: "info", name: "agentSpeaking", value: "on" });
@@ -237,8 +221,7 @@ test("silence is measured from the end of our speech, as the provider reports it
 });
 
 test("a call is not longer than it may be, over all its connections", async () => {
-  const fixture = await openVoiceFixture({ config: { ...config, max_call: "60s", silence: { after: "20s" } } });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config: { ...config, max_call: "60s", silence: { after: "20s" } } });
   await fixture.clock.passes(50_000);
   call.cut();
   await call.until((one) => one.connections === 2);

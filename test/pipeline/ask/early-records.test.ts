@@ -7,14 +7,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { pauseChannel, resumeChannel } from "../../../src/store/tables/pauses.ts";
-import {
-  callOf,
-  mail,
-  openCallPipeline,
-  openPipeline,
-  type TestPipeline,
-  testClock,
-} from "../../support/pipeline/pipeline.ts";
+import { mail, openedCall, openPipeline, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const attempts = (pipeline: TestPipeline) =>
@@ -176,9 +169,7 @@ it("records at the crossing when the rate limit has no room", async () => {
 });
 
 it("records a question of a call with its claim only where a connection is idle", async () => {
-  const pipeline = await openCallPipeline();
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall();
   await call.says("one");
   await pipeline.settles();
   const reserved: (() => void)[] = [];
@@ -197,9 +188,7 @@ it("records a question of a call with its claim only where a connection is idle"
 
 it("records a question of a call when the rate limit has room, not before", async () => {
   const clock = testClock(true);
-  const pipeline = await openCallPipeline({ clock, rate: { interval: 1_000_000, tolerance: 1_000_000 } });
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall({ clock, rate: { interval: 1_000_000, tolerance: 1_000_000 } });
   await pipeline.passes(10_000, 500);
   for (const text of ["one", "two"]) {
     await call.says(text);

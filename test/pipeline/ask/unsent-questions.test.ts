@@ -5,15 +5,7 @@ import voice from "../../../adapters/voice/index.ts";
 import { createAgentClient } from "../../../src/agent/index.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { endLeases } from "../../../src/store/leases.ts";
-import {
-  ann,
-  callOf,
-  mail,
-  openCallPipeline,
-  openTexts,
-  type TestPipeline,
-  testClock,
-} from "../../support/pipeline/pipeline.ts";
+import { ann, mail, openedCall, openTexts, type TestPipeline, testClock } from "../../support/pipeline/pipeline.ts";
 import { cutting, listen } from "../../support/pipeline/stage.ts";
 
 const turns = async (pipeline: TestPipeline) =>
@@ -110,9 +102,7 @@ describe("a question that has not been sent", () => {
   });
 
   it("is joined to the newer text of a call, each asked once", async () => {
-    const pipeline = await openCallPipeline();
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall();
     const release = await occupied(pipeline);
     await call.says("one");
     await expect.poll(() => pipeline.scheduler.running(), { interval: 2 }).toBe(1);
@@ -125,9 +115,7 @@ describe("a question that has not been sent", () => {
   });
 
   it("is asked in a call without a look-up when the rate limit has no room after its claim", async () => {
-    const pipeline = await openCallPipeline();
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall();
     const take = pipeline.rate.take.bind(pipeline.rate);
     let refusals = 0;
     pipeline.rate.take = (count, maxWaitMs) => {
@@ -148,9 +136,7 @@ describe("a question that has not been sent", () => {
 
   it("is asked again after the channel's own absent_after when it was lost on the way", async () => {
     const asked = async (rules: { readonly absent_after?: number }) => {
-      const pipeline = await openCallPipeline({ absentAfter: 600_000, rules });
-      const call = callOf(pipeline);
-      await call.opens();
+      const { pipeline, call } = await openedCall({ absentAfter: 600_000, rules });
       pipeline.platform.faults.ask = cutting("before");
       await call.says("one");
       await pipeline.settles();

@@ -6,7 +6,7 @@ import { writeOpening } from "../../../src/domain/turn.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
 import { pause, resume } from "../../../src/store/operators/channels.ts";
 import { enqueueTurn } from "../../../src/store/tables/turns.ts";
-import { callOf, openCallPipeline, testClock } from "../../support/pipeline/pipeline.ts";
+import { callOf, openCallPipeline, openedCall, testClock } from "../../support/pipeline/pipeline.ts";
 import { refusing } from "../../support/pipeline/stage.ts";
 import { concludeDraft } from "../../support/store/databases.ts";
 
@@ -14,9 +14,7 @@ const minute = 60_000;
 
 describe("a call", () => {
   it("binds the platform's conversation before the first message, and sends nothing on its own", async () => {
-    const pipeline = await openCallPipeline();
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall();
     expect(pipeline.platform.calls).toEqual(["start ada@example.org"]);
     expect([await pipeline.state(), pipeline.said]).toEqual([{ turns: ["answered"], drafts: [] }, []]);
     expect(await call.facts()).toMatchObject({ state: "open", node: "n", openings: 1, pending: null });
@@ -26,9 +24,7 @@ describe("a call", () => {
   });
 
   it("answers in the session at once, with any delay of the agent", async () => {
-    const pipeline = await openCallPipeline({ delay: 600 });
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall({ delay: 600 });
     const words = await call.says("hello");
     await pipeline.settles();
     expect(pipeline.said).toEqual([{ text: "answer to hello", session: "call", answers: words, kind: "answer" }]);
@@ -70,9 +66,7 @@ describe("a call", () => {
   });
 
   it("does not begin with callers who get no answer", async () => {
-    const pipeline = await openCallPipeline({ rules: { deny: ["ada@*"] } });
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall({ rules: { deny: ["ada@*"] } });
     await call.says("hello");
     await pipeline.settles();
     expect([pipeline.platform.calls, await pipeline.listed("ignored")]).toEqual([[], ["denied"]]);
@@ -122,9 +116,7 @@ describe("a call", () => {
   });
 
   it("records the text that was played, and the target of the transfer", async () => {
-    const pipeline = await openCallPipeline();
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall();
     const first = await call.says("one");
     await pipeline.settles();
     await call.says("two");
@@ -142,9 +134,7 @@ describe("a call", () => {
   });
 
   it("drops what waits when it ends, and ends what is being asked", async () => {
-    const pipeline = await openCallPipeline();
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall();
     pipeline.platform.faults.ask = () => undefined; // for ever
     await call.says("hello");
     await pipeline.called("ask", 1);
@@ -189,9 +179,7 @@ describe("a call", () => {
 
 describe("an answer to speak", () => {
   async function withAnswer(outcomes: Parameters<typeof Array.prototype.push>) {
-    const pipeline = await openCallPipeline({ clock: testClock(true) });
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall({ clock: testClock(true) });
     pipeline.outcomes.push(...outcomes);
     await call.says("hello");
     await pipeline.settles();
@@ -228,9 +216,7 @@ describe("an answer to speak", () => {
   });
 
   it("does not wait for a connection that another node misses, after the call came back here", async () => {
-    const pipeline = await openCallPipeline();
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall();
     const session = { kind: "session", session: call.session, from: { address: "ada@example.org" } } as const;
     const lost = { ...session, id: externalId("late"), state: "lost" } as const;
     await accept(pipeline.scheduler, "c", [lost], null, "another node");
@@ -284,9 +270,7 @@ describe("an answer to speak", () => {
 
   it("is found again within the second when it was not due yet", async () => {
     // The timer is tested, so the sweep must not find the work.
-    const pipeline = await openCallPipeline({ timing: { scheduler: { sweep: 60 * minute } } });
-    const call = callOf(pipeline);
-    await call.opens();
+    const { pipeline, call } = await openedCall({ timing: { scheduler: { sweep: 60 * minute } } });
     pipeline.sweeps();
     pipeline.outcomes.push(...Array.from({ length: 8 }, () => notYet));
     await call.says("hello");

@@ -3,7 +3,7 @@
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
-import { callOf, openCallPipeline, restart } from "../../support/pipeline/pipeline.ts";
+import { callOf, openCallPipeline, openedCall, restart } from "../../support/pipeline/pipeline.ts";
 import { type Asked, cutting } from "../../support/pipeline/stage.ts";
 
 const minute = 60_000;
@@ -31,9 +31,7 @@ function crossings(): { most(): number; count(): number } {
 
 /** A call whose questions are held. */
 async function heldCall(options: Parameters<typeof openCallPipeline>[0] = {}) {
-  const pipeline = await openCallPipeline({ timeout: 30_000, ...options });
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall({ timeout: 30_000, ...options });
   const { held, fault } = holding();
   pipeline.platform.faults.ask = fault;
   return { pipeline, call, held, fault };
@@ -91,9 +89,7 @@ it("sends the older text together with the newer one when the platform did not a
 
 it("joins messages that were not sent to the platform yet", async () => {
   let status: "active" | "inactive" = "active";
-  const pipeline = await openCallPipeline({ status: () => status });
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall({ status: () => status });
   status = "inactive";
   await call.says("I would like");
   await call.says("to book");
@@ -128,9 +124,7 @@ it("keeps speech that arrives while the conversation is being opened", async () 
 
 it("opens once when a question that opens is superseded, and loses no text", async () => {
   let status: "active" | "inactive" = "inactive";
-  const pipeline = await openCallPipeline({ status: () => status });
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall({ status: () => status });
   expect(pipeline.platform.calls).toEqual([]);
   status = "active";
   const { held, fault } = holding();
@@ -146,9 +140,7 @@ it("opens once when a question that opens is superseded, and loses no text", asy
 
 it("looks for the conversation of an uncertain opening, also when its text was sent", async () => {
   let status: "active" | "inactive" = "inactive";
-  const pipeline = await openCallPipeline({ status: () => status });
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall({ status: () => status });
   status = "active";
   pipeline.platform.faults.start = cutting("after");
   await call.says("one");
@@ -159,9 +151,7 @@ it("looks for the conversation of an uncertain opening, also when its text was s
 });
 
 it("never looks up a superseded question of unknown outcome", async () => {
-  const pipeline = await openCallPipeline();
-  const call = callOf(pipeline);
-  await call.opens();
+  const { pipeline, call } = await openedCall();
   pipeline.platform.faults.ask = cutting("after");
   await call.says("one");
   await pipeline.settles();

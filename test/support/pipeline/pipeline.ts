@@ -416,6 +416,14 @@ export async function openCallPipeline(
 
 let events = 0;
 
+/** A pipeline with an open call. */
+export async function openedCall(options?: Parameters<typeof openCallPipeline>[0]) {
+  const pipeline = await openCallPipeline(options);
+  const call = callOf(pipeline);
+  await call.opens();
+  return { pipeline, call };
+}
+
 /** One call as its adapter tells of it. `tells` and `says` wait for nothing. */
 export function callOf(
   pipeline: Pick<TestPipeline, "accepts" | "settles" | "db">,

@@ -57,6 +57,12 @@ export interface VoiceFixture {
   restart(): void;
 }
 
+/** A fixture, and a call to it. */
+export async function dialedFixture(options?: VoiceFixtureOptions) {
+  const fixture = await openVoiceFixture(options);
+  return { fixture, call: await fixture.dial() };
+}
+
 export async function openVoiceFixture(options: VoiceFixtureOptions = {}): Promise<VoiceFixture> {
   const clock = stillClock();
   const agent = {

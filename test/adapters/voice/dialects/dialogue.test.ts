@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from "vitest";
 import {
+  dialedFixture,
   type Frame,
   type Line,
   openVoiceFixture,
@@ -218,8 +219,7 @@ describe("behind gather", () => {
   });
 
   it("an agent that is not asked now is not waited for", async () => {
-    const fixture = await openVoiceFixture({ active: false, config: { dialect: "gather" }, phone: { pace: 1 } });
-    const call = await fixture.dial();
+    const { fixture, call } = await dialedFixture({ active: false, config: { dialect: "gather" }, phone: { pace: 1 } });
     expect(await call.over).toBe("hangup");
     expect(call.spoken.map(({ text }) => text)).toEqual([
       "I am sorry, I cannot answer that right now.",

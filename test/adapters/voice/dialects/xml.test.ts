@@ -5,7 +5,12 @@ import { callToken, readToken } from "../../../../adapters/voice/proof.ts";
 import { element, escapeXml } from "../../../../adapters/voice/twiml.ts";
 import { readTwiml } from "../../../../src/sandbox/call-flow.ts";
 import { postSigned } from "../../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, openVoiceFixture, type VoiceFixtureOptions } from "../../../support/voice/adapter.ts";
+import {
+  authToken,
+  dialedFixture,
+  openVoiceFixture,
+  type VoiceFixtureOptions,
+} from "../../../support/voice/adapter.ts";
 
 async function started(options: VoiceFixtureOptions = {}, query = ""): Promise<string> {
   const fixture = await openVoiceFixture(options);
@@ -109,8 +114,7 @@ test("the caller's language is detected, and answered in one of the languages", 
   const languages = [{ code: "es-US" }, { code: "de-DE" }];
   const config = { transcription_language: "multi", languages, tts_provider: "Google" };
   expect(await started({ config })).toContain('ttsLanguage="en-US" transcriptionLanguage="multi"');
-  const fixture = await openVoiceFixture({ config });
-  const call = await fixture.dial();
+  const { fixture, call } = await dialedFixture({ config });
   call.say("Hola", { lang: "es" });
   await fixture.clock.passes(1000);
   await fixture.answer(call, "Buenas tardes.");
