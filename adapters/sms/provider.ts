@@ -134,7 +134,6 @@ export interface InboundMedium {
 
 /** The delivery status of a sent text. */
 export interface TextStatus extends Pick<DeliveryEvent, "state" | "code" | "detail" | "raw"> {
-  /** The provider's id of the text. */
   readonly id: string;
   /** Our send key, if the provider returns it. */
   readonly key: SendKey | null;

@@ -165,7 +165,6 @@ interface CallingAccount {
   readonly authorizations: readonly string[];
 }
 
-/** The outbound calls of one channel. */
 class PlacedCalls {
   readonly #voice: VoiceChannel;
   readonly #account: CallingAccount;

@@ -29,7 +29,6 @@ export function escapeXml(text: string): string {
     .replaceAll("'", "&apos;");
 }
 
-/** Returns a `<Say>` element in the given language. */
 export function say(text: string, language: string, voice?: string): string {
   return element("Say", { language, voice }, [escapeXml(text)]);
 }

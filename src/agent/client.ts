@@ -101,7 +101,6 @@ export function createAgentClient({ log, timing, ...options }: AgentClientOption
   };
 }
 
-/** Reads of the messages of a conversation. */
 const lookups = ({
   conversations,
 }: Pick<Client, "conversations">): Pick<AgentClient, "lookUp" | "findHumanReply" | "read"> => ({

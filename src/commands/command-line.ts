@@ -9,7 +9,6 @@ import { defaultConfig } from "./io.ts";
 import { shells } from "./reference/definition.ts";
 import { readSince, sinceForms } from "./text.ts";
 
-/** Adds a command. */
 type Define = (name: string, description: string) => Program;
 
 export function defineCommands(define: Define): void {
@@ -83,7 +82,6 @@ function hostAndPort(text: string): { readonly host: string; readonly port: numb
   return { host, port };
 }
 
-/** Parses an http URL. */
 function webUrl(text: string): string {
   if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ""))
     throw new InvalidArgumentError("It must be an address such as https://agents.example.com.");

@@ -8,7 +8,7 @@ import type { Problem } from "../config/index.ts";
 import { systemClock } from "../ops/clock.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { ListFilter } from "../store/operators/outbox.ts";
+import type { RowFilter } from "../store/operators/outbox.ts";
 
 export interface Io {
   /** The durations of the command; tests pass others. */
@@ -57,7 +57,6 @@ export function packageVersion(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** The configuration of the service. */
 export const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
 /** The folder that the packages create for the service, whose secrets only root reads. */
@@ -79,7 +78,7 @@ export interface CommandOptions {
   readonly json?: boolean;
 }
 
-export type ListOptions = CommandOptions & ListFilter;
+export type ListOptions = CommandOptions & RowFilter;
 
 /** A command of the command line. Resolves to the exit code. An error that it throws is printed as one line, and
  *  `exitCodeOf` maps it to a code. */

@@ -5,7 +5,6 @@ import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, typesAt } from "./json-schema.ts";
 import type { Resolved } from "./secrets.ts";
 
-/** The schema of the block at `path`. */
 export interface BlockShape {
   readonly path: Path;
   readonly shape: Shape;

@@ -202,7 +202,6 @@ export const when = (ms: number): Markup => {
 /** Number with thousands separators. */
 export const count = (value: number): string => value.toLocaleString("en");
 
-/** Returns `path` with the query parameters that have a value. */
 export function withQuery(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
   const set = new URLSearchParams();
   for (const [key, value] of Object.entries(query))

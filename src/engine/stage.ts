@@ -36,7 +36,6 @@ export interface Claimed {
   abandon(q: Query): Promise<void>;
 }
 
-/** What a stage has claimed on a channel. */
 export interface ClaimResult {
   readonly claimed: readonly Claimed[];
   /** How many pieces of work it could have claimed. As many were claimed: the channel may have more. 0 or less: the

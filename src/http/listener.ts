@@ -284,7 +284,6 @@ const probes: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 const tryLater = (): Response =>
   plainText(503, "not serving now, try again", { "retry-after": "10", connection: "close" });
 
-/** Returns the URL of a server that listens. */
 export function urlOf(server: Server): string {
   const { address, port, family } = server.address() as AddressInfo;
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;

@@ -41,7 +41,6 @@ export interface Hop {
   readonly draft?: string;
   readonly session?: string | null;
   readonly code?: string | null;
-  /** Result of an attempt. */
   readonly outcome?: string;
   /** True when the work is tried again after this attempt. */
   readonly isRetried?: boolean;

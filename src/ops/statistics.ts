@@ -84,7 +84,6 @@ interface Series {
   readonly buckets: number[];
 }
 
-/** One value for a scrape. */
 export interface Sample {
   readonly metricName?: string;
   readonly labels: Readonly<Record<string, string | number>>;

@@ -87,7 +87,6 @@ export class PhoneCall {
     });
   }
 
-  /** Aborted when the caller has hung up. */
   get hungUp(): AbortSignal {
     return this.#hanging.signal;
   }
@@ -173,7 +172,6 @@ export class Phone {
     return call;
   }
 
-  /** Hangs up all calls. */
   async close(): Promise<void> {
     await Promise.all([...this.#calls].map((call) => call.hangUp()));
   }

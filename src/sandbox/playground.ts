@@ -16,13 +16,11 @@ export interface PlaygroundMessage {
   readonly at: number;
   readonly kind: "mail" | "text" | "call";
   readonly party: "customer" | "responder";
-  /** Of the party. */
   readonly address: string;
   /** Null when the party has received it. */
   readonly written: WrittenMessage | null;
   readonly subject: string | null;
   readonly text: string;
-  /** Message-ID of a mail. */
   readonly messageId: string | null;
 }
 
@@ -106,7 +104,6 @@ export class Playground {
     return this.#call;
   }
 
-  /** The addresses that choose a fault. */
   get faults(): readonly AddressFault[] {
     return [
       ...Object.entries(mailFaults).map(([local, effect]) => ({

@@ -31,7 +31,6 @@ export type RelayEnd =
   | { readonly how: "completed" }
   | { readonly how: "failed"; readonly code: 64102 | 64105; readonly reason: string };
 
-/** One websocket of a call. */
 export class Relay {
   readonly ended: Promise<RelayEnd>;
   readonly #line: PhoneCall;

@@ -53,7 +53,6 @@ export class SmsApi {
   readonly creates: readonly Create[];
   /** Our texts that the provider accepted. */
   readonly sent: readonly SmsMessage[];
-  /** Calls that we requested. */
   readonly calls: readonly FakeCall[];
   /** Decoded query of every request that lists messages. */
   readonly lists: readonly string[];
@@ -97,7 +96,6 @@ export class SmsApi {
     return api;
   }
 
-  /** Base URL for `api_url`. */
   get url(): string {
     return this.#server.url;
   }

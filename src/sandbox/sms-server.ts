@@ -1,6 +1,7 @@
 // HTTP server of the fake REST API: the requests to api.twilio.com/2010-04-01 that a bridge makes, with
 // responses, errors and faults.
 
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -90,8 +91,8 @@ export class ApiServer {
     return shut(this.#api);
   }
 
-  up(): Promise<void> {
-    return listen(this.#api, Number(new URL(this.#url).port));
+  async up(): Promise<void> {
+    await listen(this.#api, Number(new URL(this.#url).port));
   }
 
   async close(): Promise<void> {
@@ -278,14 +279,8 @@ function fail(fault: SmsFault, { request, response }: ApiExchange): void {
 
 // Minimal HTTP server functions for the sandbox: listen, read a form, respond with JSON, close.
 
-const listen = (server: Server, port: number): Promise<void> =>
-  new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, "127.0.0.1", () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
+/** Rejects when the port is not free. */
+const listen = (server: Server, port: number): Promise<unknown> => once(server.listen(port, "127.0.0.1"), "listening");
 
 /** Closes the server and aborts all connections. */
 const shut = (server: Server): Promise<void> =>

@@ -29,7 +29,6 @@ export interface TracesOptions {
 /** Messages that were present when the process first connected are compared with the Sent folder. Later
  *  messages cannot predate the store. */
 export interface Backlog {
-  /** The last UID of the backlog. */
   readonly lastUid: number;
 }
 
@@ -40,7 +39,6 @@ const severalMoved = 3;
 
 /** The traces in one mailbox; one per connection. */
 export class Traces {
-  /** As in `TracesOptions`. */
   readonly backlog: Backlog;
   readonly #options: TracesOptions;
   readonly #seen = new Set<string>();

@@ -69,12 +69,10 @@ export function withoutResponders({ escalation, file }: Config): readonly Proble
   ];
 }
 
-/** Checks the agents of the embedded platform. */
 export async function agentsProblems(config: Config): Promise<readonly Problem[]> {
   return config.platform.embedded === undefined ? [] : (await readEmbeddedAgents(config)).problems;
 }
 
-/** Prints the configuration's JSON Schema. */
 export async function printSchema(_options: object, io: Io): Promise<number> {
   const adapters = await Promise.all(builtIn.map(async (name) => [name, await loadAdapter(name, io.cwd)] as const));
   io.out(JSON.stringify(jsonSchema(Object.fromEntries(adapters)), null, 2));

@@ -5,7 +5,7 @@ import * as z from "zod";
 import { isTimeZone, readWindow } from "../../domain/hours.ts";
 import { actionNames, causes, ways } from "../../domain/policy.ts";
 import { nearest } from "../nearest.ts";
-import { duration, name, span } from "./values.ts";
+import { duration, isHttpUrl, name, span } from "./values.ts";
 
 /** One line, because it is used in the subjects and headers of mails. */
 const oneLine = z.string().regex(/^\P{Cc}*\S\P{Cc}*$/u, "must be one line of text");
@@ -59,11 +59,7 @@ const signingSecret = z
   )
   .meta({ secret: true });
 
-const webhookUrl = z.string().refine((text) => {
-  const url = URL.parse(text);
-  if (url === null || !["http:", "https:"].includes(url.protocol)) return false;
-  return url.username === "" && url.password === "" && url.hash === "";
-}, "must be an https URL without user or fragment");
+const webhookUrl = z.string().refine(isHttpUrl, "must be an https URL without user or fragment");
 
 const webhook = z.strictObject({
   url: webhookUrl.describe("What is the URL of the webhook?"),

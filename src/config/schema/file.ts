@@ -8,6 +8,7 @@ import {
   brokenPostgresUrl,
   duration,
   httpUrl,
+  isHttpUrl,
   isLoopback,
   listen,
   name,
@@ -23,11 +24,7 @@ export const answerMargin = 10_000;
 export const embeddedAbsentAfter = 5000;
 
 /** The platform keeps a query behind the path, so that this URL may have one. */
-const modelUrl = z.string().refine((text) => {
-  const url = URL.parse(text);
-  if (url === null || !["http:", "https:"].includes(url.protocol)) return false;
-  return url.username === "" && url.password === "" && url.hash === "";
-}, "must be an http(s) URL without user or fragment");
+const modelUrl = z.string().refine(isHttpUrl, "must be an http(s) URL without user or fragment");
 
 const model = z.strictObject({
   url: modelUrl.describe(

@@ -28,17 +28,20 @@ export const listen = z
   })
   .refine(({ port }) => port <= 65_535, "the port must be at most 65535");
 
-/** True for an absolute http or https URL without user, query or fragment. */
-function isPlainHttpUrl(text: string): boolean {
+/** True for an absolute http or https URL without user and fragment. */
+export function isHttpUrl(text: string): boolean {
   const url = URL.parse(text);
   if (url === null || !["http:", "https:"].includes(url.protocol)) return false;
-  return url.username === "" && url.password === "" && url.search === "" && url.hash === "";
+  return url.username === "" && url.password === "" && url.hash === "";
 }
 
 /** An http(s) URL, without a trailing slash in the output. */
 export const httpUrl = z
   .string()
-  .refine(isPlainHttpUrl, "must be an http(s) URL without user, query or fragment")
+  .refine(
+    (text) => isHttpUrl(text) && URL.parse(text)?.search === "",
+    "must be an http(s) URL without user, query or fragment",
+  )
   .transform((text) => text.replace(/\/+$/, ""));
 
 /** Returns the URL of a PostgreSQL server; null when the driver would read it differently or not at all. As for the driver,

@@ -117,7 +117,6 @@ export class RecordingChannel implements Channel {
     };
   }
 
-  /** The events of `stored` that are messages. */
   get messages(): readonly MessageEvent[] {
     return this.stored.filter((event) => event.kind === "message");
   }

@@ -19,7 +19,6 @@ import { type RecordingChannel, recordingChannel } from "./channel.ts";
 import type { Ability, Harness, Peer, RequestSample } from "./harness.ts";
 import { attempt, within } from "./patience.ts";
 
-/** An adapter under test and its harness. */
 export interface AdapterUnderTest {
   readonly definition: AdapterDefinition;
   readonly harness: Harness;

@@ -60,7 +60,7 @@ async function claimPoll(q: Query, line: ChannelRuntime, id: string, deps: PollD
   if (poll === null) return null;
   const timing = deps.timing.escalation;
   // The lease covers two reads.
-  const leaseMs = 2 * timing.pollCall + timing.pollLeaseMargin;
+  const leaseMs = timing.pollLeaseMargin + 2 * timing.pollCall;
   // Read under the lock: another node may have bound the conversation, or replaced its binding.
   const conversation = await readConversation(q, id);
   const { platform_id: platformId } = conversation;

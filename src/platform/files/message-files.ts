@@ -17,7 +17,6 @@ const filesAtMost = 10;
 const eachLength = 20_000;
 const allLength = 60_000;
 
-/** Returns the name of a file in messages. */
 export function storagePath({ conversation_id, id, name }: Omit<MessageFileRow, "size">): string {
   return `conversations/${conversation_id}/${id}/${name}`;
 }

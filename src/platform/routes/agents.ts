@@ -39,7 +39,11 @@ export function organizationRoutes(store: PlatformStore): Hono<RouteEnv> {
     .get("/:id/users", (c) => people(c, store, agent(c)))
     .get("/:id/platform-users", (c) => {
       const named = agent(c);
-      return page(c, withAccess(named, members(store, named)));
+      const all = accesses(named, members(store, named));
+      // With a direct assignment in any role, or owner or admin of the organization.
+      const isIn = ({ agentRole, organizationRole }: Access) =>
+        Boolean(agentRole) || leading.has(organizationRole ?? "");
+      return page(c, all.filter(isIn));
     });
 }
 
@@ -141,13 +145,6 @@ type KnownMembers = ReturnType<PlatformStore["members"]["of"]>;
 type Access = Served<typeof platformUser>;
 
 const leading: ReadonlySet<string> = new Set(["owner", "admin"]);
-
-/** Returns all members with access: a direct assignment in any role, or owner or admin of the organization. */
-function withAccess(agent: AgentDefinition, known: KnownMembers): Access[] {
-  return accesses(agent, known).filter(
-    ({ agentRole, organizationRole }) => Boolean(agentRole) || leading.has(organizationRole ?? ""),
-  );
-}
 
 /** Returns the administrators: owner or admin of the agent, and active owners and admins of the organization. */
 function inCharge(agent: AgentDefinition, known: KnownMembers): Access[] {

@@ -175,7 +175,6 @@ const uploadsAtOnce = 16;
 /** Seconds in Retry-After when so many uploads are being received. */
 const uploadRetryAfter = "10";
 
-/** The routes of the signed URLs. */
 export function signedRoutes(store: PlatformStore, clock: Clock): Hono<SignedEnv> {
   /** Returns the file of the URL, or throws the error response. */
   function opened(c: Context, purpose: Purpose): MessageFileRow {

@@ -7,7 +7,7 @@ import { fromListed, listOf, type Query, type Value } from "../driver.ts";
 import type { ConversationRow } from "../tables/conversations.ts";
 import { stoppedDrafts } from "../tables/drafts.ts";
 import { type EventSummary, readEvents } from "./inbox.ts";
-import type { ListFilter } from "./outbox.ts";
+import type { RowFilter } from "./outbox.ts";
 
 export interface Found {
   /** Null for a message that belongs to no conversation, such as a refused one. */
@@ -44,7 +44,7 @@ export async function findMatches(q: Query, text: string, options: FindOptions):
   }));
 }
 
-type FindOptions = Omit<ListFilter, "channel">;
+type FindOptions = Omit<RowFilter, "channel">;
 
 /** Longest query that is compared; the search columns are not longer. */
 const longestQuery = 250;
@@ -328,7 +328,7 @@ function standingOf(row: SummaryRow): Pick<ConversationSummary, "state" | "reaso
   return { state: draft === null && turn === null ? "empty" : "answered", reason: null };
 }
 
-export interface FoundFilter extends ListFilter {
+export interface FoundFilter extends RowFilter {
   /** `attention`: held, failed or escalated; `waiting`: open work. Default: all. */
   readonly state?: "attention" | "waiting";
 }

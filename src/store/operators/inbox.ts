@@ -6,7 +6,7 @@ import { recordAction, someOperator } from "../tables/actions.ts";
 import { cappedCode, type EventRow, recordOutcomesOf, releasedCode } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
-import { droppedBecause, type ListFilter, operatorCode } from "./outbox.ts";
+import { droppedBecause, operatorCode, type RowFilter } from "./outbox.ts";
 
 export interface EventSummary
   extends Pick<EventRow, "id" | "channel" | "kind" | "state" | "code" | "reason" | "attempts" | "received_at"> {
@@ -50,7 +50,7 @@ const conditions: Readonly<Record<ListedState, string>> = {
   all: "state <> ''",
 };
 
-export interface EventFilter extends ListFilter {
+export interface EventFilter extends RowFilter {
   readonly state: ListedState;
   readonly code?: string;
   /** Without delivery receipts and changes of calls. */

@@ -4,7 +4,7 @@ import type { Query } from "../driver.ts";
 import { recordAction } from "../tables/actions.ts";
 import { allOwn, removeSuppression, type Suppression, suppress, suppressionsOf } from "../tables/suppressions.ts";
 import { dropEvent } from "./inbox.ts";
-import type { ListFilter } from "./outbox.ts";
+import type { RowFilter } from "./outbox.ts";
 import type { Operator } from "./repair.ts";
 
 interface Suppressed extends Suppression {
@@ -24,7 +24,7 @@ export interface OptOut extends Suppressed {
 }
 
 /** Lists suppressed addresses, the last suppressed ones first. */
-export function listOptOuts(q: Query, { channel = "", since = 0, limit }: ListFilter): Promise<OptOut[]> {
+export function listOptOuts(q: Query, { channel = "", since = 0, limit }: RowFilter): Promise<OptOut[]> {
   return q.all<OptOut>(
     `SELECT channel, address, own_address, source, reason, updated_at FROM suppressions
      WHERE active = 1 AND (channel = $1 OR $1 = '') AND updated_at >= $2

@@ -31,14 +31,14 @@ export const draftColumns =
   "id, channel, conversation, recipient, state, attempts, code, reason, external_id, due_at, created_at, updated_at";
 
 /** Selects the rows of a list. */
-export interface ListFilter {
+export interface RowFilter {
   readonly channel?: string;
   /** Only newer rows (epoch milliseconds). */
   readonly since?: number;
   readonly limit: number;
 }
 
-export interface DraftFilter extends ListFilter {
+export interface DraftFilter extends RowFilter {
   readonly state?: string;
   readonly code?: string;
   /** Continues after this draft (its id), with older ones. */

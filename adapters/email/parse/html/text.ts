@@ -220,7 +220,6 @@ const noRules: CssRules = new Map();
 const styleOf = ({ attribs: { style } }: Element): CssRules =>
   style !== undefined && isRelevant(style) ? declarations(style) : noRules;
 
-/** Returns the style of the text in an element. */
 function insideOf(element: Element, rules: CssRules, look: TextStyle): TextStyle {
   if (isStyled(element, rules)) return lookOf(element, rules, look);
   if (element.name !== "a" || look.link) return look;

@@ -82,16 +82,11 @@ async function isPure(fixture: Fixture): Promise<void> {
   assert.equal(fixture.channel.calls.length, calls, "compose called accept");
 }
 
-/** Each word is unique, and no line is longer than a line of text. */
-function essay(): { readonly text: string; readonly words: readonly string[] } {
+async function keepsEveryWord(fixture: Fixture): Promise<void> {
+  // Each word is unique, and no line is longer than a line of text.
   const words = Array.from({ length: 1800 }, () => letters(9));
   const lines = Array.from({ length: 300 }, (_, n) => `${words.slice(n * 6, n * 6 + 6).join(" ")}.`);
-  return { text: lines.join("\n\n"), words };
-}
-
-async function keepsEveryWord(fixture: Fixture): Promise<void> {
-  const { text, words } = essay();
-  const drafts = outboundOf(fixture).compose(replyWith(fixture, text));
+  const drafts = outboundOf(fixture).compose(replyWith(fixture, lines.join("\n\n")));
   const composed = JSON.stringify(drafts);
   const lost = words.filter((word) => !composed.includes(word));
   // A hard limit may split one word between two drafts.

@@ -114,7 +114,6 @@ const alternatives = (shape: KeyShape): readonly KeyShape[] => [
   ...[shape.anyOf, shape.oneOf, shape.allOf].flatMap((some) => (some ?? []).flatMap(alternatives)),
 ];
 
-/** Returns the shapes of the value below `key`. */
 const below = (shape: KeyShape, key: string): readonly KeyShape[] => {
   const { properties, additionalProperties: more, items, prefixItems } = shape;
   return [properties?.[key], prefixItems?.[Number(key)], more, items]
