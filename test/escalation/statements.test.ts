@@ -77,8 +77,7 @@ async function statements(db: Database, work: (q: Query) => Promise<unknown>): P
 
 /** A customer's conversation `k`, and escalation `e` about it, of which both responders were notified. */
 async function notified(line: ChannelRuntime): Promise<Database> {
-  const db = await fresh(sqliteDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(sqliteDatabase, async (q) => {
     await conversation(q, "k");
     await bindPlatform(q, "k", "p");
     await turn(q, "t", "k");
@@ -159,8 +158,7 @@ const deps = { timing: standardTiming, policy: () => policy, clock, log };
 const stage = notifyStage({ ...deps, lines: () => new Map([["c", texts]]), link: () => null });
 
 it("notifies two responders with few statements", async () => {
-  const db = await fresh(sqliteDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(sqliteDatabase, async (q) => {
     await conversation(q, "k");
     await opens(q, "e", { about: "conversation:k", conversation: "k" });
   });
@@ -170,8 +168,7 @@ it("notifies two responders with few statements", async () => {
 });
 
 it("notifies two responders of twenty escalations with few statements", async () => {
-  const db = await fresh(sqliteDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(sqliteDatabase, async (q) => {
     for (let n = 0; n < 20; n += 1) {
       await conversation(q, `k${n}`);
       await opens(q, `e${n}`, { about: `conversation:k${n}`, conversation: `k${n}` });
@@ -188,8 +185,7 @@ const lines = () => new Map([["c", escalating]]);
 
 /** A customer's conversation `k` with an answered turn `t`, bound to `p` on the platform. */
 async function asked(): Promise<Database> {
-  const db = await fresh(sqliteDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(sqliteDatabase, async (q) => {
     await conversation(q, "k");
     await bindPlatform(q, "k", "p");
     await turn(q, "t", "k");

@@ -65,22 +65,24 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
 
   /** `d1` was tried and stands in front, due in an hour. */
   async function waiting(): Promise<Database> {
-    const db = await fresh(() => postgresDatabase(server));
-    await db.tx(async (q) => {
-      await conversation(q, "k");
-      await draft(q, "d1", "k", hour);
-      const row = await readDraft(q, "d1");
-      if (row) await recordSending(q, row, "n", 1);
-      await q.run("UPDATE drafts SET state = 'queued' WHERE id = 'd1'");
-      await insertReply(q, {
-        id: "rd2",
-        conversation: "k",
-        channel: "c",
-        turn: null,
-        text: "text",
-        platformId: null,
-      });
-    });
+    const db = await fresh(
+      () => postgresDatabase(server),
+      async (q) => {
+        await conversation(q, "k");
+        await draft(q, "d1", "k", hour);
+        const row = await readDraft(q, "d1");
+        if (row) await recordSending(q, row, "n", 1);
+        await q.run("UPDATE drafts SET state = 'queued' WHERE id = 'd1'");
+        await insertReply(q, {
+          id: "rd2",
+          conversation: "k",
+          channel: "c",
+          turn: null,
+          text: "text",
+          platformId: null,
+        });
+      },
+    );
     return db;
   }
 
@@ -139,11 +141,13 @@ describeReal("a lane on PostgreSQL", await needPostgres(), () => {
   });
 
   it("keeps new text out of a question that is being claimed", async () => {
-    const db = await fresh(() => postgresDatabase(server));
-    await db.tx(async (q) => {
-      await conversation(q, "k");
-      await turn(q, "t1", "k");
-    });
+    const db = await fresh(
+      () => postgresDatabase(server),
+      async (q) => {
+        await conversation(q, "k");
+        await turn(q, "t1", "k");
+      },
+    );
     let last: LastTurn | undefined;
     await crossing(
       db,

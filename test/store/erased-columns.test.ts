@@ -148,8 +148,7 @@ const isFilled = (place: string): boolean => {
 
 /** A completed message with everything that can belong to it, and an outbound conversation with the same person. */
 async function withEverything(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     const file = { name: "", mediaType: "b/c", size: 1, blob: { id: "blob", bytes: Buffer.from("x") }, ref: null };
     const event = await storeEvent(q, "1", {
       sender: person,

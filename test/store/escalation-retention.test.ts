@@ -50,8 +50,7 @@ async function ages(db: Database, days: number): Promise<void> {
 
 /** Escalation `e` about the customer's conversation `k`; Dora and Emil were notified in `to-dora` and `to-emil`. */
 async function withEscalation(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await conversation(q, "k");
     await addParticipant(q, "k", "a@example.org");
     await schedulePoll(q, { id: "k", channel: "c" }, day);
@@ -96,8 +95,7 @@ const names = /Anna|Dora|Dahl|Name|example\.org|hash-|"person":"(dora|emil)"/;
 onEachDatabase((newDatabase) => {
   describe("escalations are forgotten", () => {
     it("erases by the age of the channel, notices to responders by the strictest, and nothing unfinished", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await ensureChannel(q, "strict");
         for (const channel of ["c", "strict"]) {
           const of = (name: string) => `${name}-${channel}`;
@@ -245,8 +243,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("in bounded batches until nothing is left", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let n = 0; n < 250; n++) {
           await opens(q, `e${n}`, { reason: "" });
           await closeEscalation(q, `e${n}`, "Dora");

@@ -103,8 +103,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("gives up what humans wrote for the platform, and changes of its mode", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "a");
         for (const id of ["relayed", "mode", "spoken"]) await turn(q, id, "a");
         await q.run("UPDATE turns SET kind = id WHERE id <> 'spoken'");
@@ -117,8 +116,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("holds what may have been asked or sent, and takes it from its worker", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const id of ["in", "out", "ready"]) await conversation(q, id);
         await turn(q, "unknown", "in");
         await turn(q, "answered", "ready");

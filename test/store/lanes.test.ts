@@ -59,8 +59,7 @@ const holds = (db: Database, token: number): Promise<boolean> =>
 const head = async (db: Database, of: Lease) => (await db.tx((q) => headTurn(q, of)))?.id ?? null;
 
 async function withTurns(newDatabase: NewDatabase, ids: readonly string[]): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await conversation(q, "k");
     for (const id of ids) await turn(q, id, "k");
   });
@@ -162,8 +161,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are not lost by a claim that is rolled back", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => announced(q));
+      const db = await fresh(newDatabase, (q) => announced(q));
       await asking(db, ["a"]);
       const failed = db.tx(async (q) => {
         expect(await announced(q)).toEqual(["a"]);
@@ -174,8 +172,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are not lost when a claim has room for some of them", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => announced(q));
+      const db = await fresh(newDatabase, (q) => announced(q));
       await asking(db, ["a", "b", "c"]);
       const found = [await db.tx((q) => announced(q, 2)), await db.tx((q) => announced(q, 2))];
       expect(found.flat().toSorted()).toEqual(["a", "b", "c"]);
@@ -195,16 +192,14 @@ onEachDatabase((newDatabase) => {
     });
 
     it("of a channel that claims nothing are forgotten and searched for when there are many", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => announced(q));
+      const db = await fresh(newDatabase, (q) => announced(q));
       const ids = Array.from({ length: 1100 }, (_, at) => `t${at}`);
       await asking(db, ids);
       expect(await db.tx((q) => announced(q, 2000))).toHaveLength(ids.length);
     });
 
     it("of a paused channel are found by the search after the pause", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => announced(q));
+      const db = await fresh(newDatabase, (q) => announced(q));
       await db.tx((q) => pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null }));
       await asking(db, ["a"]);
       expect(await db.tx((q) => announced(q))).toEqual([]);
@@ -276,8 +271,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("leases at most as many as asked for, longest due first", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let i = 0; i < 6; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
         for (let i = 0; i < 6; i++) await q.run("UPDATE lanes SET due_at = $2 WHERE id = $1", `k${i}/in`, 100 - i);
       });
@@ -293,8 +287,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("names the channels with due lanes, each once", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const channel of ["b", "a", "z"]) {
           for (let i = 0; i < 3; i++)
             await turn(q, `${channel}${i}`, await conversation(q, `${channel}${i}`, channel), { channel });
@@ -357,8 +350,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("counts an attempt that was not sent, and records one only for the turn as it was claimed", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await turn(q, "t1", "k");
       });

@@ -27,8 +27,7 @@ onEachDatabase((newDatabase) => {
   });
 
   it("include the files that name the person, also those that were sent to others", async () => {
-    const db = await fresh(newDatabase);
-    await db.tx(async (q) => {
+    const db = await fresh(newDatabase, async (q) => {
       const file = (id: string, text: string) => ({
         name: `${id}.txt`,
         mediaType: "text/plain",

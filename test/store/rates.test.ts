@@ -278,8 +278,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("delays all callers for a penalty, the longest one", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => penalise(q, "r", 30_000.4));
+      const db = await fresh(newDatabase, (q) => penalise(q, "r", 30_000.4));
       await db.tx((q) => penalise(q, "r", 10));
       const turn = await db.tx((q) => takeRate(q, "r", limitOf(1000, 60_000), 1, 60_000));
       expect(turn.taken).toBe(true);

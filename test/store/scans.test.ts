@@ -66,8 +66,7 @@ const numbered = (prefix: string): string => `'${prefix}' || CAST(n.i AS TEXT)`;
 
 /** Everything is done: `rows` of each kind, all young enough to be kept. `maintained`: SQLite has statistics. */
 async function withHistory(newDatabase: NewDatabase, maintained: boolean): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     const blob = { id: "att", bytes: Buffer.from("a") };
     const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob, ref: null, named: true }];
     const event = await storeEvent(q, "e", { raw: { id: "raw", bytes: Buffer.from("raw") }, attachments });

@@ -57,8 +57,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("stores an answer that is due in a fraction of a millisecond, and forgets by ages in fractions", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d", "k", 1000.5);
         await pauseChannel(q, { channel: "c", code: "operator", reason: "x", event: null, forMs: 0.1 + 0.2 });
@@ -286,15 +285,13 @@ onEachDatabase((newDatabase) => {
     });
 
     it("stores what a stranger wrote with a NUL in it", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => writeSettings(q, "nul", "a\0b"));
+      const db = await fresh(newDatabase, (q) => writeSettings(q, "nul", "a\0b"));
       const row = await db.read((q) => readSettings(q, "nul"));
       expect(row?.settings.replace("\0", "")).toBe("ab");
     });
 
     it("replaces settings, and knows none of another agent", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => writeSettings(q, "one", "1"));
+      const db = await fresh(newDatabase, (q) => writeSettings(q, "one", "1"));
       await db.tx((q) => writeSettings(q, "one", "2"));
       expect((await db.read((q) => readSettings(q, "one")))?.settings).toBe("2");
       expect(await db.read((q) => readSettings(q, "other"))).toBeNull();

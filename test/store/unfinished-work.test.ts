@@ -63,8 +63,7 @@ onEachDatabase((newDatabase) => {
   });
 
   it("keeps a reply that is not composed, with its question, and one whose drafts are open or young", async () => {
-    const db = await fresh(newDatabase);
-    await db.tx(async (q) => {
+    const db = await fresh(newDatabase, async (q) => {
       for (const id of ["blocks", "old", "ready", "resent"]) {
         await conversation(q, id);
         await turn(q, id, id);

@@ -34,8 +34,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   afterAll(() => boxes?.dispose());
 
   it("continues at its cursor when the server is reachable again", async () => {
-    const { channel, box, supervised } = boxes.open();
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready();
     await dovecot.stop();
     await channel.until("degraded", (c) => c.statuses.at(-1)?.state === "degraded");
     await dovecot.deliver(box, mail(1));
@@ -50,8 +49,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
 
   it("detects a connection that is cut", async () => {
     const proxy = await startTcpProxy(dovecot.port);
-    const { channel, box } = boxes.open({}, { port: proxy.port });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, { port: proxy.port });
     proxy.cut();
     await dovecot.deliver(box, mail(1));
     await arrived(channel, 1);
@@ -60,8 +58,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   });
 
   it("names the store, instead of the connection, when storing mail fails", async () => {
-    const { channel, box } = boxes.open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     channel.reject(1, Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" }));
     await dovecot.deliver(box, mail(1));
     await arrived(channel, 1);
@@ -71,8 +68,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
 
   it("detects a connection that is open at one end only", async () => {
     const proxy = await startTcpProxy(dovecot.port);
-    const { channel, box, supervised } = boxes.open({}, { port: proxy.port, poll: "1s" }, impatient());
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready({}, { port: proxy.port, poll: "1s" }, impatient());
     proxy.swallow();
     await dovecot.deliver(box, mail(1));
     await channel.until("noticed", (c) => c.statuses.at(-1)?.state === "degraded");
@@ -85,8 +81,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   });
 
   it("stops reading when a commit hangs until its timeout", async () => {
-    const { channel, box, supervised } = boxes.open({}, { poll: "1s" }, impatient());
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready({}, { poll: "1s" }, impatient());
     channel.hold();
     await dovecot.deliver(box, mail(1));
     await channel.until("restart", () => supervised.starts > 1);
@@ -110,8 +105,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
 
   it.each(["implicit", "starttls"] as const)("reads under %s with a private CA", async (tls) => {
     const port = tls === "implicit" ? dovecot.tlsPort : dovecot.port;
-    const { channel, box } = boxes.open({}, { tls, port, ca: dovecot.ca ?? "" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, { tls, port, ca: dovecot.ca ?? "" });
     await dovecot.deliver(box, mail(1));
     await arrived(channel, 1);
     const stranger = boxes.open({}, { tls, port });

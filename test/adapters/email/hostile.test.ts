@@ -79,8 +79,7 @@ describeReal("hostile mail", missing, () => {
     ["no-reply", { From: "no-reply@example.net" }],
     ["not-addressed", { To: "somebody@example.net" }],
   ])("is stored as %s", async (code, headers) => {
-    const { channel, box } = boxes.open({}, {}, undefined, one);
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, {}, undefined, one);
     await dovecot.deliver(box, mail(code, headers));
     await arrived(channel, 1);
     expect(channel.messages[0]?.refusal?.code).toBe(code);
@@ -90,8 +89,7 @@ describeReal("hostile mail", missing, () => {
 
   it("is downloaded in part when it is too large", async () => {
     boxes.fresh();
-    const { channel, box } = boxes.open({ max_size: "400KB" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ max_size: "400KB" });
     await dovecot.deliver(box, mail("large", {}, "x".repeat(70).concat("\n").repeat(8000)));
     await dovecot.deliver(box, mail("middle", {}, "x".repeat(70).concat("\n").repeat(5000)));
     await dovecot.deliver(box, mail("small"));
@@ -140,8 +138,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("is forgotten when it vanishes before it was read", async () => {
-    const { channel, box } = boxes.open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     await dovecot.deliver(box, "");
     await expect.poll(async () => (await dovecot.list(box)).length).toBe(1);
     await dovecot.remove(box, 1);
@@ -168,8 +165,7 @@ describeReal("hostile mail", missing, () => {
       ),
     ],
   ])("with %s becomes one event, and the next mail is read", async (_what, raw) => {
-    const { channel, box } = boxes.open({ bcc: "answer" }, {}, undefined, one);
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ bcc: "answer" }, {}, undefined, one);
     const before = channel.messages.length;
     await dovecot.deliver(box, raw);
     await dovecot.deliver(box, mail(`after`, { "Message-ID": `<${Math.random()}@example.net>` }));
@@ -178,8 +174,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("is held when its header is too large, also for a line of the server's response", async () => {
-    const { channel, box } = boxes.open({}, {}, before());
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, {}, before());
     const copies = Array.from({ length: 50_000 }, (_, i) => `copy${i}@many.example.net`).join(",\n ");
     const head = { From: "=?utf-8?Q?J=C3=B6rg?= <ann@example.net>", "In-Reply-To": "<up@example.net>" };
     await dovecot.deliver(box, mail("wide", { ...head, Cc: copies }));
@@ -199,8 +194,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("cites the same surrogate for the same mail without an id", async () => {
-    const { channel, box } = boxes.open({}, {}, before());
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, {}, before());
     await dovecot.deliver(box, mail("x", { "Message-ID": "" }));
     await arrived(channel, 1);
     const cited = channel.messages[0]?.cited;
@@ -212,8 +206,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("finds the draft that a bounce is about", async () => {
-    const { channel, box } = boxes.open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     await dovecot.deliver(box, bounce("01hzx7key"));
     await channel.until("a receipt", (c) => c.stored.length > 0);
     const [event] = channel.stored as DeliveryEvent[];
@@ -224,8 +217,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("does not classify a delay report as a bounce", async () => {
-    const { channel, box } = boxes.open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     await dovecot.deliver(box, bounce("01hzx7key", "delayed"));
     await arrived(channel, 1);
     expect(channel.messages[0]?.refusal?.code).toBe("delivery-report");
@@ -302,8 +294,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("names its attachments to the agent, and keeps so many of them", async () => {
-    const { channel, box } = boxes.open({ attachments: { max_count: 1, max_bytes: "10KB" } });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ attachments: { max_count: 1, max_bytes: "10KB" } });
     const part = (name: string, size: number) =>
       `--q\nContent-Type: application/pdf; name="${name}"\nContent-Disposition: attachment; filename="${name}"\n\n${"z".repeat(size)}\n`;
     await dovecot.deliver(

@@ -29,8 +29,7 @@ async function linked(q: Query, channel: string, over: Partial<LinkSearch>): Pro
 onEachDatabase((newDatabase) => {
   describe("a message", () => {
     it("is linked by conversations with an id in which its sender takes part, newest first, and by tokens", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const id of ["k1", "k2", "k3"]) await conversation(q, id);
         await conversation(q, "k9", "d");
         for (const id of ["k1", "k2"]) await cite(q, "c", "<m@x>", id, null);
@@ -65,8 +64,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is linked by at most five conversations with an id", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let i = 0; i < 9; i++) {
           await conversation(q, `k${i}`, "c", "a@example.org");
           await cite(q, "c", "<m@x>", `k${i}`, null);
@@ -82,8 +80,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is linked by our notifications, also when a later one went into another conversation", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await opens(q, "e");
         await contact(q, "k", "e");
         for (const id of ["c1", "c2"]) {
@@ -106,8 +103,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is linked by the number in its subject, from the target's address, until a while after the end", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await opens(q, "e");
         await contact(q, "k", "e");
       });

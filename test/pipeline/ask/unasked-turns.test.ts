@@ -153,8 +153,7 @@ onEachDatabase((newDatabase) => {
   });
 
   it("is read again under the lock of its lane; a lane that a claim holds is left alone", async () => {
-    const db = await fresh(newDatabase);
-    await db.tx(async (q) => {
+    const db = await fresh(newDatabase, async (q) => {
       for (const n of ["1", "2"]) {
         const event = await storeEvent(q, n);
         await conversation(q, `k${n}`);

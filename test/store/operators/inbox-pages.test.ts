@@ -10,8 +10,7 @@ const day = 86_400_000;
 onEachDatabase((newDatabase) => {
   describe("the list of events", () => {
     it("reads a bounded number of events for a page, and reports where the next one continues", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let n = 1; n <= 220; n++) {
           const id = await storeEvent(q, String(n));
           const stopped = { state: "ignored", code: n === 1 ? "loop" : "list" } as const;
@@ -33,8 +32,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("gives the reason for which a message waits, and no longer that of a question that is closed", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         const id = await storeEvent(q, "m1");
         await conversation(q, "k1");
         await turn(q, "t1", "k1");

@@ -52,8 +52,7 @@ const nothing = {
 const blob = (id: string) => ({ id, bytes: Buffer.from(id) });
 
 async function withDrafts(newDatabase: NewDatabase, ids: readonly string[]): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await conversation(q, "k");
     for (const id of ids) await draft(q, id, "k");
   });
@@ -63,8 +62,7 @@ async function withDrafts(newDatabase: NewDatabase, ids: readonly string[]): Pro
 onEachDatabase((newDatabase) => {
   describe("operators", () => {
     it("counts what is held on a channel, up to a limit and within a time", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let n = 0; n < 5; n++) {
           const id = await storeEvent(q, `e${n}`, n === 4 ? { channel: "other" } : {});
           if (n > 0) await recordOutcome(q, id, { state: "held", code: "pgp-encrypted" });
@@ -319,8 +317,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("forgets old raw messages behind one that arrived while the clock was ahead", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         const ahead = await storeEvent(q, "ahead", { raw: blob("ahead") });
         await storeEvent(q, "old", { raw: blob("old") });
         await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);
@@ -447,8 +444,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("forgets in bounded batches until nothing is left", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let i = 0; i < 450; i++) await insertEvent(q, event(String(i), { raw: blob(`blob${i}`) }));
         await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);
       });

@@ -30,8 +30,7 @@ const operator = { actor: "op", reason: "tidying up" };
 
 /** Drafts `d0` ... of conversation `k` in channel `c`, and `o` in channel `other`, held with codes. */
 async function withDrafts(newDatabase: NewDatabase, codes: readonly string[]): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await ensureChannel(q, "other");
     await conversation(q, "k");
     await conversation(q, "ko", "other");
@@ -112,8 +111,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("releases the parts of a reply together, and drops them together", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         for (const id of ["a1", "a2", "b1", "b2"]) {
           await draft(q, id, "k");
@@ -247,8 +245,7 @@ onEachDatabase((newDatabase) => {
       const hour = 3_600_000;
       /** Drafts `d0` ... of conversation `k`, each due an hour later than the one before. */
       const withDelayed = async (many: number): Promise<Database> => {
-        const db = await fresh(newDatabase);
-        await db.tx(async (q) => {
+        const db = await fresh(newDatabase, async (q) => {
           await conversation(q, "k");
           for (let n = 0; n < many; n++) await draft(q, `d${n}`, "k", (n + 1) * hour);
         });

@@ -22,8 +22,7 @@ const byName = (a: readonly unknown[], b: readonly unknown[]): number => String(
 onEachDatabase((newDatabase) => {
   describe("worklists", () => {
     it("list refused messages by page, code, channel, and a part of the sender or subject", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let n = 0; n < 7; n++) {
           const sender = n === 3 ? "100%_Anna!@Example.org" : `p${n}@example.org`;
           const id = await storeEvent(q, `e${n}`, {
@@ -59,8 +58,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("list held replies by page and reason, the last changed first", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let n = 0; n < 5; n++) {
           await conversation(q, `k${n}`);
           await draft(q, `d${n}`, `k${n}`);
@@ -98,8 +96,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("list what waits, the oldest due first", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await storeEvent(q, "stored");
         for (const n of [1, 2]) await conversation(q, `k${n}`);
         await turn(q, "t", "k1");
@@ -115,8 +112,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("list waiting rows by page, in any states, and count them", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (let n = 0; n < 12; n++) {
           await storeEvent(q, `e${n}`);
           await conversation(q, `k${n}`);

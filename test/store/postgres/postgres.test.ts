@@ -182,8 +182,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   });
 
   it("runs a transaction again that lost a deadlock", async () => {
-    const db = await fresh(place);
-    await db.tx(async (q) => {
+    const db = await fresh(place, async (q) => {
       for (const id of ["a", "b"]) await writeSettings(q, id, "0");
     });
     let runs = 0;
@@ -205,8 +204,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   });
 
   it("runs the whole of it again when it was a savepoint's work that lost the deadlock", async () => {
-    const db = await fresh(place);
-    await db.tx(async (q) => {
+    const db = await fresh(place, async (q) => {
       for (const id of ["a", "b"]) await writeSettings(q, id, "0");
     });
     const met = Promise.withResolvers<void>();
@@ -273,8 +271,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   });
 
   it("runs a transaction again when its writes lose a deadlock at the commit", async () => {
-    const db = await fresh(place);
-    await db.tx(async (q) => {
+    const db = await fresh(place, async (q) => {
       for (const id of ["a", "b"]) await writeSettings(q, id, "0");
     });
     const met = Promise.withResolvers<void>();

@@ -46,8 +46,7 @@ it("resolves no transaction before the commit is on disk", async () => {
 });
 
 it("rejects every write in the commit when the disk is full, keeps earlier data, and recovers", async () => {
-  const db = await fresh(sqliteDatabase);
-  await db.tx((q) => writeSettings(q, "before", "{}"));
+  const db = await fresh(sqliteDatabase, (q) => writeSettings(q, "before", "{}"));
   const pages = await db.tx((q) => q.one<{ page_count: number }>("PRAGMA page_count"));
   await db.tx((q) => q.all(`PRAGMA max_page_count = ${pages?.page_count ?? 0}`));
   const big = "x".repeat(1_000_000);

@@ -27,8 +27,7 @@ const minute = 60_000;
 
 /** A question and a reply in conversation `k` of channel `c`, and in `o` of channel `other`. */
 async function withWork(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await ensureChannel(q, "other");
     for (const [k, channel] of [
       ["k", "c"],

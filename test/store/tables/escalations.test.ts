@@ -61,8 +61,7 @@ async function nodes(newDatabase: NewDatabase): Promise<readonly [Database, Data
 
 /** A store with escalation `e`, and contact `k` of it. */
 async function withContact(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await opens(q, "e");
     await contact(q, "k", "e");
   });

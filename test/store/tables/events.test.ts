@@ -152,8 +152,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("hands out no more than 16 MB of stored events at once", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const id of ["1", "2", "3"]) await storeEvent(q, id);
         await q.run("UPDATE events SET body = $1", JSON.stringify({ text: "x".repeat(9_000_000) }));
       });
@@ -275,8 +274,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("keeps who takes part, in lower case, and to what the conversation is bound", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k1");
         for (const address of ["A@Example.org", "a@example.org", "b@example.org"])
           await addParticipant(q, "k1", address);

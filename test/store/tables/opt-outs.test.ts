@@ -48,8 +48,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("outlast a bounce", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => suppress(q, "c", "a@example.org", "said STOP"));
+      const db = await fresh(newDatabase, (q) => suppress(q, "c", "a@example.org", "said STOP"));
       expect(await db.tx((q) => strike(q, "c", "a@example.org", 2, "bounced"))).toBe(true);
       expect(await suppressions(db)).toMatchObject([{ address: "a@example.org", source: "stop", reason: "said STOP" }]);
     });
@@ -69,8 +68,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are lifted by an operator, as are those of bounces, and by START", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => optOut(q, anna, operator));
+      const db = await fresh(newDatabase, (q) => optOut(q, anna, operator));
       expect(await db.tx((q) => undoOptOut(q, anna, operator))).toMatchObject([{ source: "operator" }]);
       expect(await suppressions(db)).toEqual([]);
       await db.tx((q) => strike(q, "c", "a@example.org", 1, "550 no such user"));

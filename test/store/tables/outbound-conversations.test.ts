@@ -208,8 +208,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("reach a person once within the given time, in any of their conversations on the channel", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const id of ["k", "l", "shared", "other"]) await conversation(q, id);
         await q.run("UPDATE conversations SET person = 'b@example.org' WHERE id IN ('shared', 'other')");
         for (const id of ["k", "shared"]) await notice(q, `old-${id}`, id);
@@ -240,8 +239,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are no reply of the agent: the introduction is still due", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await notice(q, "rn");
         await enqueueDraft(q, {
@@ -264,8 +262,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("are bound with their lanes to our address that the person writes to", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const id of ["k", "other"]) await conversation(q, id);
         await bindVia(q, "k", "+15550199");
       });
@@ -340,8 +337,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("does not wait for room in the channel", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await insertEvent(q, event("one"));
         await insertEvent(q, event("stop", { exempt: true }));
         await postponeChannel(q, "c", 60_000, true);

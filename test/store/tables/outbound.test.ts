@@ -45,8 +45,7 @@ const must = async (db: Database, id: string) => {
 onEachDatabase((newDatabase) => {
   describe("outbound", () => {
     it("hands replies to compose, oldest first", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         for (const id of ["r2", "r1", "r3"]) {
           await insertReply(q, {
@@ -122,8 +121,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("sends a conversation's drafts in order, none before the one in front and none before it is due", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k", hour);
         await draft(q, "d2", "k");
@@ -147,8 +145,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("reports how long the head is not due", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k", hour);
       });
@@ -156,8 +153,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is due now when its time is past", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k", -hour);
       });
@@ -165,8 +161,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("writes the attempt down; an earlier attempt's window of looking ends with it", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
       });
@@ -185,8 +180,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("records no attempt on a draft that may not be sent any more", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         for (const id of ["d1", "d2", "d3", "d4"]) await draft(q, id, "k");
       });
@@ -208,8 +202,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("changes a draft only from the expected state", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
       });
@@ -218,8 +211,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("matches a receipt by the ids it was sent under, in its channel", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d1", "k");
         await cite(q, "c", "sent-1", "k", null); // an answer came first
@@ -241,8 +233,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("matches a receipt by the key of a draft of its channel, and searches by recipient only without a match by id", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         for (const id of ["d1", "d2", "d3"]) {
           await draft(q, id, "k");
@@ -296,8 +287,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("knows the first reply, and a reply to what is no longer the last word", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await turn(q, "t1", "k");
         await insertReply(q, {
@@ -328,8 +318,7 @@ onEachDatabase((newDatabase) => {
       ["opening", true],
       ["notice", false],
     ] as const)("knows that the conversation had a reply (%s: %s)", async (kind, expected) => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k");
         await draft(q, "d", "k");
         await q.run("UPDATE replies SET state = 'composed', kind = $1", kind);
@@ -370,8 +359,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("tries again at once what waits for a login, but not what waits for a quota or a named time", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         const base = { failures: 1, forMs: 60_000, by_provider: false, reason: "x" };
         await writePause(q, "c", { ...base, sender: wholeChannel, cause: "login" });
         await writePause(q, "c", { ...base, sender: "+1", cause: "rate" });
@@ -385,8 +373,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("leases no lane of a paused sender, and of a paused channel only those of calls", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const [id, sender, node] of [
           ["a", "", null],
           ["b", "+1", null],

@@ -39,8 +39,7 @@ import {
 const minute = 60_000;
 
 async function withConversation(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx((q) => conversation(q, "k"));
+  const db = await fresh(newDatabase, (q) => conversation(q, "k"));
   return db;
 }
 

@@ -51,8 +51,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is due at once, then when it was put off to, then never again", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => insertPlatformWebhook(q, told, null));
+      const db = await fresh(newDatabase, (q) => insertPlatformWebhook(q, told, null));
       await db.tx((q) => insertPlatformWebhook(q, { ...told, id: "m", kind: "message", body: "words" }, null));
       // Within one millisecond there is no order.
       const due = await db.read((q) => duePlatformWebhooks(q, 9));
@@ -71,8 +70,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is ended once: processing that ends later changes nothing", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx((q) => insertPlatformWebhook(q, told, null));
+      const db = await fresh(newDatabase, (q) => insertPlatformWebhook(q, told, null));
       const [row] = await db.read((q) => duePlatformWebhooks(q, 1));
       if (!row) throw new Error("nothing is due");
       const end = (state: "done" | "lost") => db.tx((q) => endPlatformWebhooks(q, [{ row, state }]));
@@ -84,8 +82,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("is about the newest conversation that is bound to that one", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         for (const id of ["k1", "k2"]) await bindPlatform(q, await conversation(q, id), "p");
       });
       expect(await db.read((q) => conversationsBoundTo(q, ["p", "q"]))).toEqual(
@@ -111,8 +108,7 @@ onEachDatabase((newDatabase) => {
   });
 
   it("counts what became of the notices of each escalation, channel by channel", async () => {
-    const db = await fresh(newDatabase);
-    await db.tx(async (q) => {
+    const db = await fresh(newDatabase, async (q) => {
       const about = { conversation: null, channel: "c", agent: "a", cause: "topic", topic: null, reason: "" };
       for (const id of ["e1", "e2", "e3"]) await insertEscalation(q, { ...about, id, about: id });
       await q.run("UPDATE escalations SET state = 'closed' WHERE id = 'e3'");

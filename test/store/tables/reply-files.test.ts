@@ -35,8 +35,7 @@ const isReady = (file: { blob: string | null }): file is ReadyFile => file.blob 
 
 /** A message with files, and draft `d` of a reply with those of them that are there. */
 async function answered(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     const attachments = [
       attached("one"),
       attached("logo", { meant: false }),

@@ -89,8 +89,7 @@ onEachDatabase((newDatabase) => {
     });
 
     it("counts turns by sender, conversation and channel within a window, from when they were made", async () => {
-      const db = await fresh(newDatabase);
-      await db.tx(async (q) => {
+      const db = await fresh(newDatabase, async (q) => {
         await conversation(q, "k1");
         await conversation(q, "k2");
         await addParticipant(q, "k1", "a@example.org");

@@ -41,8 +41,7 @@ const over = { reason: null, durationMs: null };
 
 /** Conversation `k` with a due turn, a due draft and session `s`, held by node `a`. */
 async function withCall(newDatabase: NewDatabase): Promise<Database> {
-  const db = await fresh(newDatabase);
-  await db.tx(async (q) => {
+  const db = await fresh(newDatabase, async (q) => {
     await conversation(q, "k");
     await turn(q, "t", "k");
     await draft(q, "d", "k");

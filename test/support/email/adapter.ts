@@ -141,6 +141,8 @@ export interface Mailboxes<Server extends MailStore = MailStore> {
   fresh(): string;
   /** Reads a mailbox (default: a fresh one) on a channel (default: a fresh one). */
   open(more?: Partial<Settings>, imap?: Partial<Settings["imap"]>, channel?: RecordingChannel, box?: string): Opened;
+  /** Like `open`; the channel is ready. */
+  ready(...how: Parameters<Mailboxes["open"]>): Promise<Opened>;
   /** Stops everything that `open` started. */
   stopAll(): Promise<void>;
   dispose(): Promise<void>;
@@ -160,7 +162,7 @@ export async function startMailboxes<Server extends MailStore>(
     if (user === undefined) throw new Error("all mailboxes are used");
     return user;
   };
-  return {
+  const boxes: Mailboxes<Server> = {
     dovecot,
     fresh,
     open(more = {}, imap = {}, channel = recordingChannel({ since: nextSecond() }), box = fresh()) {
@@ -171,11 +173,17 @@ export async function startMailboxes<Server extends MailStore>(
       running.push(supervised);
       return { channel, supervised, box };
     },
+    async ready(...how) {
+      const opened = boxes.open(...how);
+      await ready(opened.channel);
+      return opened;
+    },
     async stopAll() {
       await Promise.all(running.splice(0).map((one) => one.stop()));
     },
     dispose: () => dovecot.dispose(),
   };
+  return boxes;
 }
 
 /** The `since` of a channel that has been configured for a while. For mailboxes without older mail. */

@@ -213,12 +213,12 @@ export interface SmppFixture extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** Starts a message centre, and the adapter, which is bound to it; both end with the test. */
-export async function boundSmpp(smpp: Record<string, unknown> = {}) {
+/** Starts a message centre, and the adapter, which is bound to it unless `run` is false; both end with the test. */
+export async function boundSmpp(smpp: Record<string, unknown> = {}, options: Parameters<typeof openSmpp>[1] = {}) {
   const centre = await startSmsc();
-  const fixture = openSmpp({ port: centre.port, ...smpp });
+  const fixture = openSmpp({ port: centre.port, ...smpp }, options);
   onTestFinished(() => fixture.stop());
-  await bound(fixture);
+  if (options.run !== false) await bound(fixture);
   return { centre, fixture };
 }
 

@@ -128,10 +128,11 @@ export async function migrated(newDatabase: NewDatabase): Promise<TestDatabase> 
   return at;
 }
 
-/** A migrated store with channel `c`. */
-export async function fresh(newDatabase: NewDatabase): Promise<Database> {
+/** A migrated store with channel `c`, and with what `write` writes. */
+export async function fresh(newDatabase: NewDatabase, write?: (q: Query) => Promise<unknown>): Promise<Database> {
   const db = await (await migrated(newDatabase)).open();
   await db.tx((q) => ensureChannel(q, "c"));
+  if (write) await db.tx(write);
   return db;
 }
 

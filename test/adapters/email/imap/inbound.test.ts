@@ -91,11 +91,9 @@ describeReal("reading a mailbox", missing, () => {
   });
   afterEach(() => boxes.stopAll());
   afterAll(() => boxes?.dispose());
-  const open = (...how: Parameters<Mailboxes["open"]>) => boxes.open(...how);
 
   it("brings a new mail, as it was written", async () => {
-    const { channel, box } = open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     await dovecot.deliver(
       box,
       mail(1, {
@@ -128,8 +126,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("removes an unmarked quote only from answers to our own mails", async () => {
-    const { channel, box } = open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     const quote = (more = "") =>
       `On Fri, May 3, 2024 at 10:00 AM Support <support@example.com> wrote:\nWhich lamp?${more}`;
     const answer = (id: string) => ({ "In-Reply-To": id, References: `<q@example.net> ${id}` });
@@ -160,7 +157,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("catches up, oldest first, after it was stopped", async () => {
-    const before = open();
+    const before = boxes.open();
     await ready(before.channel);
     await dovecot.deliver(before.box, mail("a"));
     await arrived(before.channel, 1);
@@ -173,8 +170,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("delivers nothing twice after a UIDVALIDITY change", async () => {
-    const { channel, box } = open({}, {}, before());
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, {}, before());
     for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
     await arrived(channel, 3);
     await dovecot.changeUidValidity(box);
@@ -190,8 +186,7 @@ describeReal("reading a mailbox", missing, () => {
     const user = boxes.fresh();
     await dovecot.deliver(user, mail("old"), "INBOX", new Date(Date.now() - 60_000));
     const since = new Date(Date.now() - 30_000);
-    const { channel, box, supervised } = boxes.open({}, {}, recordingChannel({ since }), user);
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready({}, {}, recordingChannel({ since }), user);
     await supervised.stop();
     await dovecot.changeUidValidity(box);
     const again = boxes.open({}, {}, channel, box);
@@ -201,8 +196,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("marks only what is committed", async () => {
-    const { channel, box } = open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     channel.hold();
     await dovecot.deliver(box, mail(1));
     await channel.until("accept", (c) => c.calls.some((call) => call.events.length === 1));
@@ -213,8 +207,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("ends with marks on what is committed", async () => {
-    const { channel, box, supervised } = open();
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready();
     channel.hold();
     await dovecot.deliver(box, mail(1));
     await channel.until("accept", (c) =>
@@ -228,8 +221,7 @@ describeReal("reading a mailbox", missing, () => {
 
   it("marks what was committed when its connection had ended, unless it is marked", async () => {
     const settings = { mark: { with: "flag" as const } };
-    const { channel, box, supervised } = open(settings);
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready(settings);
     const flags = async () => (await dovecot.list(box)).map((one) => one.flags.filter((flag) => flag !== "\\Recent"));
     const marks = ["\\Seen", "$Bridgehead-testmark00"];
     await dovecot.deliver(box, mail(1));
@@ -254,8 +246,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("neither marks nor moves on when accept rejects, and brings the mail again", async () => {
-    const { channel, box, supervised } = open();
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready();
     const cursor = channel.cursor;
     channel.reject(2);
     await dovecot.deliver(box, mail(1));
@@ -269,8 +260,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it.each(["flag", "none", "move"] as const)("marks by %s", async (way) => {
-    const { channel, box } = open({ mark: { with: way, folder: "Sent" } });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ mark: { with: way, folder: "Sent" } });
     await dovecot.deliver(box, mail(1));
     await arrived(channel, 1);
     const [inbox, moved] = {
@@ -287,8 +277,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("logs once that marking failed, and continues", async () => {
-    const { channel, box } = open({ mark: { with: "move", folder: "Nowhere" } });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ mark: { with: "move", folder: "Nowhere" } });
     for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
     await arrived(channel, 3);
     await dovecot.deliver(box, mail(4));
@@ -300,8 +289,7 @@ describeReal("reading a mailbox", missing, () => {
     const phases: string[] = [];
     const listen = (message: unknown) => void phases.push((message as { phase: string }).phase);
     subscribe("bridgehead:email.mark", listen);
-    const { channel, box } = open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     await dovecot.deliver(box, mail(1));
     await expect.poll(() => phases).toEqual(["before", "after"]);
     unsubscribe("bridgehead:email.mark", listen);
@@ -309,8 +297,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("accepts a burst of 500 in order, with few commits", async () => {
-    const { channel, box, supervised } = open();
-    await ready(channel);
+    const { channel, box, supervised } = await boxes.ready();
     await supervised.stop();
     for (let n = 0; n < 500; n++) await dovecot.deliver(box, mail(n));
     const after = boxes.open({}, {}, channel, box);
@@ -324,16 +311,14 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("loses none of those that arrive while it reads", async () => {
-    const { channel, box } = open();
-    await ready(channel);
+    const { channel, box } = await boxes.ready();
     for (let n = 0; n < 120; n++) await dovecot.deliver(box, mail(n));
     await arrived(channel, 120);
     expect(subjects(channel)).toEqual(Array.from({ length: 120 }, (_, n) => `Mail ${n}`));
   });
 
   it("polls for mail that the server did not announce", async () => {
-    const { channel, box } = open({}, { poll: "1s" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, { poll: "1s" });
     const client = await dovecot.connect(box);
     await client.append("INBOX", Buffer.from(mail(1).replaceAll("\n", "\r\n")));
     await client.logout();
@@ -341,8 +326,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("dates an old message that a program appends without its date by its delivery", async () => {
-    const { channel, box } = open({}, { poll: "1s" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({}, { poll: "1s" });
     const old = "Mon, 4 Mar 2019 10:00:00 +0000";
     const top = `from mx.example.net by mail.example.com; ${old}`;
     const client = await dovecot.connect(box);
@@ -356,12 +340,11 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("ends within a second", async () => {
-    const { channel, supervised } = open();
-    await ready(channel);
+    const { supervised } = await boxes.ready();
     expect(await supervised.stop()).toBeLessThan(1000);
     const slow = recordingChannel();
     slow.hold();
-    const held = open({}, {}, slow);
+    const held = boxes.open({}, {}, slow);
     await held.channel.until("accept", (c) => c.calls.length > 0);
     expect(await held.supervised.stop()).toBeLessThan(1000);
   });

@@ -37,8 +37,7 @@ describeReal("messages larger than max_size", missing, () => {
   const large = (body: string, headers = {}, id = "large") => mail(id, { ...boundary("out"), ...headers }, body);
 
   it("are asked by their text, with the attachments that are too large listed by name and size", async () => {
-    const { channel, box } = boxes.open({ max_size: "200KB" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ max_size: "200KB" });
     await dovecot.deliver(box, mail("before"));
     await dovecot.deliver(box, large(`--out\n${alternative}\n--out\n${film}--out\n${pdf}--out--\n`));
     await dovecot.deliver(box, mail("after"));
@@ -63,8 +62,7 @@ describeReal("messages larger than max_size", missing, () => {
   });
 
   it("are one message with the same text through another route", async () => {
-    const { channel, box } = boxes.open({ max_size: "200KB" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ max_size: "200KB" });
     const body = `--out\n${alternative}\n--out\n${film}--out--\n`;
     const date = { Date: "Fri, 3 May 2024 10:00:00 +0000" };
     await dovecot.deliver(box, large(body, date));
@@ -76,8 +74,7 @@ describeReal("messages larger than max_size", missing, () => {
   });
 
   it("are classified like others: machines, bounces with a large original, encrypted mail", async () => {
-    const { channel, box } = boxes.open({ max_size: "200KB" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ max_size: "200KB" });
     await dovecot.deliver(
       box,
       large(`--out\n${alternative}\n--out\n${film}--out--\n`, { "Auto-Submitted": "auto-replied" }),
@@ -120,8 +117,7 @@ describeReal("messages larger than max_size", missing, () => {
   });
 
   it("that are one file list it once, and store nothing of it", async () => {
-    const { channel, box } = boxes.open({ max_size: "200KB" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ max_size: "200KB" });
     const headers = {
       "MIME-Version": "1.0",
       "Content-Type": 'application/pdf;\n name="scan.pdf"',
@@ -178,8 +174,7 @@ describeReal("messages larger than max_size", missing, () => {
   });
 
   it("stay readable with a hostile structure", async () => {
-    const { channel, box } = boxes.open({ max_size: "200KB" });
-    await ready(channel);
+    const { channel, box } = await boxes.ready({ max_size: "200KB" });
     const many = Array.from(
       { length: 3000 },
       (_, n) => `--out\nContent-Type: text/plain; name="f${n}"\n\n${"y".repeat(200)}\n`,

@@ -10,8 +10,7 @@ const long = "A sentence of some length, with words. ".repeat(12).trim();
 
 describe("a text", () => {
   it("goes out in the alphabet it needs, and npm's smpp reads it", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const { centre, fixture } = await boundSmpp({}, { run: false });
     for (const text of ["Grüße für [dich] @home: 5€ ~ {x}\\", "Привет 🙂", "ça va, n'est-ce pas?"]) {
       const [outcome] = await fixture.send(text);
       expect(outcome?.kind).toBe("sent");
@@ -30,8 +29,7 @@ describe("a text", () => {
   });
 
   it("that is long goes out in parts that say so, and has one id for each", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const { centre, fixture } = await boundSmpp({}, { run: false });
     const [outcome] = await fixture.send(long);
     expect(outcome).toEqual({ kind: "sent", id: "m4", also: ["m3", "m2", "m1"] });
     const headers = centre.taken.map(({ pdu }) => [...(pdu.short_message.udh?.[0] ?? [])]);
@@ -53,8 +51,7 @@ describe("a text", () => {
   });
 
   it("to an address that SMPP has none for is refused before anything is opened", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const { centre, fixture } = await boundSmpp({}, { run: false });
     const [outcome] = await fixture.send("hello", { to: "whatsapp:+15550177" });
     expect(outcome).toMatchObject({ kind: "refused", code: "address" });
     expect(centre.binds).toEqual([]);
@@ -62,8 +59,7 @@ describe("a text", () => {
 
   const names = { alphabet: "latin1", source: { ton: 5, npi: 0 } };
   it("has the sender's type and the alphabet that the block says", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, ...names }, { run: false });
+    const { centre, fixture } = await boundSmpp({ ...names }, { run: false });
     await fixture.send("ça va");
     const taken = centre.taken[0]?.pdu;
     expect(taken).toMatchObject({ source_addr_ton: 5, source_addr_npi: 0 });
@@ -86,8 +82,7 @@ describe("what the centre says", () => {
     [0x45b, { kind: "refused", code: "0x45b" }, null],
   ];
   it.each(answers)("status %i is an outcome", async (status, outcome, state) => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const { centre, fixture } = await boundSmpp({}, { run: false });
     centre.fault({ status });
     const [found] = await fixture.send("hello");
     expect(found).toMatchObject(outcome);
@@ -99,15 +94,13 @@ describe("what the centre says", () => {
   });
 
   it("a login that is refused pauses the channel and says so", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, password: "wrong" }, { run: false });
+    const { fixture } = await boundSmpp({ password: "wrong" }, { run: false });
     expect(await fixture.send("hello")).toEqual([expect.objectContaining({ kind: "deferred", scope: "channel" })]);
     expect(fixture.channel.statuses.at(-1)).toMatchObject({ state: "unauthorized", code: "0x0e" });
   });
 
   it("too much at once in the middle of a long text is waited for", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const { centre, fixture } = await boundSmpp({}, { run: false });
     centre.fault({ status: 0x58, from: 2 });
     const sending = fixture.send(long);
     await expect.poll(() => centre.asked.length).toBe(2);
@@ -133,8 +126,7 @@ describe("what the centre says", () => {
   });
 
   it("a connection lost in the middle of a long text means unknown", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port }, { run: false });
+    const { centre, fixture } = await boundSmpp({}, { run: false });
     centre.fault("cut-submit");
     expect((await fixture.send(long))[0]?.kind).toBe("unknown");
     centre.fault("none");
@@ -143,8 +135,7 @@ describe("what the centre says", () => {
   });
 
   it("silence is noticed after the time given", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, timeout: "2s" }, { run: false });
+    const { centre, fixture } = await boundSmpp({ timeout: "2s" }, { run: false });
     centre.fault("hang-submit");
     expect((await fixture.send("hello"))[0]?.kind).toBe("unknown");
   });
@@ -152,8 +143,7 @@ describe("what the centre says", () => {
 
 describe("the window", () => {
   it("bounds what is under way; what waits beyond it was not sent", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, window: 2 }, { run: false });
+    const { centre, fixture } = await boundSmpp({ window: 2 }, { run: false });
     centre.fault("hang-submit");
     const sends = ["a", "b", "c", "d"].map((text) => fixture.send(text));
     await expect.poll(() => centre.asked.length).toBe(2);
@@ -165,8 +155,7 @@ describe("the window", () => {
   });
 
   it("passes on as answers come", async () => {
-    const centre = await startSmsc();
-    await using fixture = openSmpp({ port: centre.port, window: 3 }, { run: false });
+    const { centre, fixture } = await boundSmpp({ window: 3 }, { run: false });
     const outcomes = (await Promise.all(Array.from({ length: 60 }, (_, at) => fixture.send(`text ${at}`)))).flat();
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(["sent"]));
     expect(new Set(centre.taken.map(({ text }) => text)).size).toBe(60);

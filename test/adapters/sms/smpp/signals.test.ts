@@ -3,7 +3,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, it as test, vi } from "vitest";
-import { boundSmpp, openSmpp, spoken, startSmsc } from "../../../support/sms/smpp.ts";
+import { boundSmpp, spoken } from "../../../support/sms/smpp.ts";
 
 interface Counts {
   readonly controllers: number;
@@ -67,8 +67,7 @@ const perRequest = 2;
 const texts = 30;
 
 it("a text that is sent costs one limit, which ends with it, also when it waits for the window", async () => {
-  const centre = await startSmsc();
-  await using fixture = openSmpp({ port: centre.port, window: 4, enquire: "1h" }, { run: false });
+  const { centre, fixture } = await boundSmpp({ window: 4, enquire: "1h" }, { run: false });
   const { signal } = new AbortController();
   await fixture.send("the connection is open", { signal });
   const counts = await counting(async () => {
