@@ -73,7 +73,6 @@ export const credentialsFor = (path: string, env: Io["env"]): { readonly credent
 
 /** Options of every command that reads the configuration. */
 export interface CommandOptions {
-  /** Path of the configuration. */
   readonly config: string;
   readonly json?: boolean;
 }

@@ -197,7 +197,6 @@ class RequestCall {
     return due || (state.askedAt !== null) === this.call.pending;
   }
 
-  /** Passes a request to the engine. */
   take({ event, state }: CallRequest): void {
     if (event === null || event.kind === "start" || event.kind === "end") return;
     if (state !== null) this.call.number(state.next);

@@ -5,6 +5,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
+import { counted } from "../../domain/duration-text.ts";
 import { isMountedReadOnly } from "../../ops/private-file.ts";
 import { type CommandOptions, credentialsFor, exitCodes, type Io, problemLine } from "../io.ts";
 import { readEmbeddedAgents } from "../run.ts";
@@ -33,11 +34,11 @@ export async function checkConfig(options: CommandOptions, io: Io): Promise<numb
   let code: number = exitCodes.ok;
   if (problems.length > 0 || !loaded.ok) {
     for (const problem of problems) print(problemLine(problem));
-    print(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
+    print(counted(problems.length, "problem"));
     code = exitCodes.config;
   } else {
     const { channels, file } = loaded.config;
-    print(`${file}: ok, ${channels.length} ${channels.length === 1 ? "channel" : "channels"}`);
+    print(`${file}: ok, ${counted(channels.length, "channel")}`);
   }
   if (options.json === true) {
     io.out(
@@ -57,16 +58,8 @@ export async function checkConfig(options: CommandOptions, io: Io): Promise<numb
 export function withoutResponders({ escalation, file }: Config): readonly Problem[] {
   if (escalation !== null) return [];
   const message = "is missing: when the agent cannot or must not answer, no responder is notified";
-  return [
-    {
-      file,
-      line: 0,
-      column: 0,
-      key: "escalation",
-      message,
-      fix: "add the key escalation, and try it with bridgehead policy test",
-    },
-  ];
+  const fix = "add the key escalation, and try it with bridgehead policy test";
+  return [{ file, line: 0, column: 0, key: "escalation", message, fix }];
 }
 
 export async function agentsProblems(config: Config): Promise<readonly Problem[]> {

@@ -145,10 +145,7 @@ const isHost = (text: string): boolean =>
 
 /** Parses a server as an operator writes it: `imap.example.com`, `imap.example.com:143`, `[::1]:1143/starttls`. Without a
  *  written encryption the port selects it; `tls` null means that it has to be tried. Returns null for anything else. */
-export function readServer(
-  text: string,
-  side: "imap" | "smtp",
-): (Omit<MailServerAddress, "tls"> & { readonly tls: MailServerAddress["tls"] | null }) | null {
+export function readServer(text: string, side: "imap" | "smtp"): GuessedServer | null {
   const [, v6, name, digits, tls] =
     /^(?:\[([^\]]{2,45})\]|([^:/\s]{1,253}))(?::(\d{1,5}))?(?:\/(implicit|starttls))?$/.exec(text.trim()) ?? [];
   const host = v6 ?? name ?? "";
@@ -164,6 +161,9 @@ export interface MailServerAddress {
   readonly port: number;
   readonly tls: "implicit" | "starttls" | "none";
 }
+
+/** A server whose encryption may not be known: `tls` is null then. */
+export type GuessedServer = Omit<MailServerAddress, "tls"> & { readonly tls: MailServerAddress["tls"] | null };
 
 export interface MailProvider {
   readonly name: string;

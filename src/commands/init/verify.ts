@@ -8,7 +8,7 @@ import { systemClock } from "../../ops/clock.ts";
 import { type Io, probeLimit, silentLog, standInChannel } from "../io.ts";
 import { clean } from "../text.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
-import { type MailServerAddress, providerOfServer } from "./discovery.ts";
+import { type GuessedServer, type MailServerAddress, providerOfServer } from "./discovery.ts";
 
 /** A failed verification. `remedy` is what the operator does next. `wants` names the answer that is wrong. */
 export interface Rejection {
@@ -81,17 +81,17 @@ function credentials(login: MailLogin): object {
   };
 }
 
-type Guess = { readonly host: string; readonly port: number; readonly tls: MailServerAddress["tls"] | null };
-
 /** Logs in on both sides. Servers whose encryption is not known are tried with TLS, STARTTLS, and on loopback without. */
 export async function verifyMailbox(
-  given: Omit<Answers, "servers"> & { readonly servers: { readonly imap: Guess; readonly smtp: Guess } },
+  given: Omit<Answers, "servers"> & {
+    readonly servers: { readonly imap: GuessedServer; readonly smtp: GuessedServer };
+  },
   io: Verifying,
 ): Promise<Verified<NonNullable<Answers["servers"]>>> {
   const found: Partial<Record<"imap" | "smtp", MailServerAddress>> = {};
   const failures: Partial<Record<"imap" | "smtp", { status: ChannelStatus; fix: string | undefined }>> = {};
   for (const manner of ["implicit", "starttls", "none"] as const) {
-    const tried = (guess: Guess): MailServerAddress => ({ ...guess, tls: guess.tls ?? manner });
+    const tried = (guess: GuessedServer): MailServerAddress => ({ ...guess, tls: guess.tls ?? manner });
     const open = (["imap", "smtp"] as const).filter((side) => {
       const { host, tls } = given.servers[side];
       if (found[side] || (tls !== null && failures[side])) return false;

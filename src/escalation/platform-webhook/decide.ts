@@ -186,7 +186,6 @@ export interface StoredDelivery {
   readonly payload: PayloadIn;
 }
 
-/** The effects of deliveries. */
 export interface DeliveryPlan {
   readonly triggers: readonly EscalationTrigger[];
   /** Conversations to poll now. */

@@ -16,7 +16,6 @@ export const aboutConversation = (id: string): string => `conversation:${id}`;
 /** `which`: a conversation of the agent outside this daemon. */
 export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
 
-/** Returns the subject of a trigger. */
 export const aboutOf = ({
   about,
   conversation,

@@ -108,22 +108,15 @@ export async function complete(
 
 /** Asks a model one short question, to check its address, key and name. Returns null when it answers. */
 export async function probeModel(
-  {
-    url,
-    name,
-    key,
-    temperature,
-  }: Pick<ModelDefinition, "url" | "name" | "temperature"> & { readonly key?: string | undefined },
+  given: Pick<ModelDefinition, "url" | "name" | "temperature"> & { readonly key?: string | undefined },
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Pick<ModelFailure["modelFailure"], "reason" | "fix"> | null> {
   const model: ModelDefinition = {
-    url,
-    name,
-    key: key ?? null,
+    ...given,
+    key: given.key ?? null,
     api: "chat",
-    listedAs: name,
-    temperature,
+    listedAs: given.name,
     topP: null,
     reasoningEffort: null,
     reasoningMode: null,
