@@ -2,7 +2,6 @@
 // delivers to it and passes mail for all other addresses to the simulated customers. Nothing is persistent.
 
 import type { AddressInfo, Server, Socket } from "node:net";
-import { buffer } from "node:stream/consumers";
 import type { FetchHandler, FetchItem } from "hoodiecrow-imap";
 import createImapServer from "hoodiecrow-imap";
 import fetchHandlers from "hoodiecrow-imap/lib/commands/handlers/fetch.js";
@@ -121,18 +120,23 @@ function createSmtp(
     onAuth: (auth, _session, done) => done(null, { user: auth.username ?? "" }),
     onRcptTo: ({ address }, _session, done) => done(refusalOf(faultOf(address), greylisted)),
     onData(stream, session, done) {
-      void buffer(stream).then(async (bytes) => {
-        const raw = bytes.toString("latin1");
+      const chunks: Buffer[] = [];
+      stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+      stream.on("end", () => {
+        const raw = Buffer.concat(chunks).toString("latin1");
         const from = session.envelope.mailFrom ? session.envelope.mailFrom.address : "";
         const to = session.envelope.rcptTo.map((recipient) => recipient.address);
         const faults = to.map(faultOf);
         if (faults.includes("rejected")) return done(smtpError(554, "5.7.1 message refused"));
         if (to.includes(options.address)) deliver(raw);
         if (to.some((address) => address !== options.address)) options.others({ from, to, raw });
-        if (faults.includes("cut")) return void sockets.get(session.remotePort)?.destroy();
-        if (faults.includes("slow")) await systemClock.sleep(slowMs);
-        done();
-      }, done);
+        if (faults.includes("cut")) return sockets.get(session.remotePort)?.destroy();
+        const accept = async (): Promise<void> => {
+          if (faults.includes("slow")) await systemClock.sleep(slowMs);
+          done();
+        };
+        void accept();
+      });
     },
   });
   server.server.on("connection", (socket: Socket) => {
