@@ -51,6 +51,8 @@ const certified: SenderAuth = {
   detail: "the provider of this certified mail (PEC) is not in accept_lists",
 };
 const loopHeader = "x-bridgehead-hops";
+/** Characters of text; with its subject and the names of its files a message is below the limit of the platform's records. */
+const maxText = 900_000;
 const referenceLimit = 20;
 
 /** A message as the parser and the sender check returned it. */
@@ -131,6 +133,8 @@ function messageOf(
 ): MessageEvent {
   const from = author ?? mail.from[0] ?? { address: "unknown@invalid", name: "" };
   const attachments = hasFiles(mail, omitted) ? attachmentsOf(config, mail, omitted) : [];
+  const text = readable(mail, refusal);
+  const isCut = truncated || text.length > maxText;
   const hops = hopsOf(mail);
   const sender = verified ? ("verified" as const) : ("unverified" as const);
   // The refusal code is part of the fingerprint. Otherwise a copy refused for its route (a list, Bcc) would deduplicate
@@ -149,12 +153,12 @@ function messageOf(
     thread: threadOf(self, mail),
     sentAt: new Date(arrivalTime(arrival, mail)),
     ...(mail.subject ? { subject: mail.subject } : {}),
-    text: readable(mail, refusal),
+    text: text.slice(0, maxText).toWellFormed(),
     ...(mail.wordless ? { wordless: true } : {}),
     ...(attachments.length > 0 ? { attachments } : {}),
     ...(refusal ? { refusal } : {}),
     ...(hops > 0 ? { hops } : {}),
-    ...notesOf(config, mail, { omitted, truncated }, sender),
+    ...notesOf(config, mail, { omitted, truncated: isCut }, sender),
     ...(config.sender_auth.mode === "off" ? {} : { sender }),
     ...(raw === null ? {} : { raw }),
   };

@@ -273,6 +273,10 @@ export const emailCases: Cases = {
     withWritten: (f, text) => [f(text, [text]), f(text, ["x"])],
   },
   "adapters/email/parse/charsets.ts": {
+    decodeHtml: (f, text) =>
+      [text, text.repeat(Math.ceil(600_000 / text.length)), `data:a/b;base64,${text}`].map((html) =>
+        f(Buffer.from(html), null),
+      ),
     wordsInUtf8: (f, text) => [f(text), f(`=?latin1?q?${text}?=`), f("=?latin1?q?a=20?= ".repeat(text.length / 18))],
     decodeText: (f, text) =>
       [null, text, "utf-7", "hz-gb-2312", "gb18030"]

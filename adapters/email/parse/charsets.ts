@@ -1,5 +1,5 @@
-// Decodes text by its declared charset. Mail declares names that the platform's decoder does not know, encodings that it
-// does not support, and wrong charsets.
+// Decodes text by its declared charset, or by the one that its HTML names. Mail declares names that the platform's decoder
+// does not know, encodings that it does not support, and wrong charsets.
 
 import { isAscii, isUtf8 } from "node:buffer";
 import { createRequire } from "node:module";
@@ -46,6 +46,37 @@ const codePages: ReadonlyMap<string, string> = new Map([
 
 /** Encodings in which valid UTF-8 is frequent. In every other one it makes no sense, so that the declaration is wrong. */
 const multiByte = /^(?:gb|big5|euc|shift)/;
+
+/** Bytes of one text part that are decoded; the rest is truncated. */
+export const maxPartBytes = 4_000_000;
+
+/** Decodes HTML. Programs write pictures into it as data URIs; in large HTML these are removed first, because the text may
+ *  follow them. */
+export function decodeHtml(content: Uint8Array, declared: string | null): string {
+  const head = Buffer.from(content.subarray(0, 2000)).toString("latin1");
+  const charset = declared ?? /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
+  const bytes = content.length > maxWithPictures ? withoutPictures(content) : content;
+  return decodeText(bytes.subarray(0, maxPartBytes), charset);
+}
+
+/** In bytes. */
+const maxWithPictures = 500_000;
+const picture = /\bdata:[\w.+-]{1,40}\/[\w.+-]{1,80};base64,/gi;
+
+function withoutPictures({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
+  const html = Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
+  const kept: string[] = [];
+  let from = 0;
+  for (const { 0: start, index } of html.matchAll(picture)) {
+    if (index < from) continue;
+    kept.push(html.slice(from, index));
+    // One expression for the whole picture would exceed the stack of the engine.
+    const end = /[^\w+/=\r\n-]/g;
+    end.lastIndex = index + start.length;
+    from = end.exec(html)?.index ?? html.length;
+  }
+  return Buffer.from(kept.join("") + html.slice(from), "latin1");
+}
 
 /** Decodes the text of a part. Never throws; undecodable bytes become U+FFFD. */
 export function decodeText(bytes: Uint8Array, declared: string | null): string {

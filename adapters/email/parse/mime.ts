@@ -3,7 +3,7 @@
 // wrong charsets), the kinds of parts, and the source part of each text.
 
 import PostalMime, { decodeWords } from "postal-mime";
-import { decodeText } from "./charsets.ts";
+import { decodeHtml, decodeText, maxPartBytes } from "./charsets.ts";
 import { cleanFileName, cleanText, findMarkers, signatureMark, unflow, withoutPgpSignature } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
 import type { MailAttachment } from "./mail.ts";
@@ -206,8 +206,6 @@ function hex(byte: number | undefined): number {
 /** Limits above what a person sends; further parts are dropped. */
 const maxAttachments = 500;
 const maxTextParts = 100;
-/** Bytes of one text part that are decoded; the rest is truncated. */
-const maxPartBytes = 4_000_000;
 
 export interface Body {
   readonly text: string;
@@ -334,20 +332,10 @@ const isInlineFile = (part: MimePart) =>
   part.mediaType === "text/plain" &&
   /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
 
-function decoded(part: MimePart): string {
-  return decodeText(part.content.subarray(0, maxPartBytes), part.parameters["charset"] ?? charsetInHtml(part));
-}
-
-/** HTML may declare its charset in its own head element. */
-function charsetInHtml(part: MimePart): string | null {
-  if (part.mediaType !== "text/html") return null;
-  const head = Buffer.from(part.content.subarray(0, 2000)).toString("latin1");
-  return /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
-}
-
 function readingOf(part: MimePart, options: TrimOptions): PartText {
-  const text = decoded(part);
-  if (part.mediaType === "text/html") return { ...htmlToText(text, options), html: true };
+  const charset = part.parameters["charset"] ?? null;
+  if (part.mediaType === "text/html") return { ...htmlToText(decodeHtml(part.content, charset), options), html: true };
+  const text = decodeText(part.content.subarray(0, maxPartBytes), charset);
   return { text: plainTextOf(part, text), html: false, inlineAnswers: false };
 }
 

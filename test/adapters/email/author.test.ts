@@ -6,6 +6,7 @@ import { understand } from "../../../adapters/email/events.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
 import type { SenderAuth } from "../../../adapters/email/parse/mail.ts";
 import { isSameOrganization } from "../../../adapters/email/providers.ts";
+import { sendRequest } from "../../../src/wire/conversation.ts";
 import { type Settings, settingsFor } from "../../support/email/adapter.ts";
 import { type Fields, mail, multipart, reader } from "../../support/email/mails.ts";
 
@@ -347,6 +348,15 @@ it("names a picture in the HTML to the agent when the message has no words", asy
     ]);
   const named = async (words: string) => (await message(picture(words))).attachments?.map(({ named: is }) => is);
   expect([await named(""), await named("My mug is broken")]).toEqual([[true], [false]]);
+});
+
+it("keeps the beginning of a text that is longer than the platform accepts, and says so", async () => {
+  const { text, notes } = await message(mail({}, `Where is my lamp?\n${"x".repeat(2_000_000)}`));
+  expect(text.startsWith("Where is my lamp?\nxxx")).toBe(true);
+  const [subject, files] = [2000, 20 * 300];
+  expect(() => sendRequest.parse({ message: text + "y".repeat(subject + files) })).not.toThrow();
+  expect(notes).toMatchObject({ text_truncated: expect.stringContaining("too large") });
+  expect((await message(mail({}, "Where is my lamp?"))).notes).toBeUndefined();
 });
 
 it("must be authenticated before its encrypted text is held, and a machine's mail does not wait for that", async () => {

@@ -131,7 +131,8 @@ describe("a message that is not asked", () => {
     const { writes, run, places } = added({ kind: "over", over });
     expect(writes.outcomes).toEqual([{ id: 7, state: "held", code: "cap-sender", reason: "r" }]);
     expect(writes.notices).toMatchObject([{ id: "id1", conversation: "k1", text: "Too many.", internal: false }]);
-    expect(writes.escalations).toEqual([{ ...aboutChannel, key: "event:7", reason: "r" }]);
+    const reason = "messages of one sender are held: r (see bridgehead inbox show 7)";
+    expect(writes.escalations).toEqual([{ ...aboutChannel, key: "event:7", reason }]);
     expect([run, places]).toEqual([{ ...newRun(), held: 1, loop: eventRow({ id: 7 }) }, 1]);
   });
 

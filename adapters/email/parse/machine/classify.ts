@@ -141,7 +141,7 @@ function machine(
   own: OwnIdentity,
   absence: AbsenceFinding | null,
   answer: CalendarAnswer | null,
-): Refused | null {
+): MachineFinding | null {
   const found = automaticByHeader(mail);
   // Calendars mark what a person writes in them as generated.
   const automatic = answer?.kind === "held" && found?.code === "auto-generated" ? null : found;
@@ -157,13 +157,19 @@ function machine(
   if (isRecall(mail)) return refused("auto-generated", "a request to recall a message");
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
+  const bulk = accepted ? null : automatic;
+  // Ticket systems mark all their mail as bulk, also what a person writes in them.
+  const answersUs = bulk !== null && [...mail.inReplyTo, ...mail.references].some((id) => own.isOurs(id));
   return (
     (accepted ? null : listMessage(mail)) ??
-    (automatic === null || accepted ? null : refused(automatic.code, automatic.reason)) ??
+    (bulk === null || answersUs ? null : refused(bulk.code, bulk.reason)) ??
     (own.rewritten?.via === "list" && own.rewritten.author === null
       ? refused("list", "the list has replaced the author's address and does not name it")
       : null) ??
-    machineSender(mail, own)
+    machineSender(mail, own) ??
+    (answersUs
+      ? { kind: "held", code: "maybe-automatic", reason: `${bulk.reason}, in an answer to our message` }
+      : null)
   );
 }
 

@@ -91,7 +91,8 @@ function addOver(
     };
     writes.notices.push({ id: ids.id(), channel, conversation, address, text, forced: false, internal: false, once });
   }
-  writes.escalations.push(aboutChannel(line, { key: `event:${row.id}`, reason }));
+  const what = `messages of one ${over.name} are held: ${reason} (see bridgehead inbox show ${row.id})`;
+  writes.escalations.push(aboutChannel(line, { key: `event:${row.id}`, reason: what }));
 }
 
 /** An escalation about the whole channel, because of a cap or a limit. */

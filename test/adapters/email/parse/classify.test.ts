@@ -360,6 +360,17 @@ describe("mail of people", () => {
       kind: "person",
     });
   });
+  it.each(["bulk", "list"])("may be a ticket system's in an answer to ours with Precedence: %s", async (value) => {
+    const fields = { Precedence: value, "In-Reply-To": ours, Subject: "Re: Your parcel" };
+    const reason = `precedence: ${value}, in an answer to our message`;
+    expect(await finding(mail(fields))).toEqual({ kind: "held", code: "maybe-automatic", reason });
+    expect(await finding(mail({ ...fields, From: "noreply@desk.example" }))).toMatchObject({ code: "no-reply" });
+    expect(await finding(mail({ ...fields, "List-Id": "<x.example.org>" }))).toMatchObject({ code: "list" });
+    expect(await finding(mail({ ...fields, "Auto-Submitted": "auto-replied" }))).toMatchObject({ code: "auto-reply" });
+    const lists = ["talk@example.org"];
+    const through = { ...fields, "List-Id": "<talk.example.org>" };
+    expect(await finding(mail(through), { ...own, lists })).toEqual({ kind: "person" });
+  });
   it("a robot's pass does not cover own mail and forgeries", async () => {
     const generous = { ...own, automaticSenders: ["@example.com", "@example.org"] };
     expect(await finding(mail({ From: "support@example.com" }), generous)).toMatchObject({ code: "own" });

@@ -4,6 +4,12 @@ import { html, reader } from "../../../support/email/mails.ts";
 const { parser, read } = reader();
 afterAll(() => parser.close());
 
+it("keeps the text below large pictures in the HTML itself", async () => {
+  const picture = (bytes: number) => `<p><img alt="" src="data:image/png;base64,${"iVBORw0K".repeat(bytes / 8)}"></p>`;
+  const { fullText } = await read(html(`${picture(6_000_000)}<p>Where is</p>${picture(3_000_000)}<p>my lamp?</p>`));
+  expect(fullText).toBe("Where is\n\nmy lamp?");
+});
+
 describe("a mail with more elements than html-to-text is given", () => {
   const many = "<p>a".repeat(12_000);
 
