@@ -72,6 +72,7 @@ export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
   );
 }
 
+const maybe = { kind: "held", code: "maybe-automatic" } as const;
 const refused = (code: string, reason: string): Refused => ({ kind: "refused", code, reason });
 
 function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
@@ -89,7 +90,7 @@ function held({ sealed }: Mail): MachineFinding | null {
 }
 
 function maybeAutomatic(absence: AbsenceFinding | null): MachineFinding | null {
-  return absence?.kind === "held" ? { kind: "held", code: "maybe-automatic", reason: absence.reason } : null;
+  return absence?.kind === "held" ? { ...maybe, reason: absence.reason } : null;
 }
 
 function report(mail: Mail): Refused | null {
@@ -157,19 +158,19 @@ function machine(
   if (isRecall(mail)) return refused("auto-generated", "a request to recall a message");
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
-  const bulk = accepted ? null : automatic;
-  // Ticket systems mark all their mail as bulk, also what a person writes in them.
-  const answersUs = bulk !== null && [...mail.inReplyTo, ...mail.references].some((id) => own.isOurs(id));
+  const mass = accepted ? null : (listMessage(mail) ?? automatic);
+  // Ticket systems and sales tools mark all their mail so, also what a person writes in them. A list names itself.
+  const answersUs =
+    mass !== null &&
+    [...mail.inReplyTo, ...mail.references].some((id) => own.isOurs(id)) &&
+    !mail.headers.some(({ name }) => listNames.has(name));
   return (
-    (accepted ? null : listMessage(mail)) ??
-    (bulk === null || answersUs ? null : refused(bulk.code, bulk.reason)) ??
+    (mass === null || answersUs ? null : refused(mass.code, mass.reason)) ??
     (own.rewritten?.via === "list" && own.rewritten.author === null
       ? refused("list", "the list has replaced the author's address and does not name it")
       : null) ??
     machineSender(mail, own) ??
-    (answersUs
-      ? { kind: "held", code: "maybe-automatic", reason: `${bulk.reason}, in an answer to our message` }
-      : null)
+    (answersUs ? { ...maybe, reason: `${mass.reason}, in an answer to our message` } : null)
   );
 }
 

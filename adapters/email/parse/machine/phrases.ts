@@ -136,6 +136,7 @@ export const otherSigns: ReadonlyMap<string, RegExp> = new Map([
   ["x-cron-env", /./],
   ["delivered-to", /^autoresponder/],
   ["x-amazon-mail-relay-type", /notification/],
+  ["x-servicenow-generated", /^true/],
   // iCloud's vacation response has no other header; other values occur on ordinary messages.
   ["x-apple-action", /^\s*vacation\b/],
 ]);

@@ -35,6 +35,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["a second Precedence", "bulk", mail({ precedence: "first-class", Precedence: "bulk" })],
   ["unknown Auto-Submitted value", "auto-reply", mail({ "Auto-Submitted": "yes" })],
   ["X-Autoreply", "auto-reply", mail({ "X-Autoreply": "yes" })],
+  ["ServiceNow", "auto-reply", mail({ "X-ServiceNow-Generated": "true", "In-Reply-To": ours })],
   ["X-Autorespond", "auto-reply", mail({ "X-Autorespond": "My parcel" })],
   ["X-Mail-Autoreply", "auto-reply", mail({ "X-Mail-Autoreply": "true" })],
   ["Webmin", "auto-reply", mail({ "X-Webmin-Autoreply": "1" })],
@@ -360,16 +361,19 @@ describe("mail of people", () => {
       kind: "person",
     });
   });
-  it.each(["bulk", "list"])("may be a ticket system's in an answer to ours with Precedence: %s", async (value) => {
-    const fields = { Precedence: value, "In-Reply-To": ours, Subject: "Re: Your parcel" };
-    const reason = `precedence: ${value}, in an answer to our message`;
+  it.each([
+    ["precedence: bulk", { Precedence: "bulk" }],
+    ["precedence: list", { Precedence: "list" }],
+    ["the header list-unsubscribe", { "List-Unsubscribe": "<mailto:leave@crm.example>" }],
+  ])("may be a person's in an answer to ours, with %s", async (sign, marks) => {
+    const fields = { ...marks, "In-Reply-To": ours, Subject: "Re: Your parcel" };
+    const reason = `${sign}, in an answer to our message`;
     expect(await finding(mail(fields))).toEqual({ kind: "held", code: "maybe-automatic", reason });
     expect(await finding(mail({ ...fields, From: "noreply@desk.example" }))).toMatchObject({ code: "no-reply" });
     expect(await finding(mail({ ...fields, "List-Id": "<x.example.org>" }))).toMatchObject({ code: "list" });
     expect(await finding(mail({ ...fields, "Auto-Submitted": "auto-replied" }))).toMatchObject({ code: "auto-reply" });
-    const lists = ["talk@example.org"];
     const through = { ...fields, "List-Id": "<talk.example.org>" };
-    expect(await finding(mail(through), { ...own, lists })).toEqual({ kind: "person" });
+    expect(await finding(mail(through), { ...own, lists: ["talk@example.org"] })).toEqual({ kind: "person" });
   });
   it("a robot's pass does not cover own mail and forgeries", async () => {
     const generous = { ...own, automaticSenders: ["@example.com", "@example.org"] };
