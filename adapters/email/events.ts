@@ -52,7 +52,7 @@ const certified: SenderAuth = {
 };
 const loopHeader = "x-bridgehead-hops";
 /** Characters of text; with its subject and the names of its files a message is below the limit of the platform's records. */
-const maxText = 900_000;
+const maxText = 980_000;
 const referenceLimit = 20;
 
 /** A message as the parser and the sender check returned it. */

@@ -353,7 +353,7 @@ it("names a picture in the HTML to the agent when the message has no words", asy
 it("keeps the beginning of a text that is longer than the platform accepts, and says so", async () => {
   const { text, notes } = await message(mail({}, `Where is my lamp?\n${"x".repeat(2_000_000)}`));
   expect(text.startsWith("Where is my lamp?\nxxx")).toBe(true);
-  const [subject, files] = [2000, 20 * 300];
+  const [subject, files] = [2000, 20 * 500];
   expect(() => sendRequest.parse({ message: text + "y".repeat(subject + files) })).not.toThrow();
   expect(notes).toMatchObject({ text_truncated: expect.stringContaining("too large") });
   expect((await message(mail({}, "Where is my lamp?"))).notes).toBeUndefined();
