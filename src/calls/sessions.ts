@@ -81,7 +81,8 @@ export class CallSessions implements LiveSessions {
       ? await applyEvent(q, session, event, context, this.#timing)
       : await openCall(q, line, row, event, context, this.#timing);
     await recordOutcome(q, row.id, { state: "routed", code: event.state, conversation });
-    q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
+    const { state, reason: code = null } = event;
+    q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state, code });
     if (reason !== null) await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
     const fields = { channel, session: event.session, state: event.state };
     failpoints["session.commit"].publish({ phase: "before", ...fields });

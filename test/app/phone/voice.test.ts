@@ -50,7 +50,8 @@ describe("a call", () => {
       ]),
     );
     const calls = daemon.log.filter(({ message }) => message === "call state changed");
-    expect(calls.map(({ fields }) => fields["state"])).toContain("closed");
+    const [end] = calls.filter(({ fields }) => fields["state"] === "closed");
+    expect(end?.fields).toMatchObject({ code: "hung-up" });
     expect(calls[0]?.fields).toMatchObject({ state: "opened" });
     expect(calls[0]?.fields).toMatchObject({ session: call.sid, conversation: expect.any(String) as string });
   });
