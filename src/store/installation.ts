@@ -80,14 +80,12 @@ export async function refuseCopied(q: Query, copyingMs: number): Promise<void> {
       "the store is an incomplete copy",
       "run bridgehead store copy again, or name the store that it was copied from in `store:`",
     );
-  const isBackup = (await readMeta(q, "backup")) > 0;
   if ((await readMeta(q, "moved")) === 1) {
-    if (!isBackup)
-      refuse(
-        "the store was copied (bridgehead store copy), and the copy continues its work",
-        "name the copy in `store:`; to give the copy up, see the section Another database in docs/operations.md",
-      );
-    return;
+    if ((await readMeta(q, "backup")) > 0) return;
+    refuse(
+      "the store was copied (bridgehead store copy), and the copy continues its work",
+      "name the copy in `store:`; to give the copy up, see the section Another database in docs/operations.md",
+    );
   }
   const row = await q.one<{ age: number }>("SELECT now_ms() - value AS age FROM meta WHERE name = 'copy_at'");
   if (row && Math.abs(row.age) < copyingMs)
