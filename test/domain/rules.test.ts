@@ -6,7 +6,14 @@ import { describe, expect, it } from "vitest";
 import { capped, channelRoom, matches, refuse, waitedTooLong } from "../../src/domain/guards.ts";
 import { delayAfter, hopLimit, paceOf } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
-import { answerTo, questionContext, questionText, referenceLimit, references } from "../../src/domain/turn.ts";
+import {
+  answerTo,
+  joinedContext,
+  questionContext,
+  questionText,
+  referenceLimit,
+  references,
+} from "../../src/domain/turn.ts";
 import { workedMs } from "../support/clock.ts";
 
 const hour = 3_600_000;
@@ -75,7 +82,20 @@ describe("guards", () => {
     expect(refusal?.reason).toBe("written 25 min before we saw it; max_age is 20 min");
     expect(waitedTooLong(25 * 60_000, 20 * 60_000)).toBe("waited 25 min; max_age is 20 min");
     expect(waitedTooLong(25 * hour, 24 * hour)).toBe("waited 1 d 1 h; max_age is 1 d");
-    expect(capped([{ name: "sender", cap: { max: 5, per: 20_000 }, count: 5 }])?.reason).toBe("5 per 20 s reached");
+    const over = { name: "sender", cap: { max: 5, per: 20_000 }, count: 5 } as const;
+    expect(capped([over])?.reason).toBe("5 per 20 s reached");
+    expect(capped([{ ...over, isReplyTo: true }])?.reason).toBe("5 per 20 s reached for its Reply-To");
+  });
+
+  it.each([
+    // Half of 20 at once, then the other 8 (2 are reserved) evenly in the window.
+    [{ total: 9, others: 9, sinceOther: 0 }, null],
+    [{ total: 10, others: 10, sinceOther: 0 }, { ms: 1000 }],
+    [{ total: 10, others: 10, sinceOther: 999 }, { ms: 1 }],
+    [{ total: 10, others: 10, sinceOther: 1000 }, null],
+    [{ total: 18, others: 18, sinceOther: 1000 }, { below: 18 }],
+  ])("lets others begin at the pace of a channel's cap: %o", (use, room) => {
+    expect(channelRoom({ max: 20, per: 8000 }, false, use)).toEqual(room);
   });
 
   it("never lets others use a channel's cap up at one blow, and never exceeds it", () => {
@@ -191,6 +211,12 @@ describe("question", () => {
     expect(questionContext(message({ notes: { sender: "unverified", list: "no" } }))).toBe(
       "sender: unverified\nlist: no",
     );
+  });
+
+  it("joins the facts of messages that are asked together, each once", () => {
+    expect(joinedContext(null, null)).toBeNull();
+    expect(joinedContext("a: 1", null)).toBe("a: 1");
+    expect(joinedContext("a: 1\nb: 2", "b: 2\nc: 3")).toBe("a: 1\nb: 2\nc: 3");
   });
 });
 

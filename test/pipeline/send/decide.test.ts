@@ -150,6 +150,19 @@ describe("the outcome of an attempt", () => {
     ],
     [{ ...refused, code: "opted-out" }, {}, {}, { change: { state: "failed" }, suppress: optOut }],
     [{ ...refused, code: "opted-out" }, { forced: 1 }, {}, { change: { state: "dropped" }, suppress: optOut }],
+    [
+      { ...refused, code: "opted-out" },
+      {},
+      { on_permanent_failure: "block" },
+      { change: { state: "failed", open: 1 } },
+    ],
+    // The dropped confirmation of a STOP is no failure that later texts wait for.
+    [
+      { ...refused, code: "opted-out" },
+      { forced: 1 },
+      { on_permanent_failure: "block" },
+      { change: { state: "dropped", open: 0 } },
+    ],
     [later, {}, {}, { change: { state: "queued", dueInMs: 30_000 } }],
     [later, { attempts: 1 }, {}, { change: { state: "queued", dueInMs: 300_000 } }],
     [{ ...later, retryAfterMs: 5000 }, {}, {}, { change: { state: "queued", dueInMs: 5000 } }],
