@@ -128,6 +128,23 @@ describe("a delivery receipt", () => {
     if (typeof effect === "object") expect("suppress" in Object(found)).toBe("suppress" in effect);
   });
 
+  const ids = { about: { sent: [externalId("p1")] } };
+  const change = { open: 0, reason: null, externalId: null };
+  const failed = { ...change, state: "failed", code: "not-delivered" };
+  it.each<[string, typeof facts, DeliveryEvent, object]>([
+    ["delivers what was sent", facts, event(ids), { change: { ...change, state: "delivered" } }],
+    [
+      "fails what was unknown",
+      of("unknown"),
+      event({ ...ids, state: "failed" }),
+      { change: failed, ends: "refused", notifies: true },
+    ],
+    ["fails what was sent", facts, event({ state: "failed" }), { change: failed, notifies: true }],
+    ["fails, and may be forged", { ...facts, certain: false }, event({ state: "failed" }), { change: failed }],
+  ])("%s, and does nothing else", (_, given, reported, effect) => {
+    expect(receiptEffect(given, reported)).toEqual(effect);
+  });
+
   it.each<[string, boolean, Partial<DeliveryEvent>]>([
     ["opted-out", true, { state: "failed", code: "opted-out" }],
     ["opted-out", false, { state: "failed", code: "30003" }],
