@@ -12,7 +12,7 @@ import { OriginConnections } from "./connections.ts";
 import type { OperationId } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
-import { type BodyContent, type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";
+import { type BodyContent, type BodyReader, type ListReader, ListSplitter, type SplitList, utf8 } from "./reading.ts";
 import { type CallResult, type Exchange, failureOf, type ResponseHeaders, stopped, unreadable } from "./result.ts";
 
 /** Maximum size of a JSON response in bytes. No response of the interface comes near it. */
@@ -145,7 +145,7 @@ function successOf<T>(
 /** Returns undefined when the body is not JSON; JSON itself has no undefined. */
 function parseJson(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString("utf8"));
+    return JSON.parse(utf8.decode(body));
   } catch {
     return undefined;
   }

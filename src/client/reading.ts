@@ -105,6 +105,9 @@ export interface SplitList {
   readonly skipped: number;
 }
 
+/** Removes a byte order mark, which RFC 8259 lets a reader ignore and `JSON.parse` rejects. */
+export const utf8 = new TextDecoder();
+
 const quote = 0x22;
 const backslash = 0x5c;
 const comma = 0x2c;
@@ -190,7 +193,7 @@ export class ListSplitter {
   end(): SplitList | null {
     if (this.#broken || this.#depth !== 0 || this.#inString) return null;
     try {
-      const envelope: unknown = JSON.parse(Buffer.concat(this.#outside).toString("utf8"));
+      const envelope: unknown = JSON.parse(utf8.decode(Buffer.concat(this.#outside)));
       const fields = envelope !== null && typeof envelope === "object" && !Array.isArray(envelope);
       return {
         envelope: fields ? (envelope as { readonly [name: string]: unknown }) : {},

@@ -111,6 +111,9 @@ function whenOpen(socket: Socket, safe: boolean, then: () => void): void {
   else then();
 }
 
+/** Removes a byte order mark, which `JSON.parse` rejects. */
+const utf8 = new TextDecoder();
+
 /** Listens to events: iterating over a response costs several times as much. */
 function readAnswer(out: ClientRequest, response: IncomingMessage, bodyAtMost?: number): Promise<ExchangeAnswer> {
   return new Promise((resolve, reject) => {
@@ -130,7 +133,7 @@ function readAnswer(out: ClientRequest, response: IncomingMessage, bodyAtMost?: 
     out.on("error", fail);
     response.once("error", fail);
     response.once("close", () => fail(new Error("reading an answer: it ended early")));
-    response.once("end", () => answer(Buffer.concat(chunks).toString()));
+    response.once("end", () => answer(utf8.decode(Buffer.concat(chunks))));
   });
 }
 

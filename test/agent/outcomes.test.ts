@@ -58,6 +58,11 @@ const faults: readonly (readonly [string, Fault, object])[] = [
   ["null", json(null, 201), { kind: "unknown" }],
   ["wrong types", json(wrongTypes, 201), { kind: "unknown", reason: expect.stringContaining("message: ") }],
   ["a huge body", json({ ...answer, padding }, 201), { kind: "unknown", reason: expect.stringContaining("exceeds") }],
+  [
+    "a byte order mark",
+    text(`\ufeff${JSON.stringify(answer)}`, "application/json", 201),
+    { kind: "ok", value: { questionId: "q-1", replyId: "a-1" } },
+  ],
   ["a normal answer", json(answer, 201), { kind: "ok", value: { questionId: "q-1", replyId: "a-1" } }],
 ];
 

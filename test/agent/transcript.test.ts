@@ -203,15 +203,15 @@ describe("a conversation of several pages", () => {
     expect((await lookUp("never asked")).kind).toBe("ok");
   });
 
-  test("may have its list anywhere in the response, in pieces of any size", async () => {
+  test("may have its list anywhere in the response, behind a byte order mark, in pieces of any size", async () => {
     const tricky = 'a "messages": [ { \\ } ] b \u{1f600}';
     const message = messageRecord("m-0", "conversation_user", tricky, { metadata: { messages: [[1], "]"] } });
-    const body = JSON.stringify({
+    const body = `\ufeff${JSON.stringify({
       note: "messages",
       meta: { messages: [1, 2] },
       data: null,
       messages: [message],
-    });
+    })}`;
     const { read } = await reading((_, response) => {
       response.writeHead(200, { "content-type": "application/json" });
       const bytes = Buffer.from(body);

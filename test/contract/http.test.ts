@@ -54,6 +54,13 @@ it("uses a connection for each request with `once`, and no more at once than all
   for (const request of requests) expect(request).toMatch(/^connection: close\r$/im);
 });
 
+it("reads JSON behind a byte order mark", async () => {
+  const { url } = await peer((_, socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n\ufeff{"a":1}\n');
+  });
+  expect(await connected(url, 1)()).toMatchObject({ json: { a: 1 } });
+});
+
 it("is not disturbed by a peer that closes after its answer, with `once`", async () => {
   const closed: Promise<unknown>[] = [];
   const { sockets, url } = await peer((_, socket) => {
