@@ -74,21 +74,26 @@ function list(c: RouteContext, { files }: PlatformStore): Response {
 }
 
 async function upload(c: RouteContext, store: PlatformStore, library: Library): Promise<Response> {
-  const form: { [name: string]: unknown } = await c.req.parseBody().catch(() => {
+  const form: { [name: string]: unknown } = await c.req.parseBody({ all: true }).catch(() => {
     throw refused([{ path: "", message: "not multipart/form-data" }]);
   });
   const { file } = form;
+  if (Array.isArray(file)) throw refused([{ path: "file", message: "one file is expected" }]);
   if (!(file instanceof File)) throw refused([{ path: "file", message: "is missing" }]);
   if (file.size > maxFileBytes) throw new RequestRefused(tooLarge);
   const agentId = c.var.agent.id;
   if (store.files.count(agentId) >= maxFiles)
     throw refused([{ path: "file", message: `an agent has at most ${maxFiles} files` }]);
-  const adding = (form["autoAddToVectorStore"] ?? form["autoAddToAssistant"]) === "true";
-  if (adding && library.full) refuseUnlessAdded({ kind: "busy" });
+  const wish = form["autoAddToVectorStore"] ?? form["autoAddToAssistant"] ?? "false";
+  // Clients in Python write a boolean as "True".
+  const adding = typeof wish === "string" ? wish.toLowerCase() : "";
+  if (adding !== "true" && adding !== "false")
+    throw refused([{ path: "autoAddToVectorStore", message: "true or false is expected" }]);
+  if (adding === "true" && library.full) refuseUnlessAdded({ kind: "busy" });
   const bytes = new Uint8Array(await file.arrayBuffer());
   const row = await library.take(agentId, fileName(file.name), file.type, bytes);
   // The file is stored even if it cannot be added; its record contains the status and the reason.
-  if (adding) await library.add(row);
+  if (adding === "true") await library.add(row);
   return c.json(shown(c, store.files.byId(agentId, row.id) ?? row));
 }
 

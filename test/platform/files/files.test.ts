@@ -22,11 +22,11 @@ async function upload(
   { platform }: TestPlatform,
   name: string,
   bytes: string | Uint8Array<ArrayBuffer>,
-  { key = keys.support, add = false } = {},
+  { key = keys.support, add = false }: { readonly key?: string; readonly add?: boolean | string } = {},
 ) {
   const form = new FormData();
   form.set("file", new File([bytes], name));
-  if (add) form.set("autoAddToVectorStore", "true");
+  if (add) form.set("autoAddToVectorStore", String(add));
   const response = await fetch(`${platform.url}/external/agent-files/upload`, {
     method: "POST",
     headers: { "Agent-Secret-Key": key },
@@ -71,7 +71,7 @@ describe("a file", () => {
     ["lamps.docx", docxOf("Weights", text)],
   ])("%s is answered from", async (name, bytes) => {
     const fixture = await startTestPlatform();
-    const taken = await upload(fixture, name, bytes, { add: true });
+    const taken = await upload(fixture, name, bytes, { add: "True" });
     expect(taken.body).toMatchObject({ isUploadedToVectorStore: true, vectorStoreUploadStatus: "done" });
     const { message } = await ask(fixture);
     expect(message).toContain("seven kilograms");
@@ -230,6 +230,23 @@ test.each([
     body,
   });
   expect(response.status).toBe(400);
+});
+
+test.each([
+  ["two files", "file", ["a.txt", "b.txt"], "true"],
+  ["another word than true or false", "autoAddToVectorStore", ["a.txt"], "yes"],
+])("an upload with %s is refused, and the field is named", async (_, path, files, add) => {
+  const { platform, call } = await startTestPlatform();
+  const form = new FormData();
+  for (const name of files) form.append("file", new File([text], name));
+  form.set("autoAddToVectorStore", add);
+  const response = await fetch(`${platform.url}/external/agent-files/upload`, {
+    method: "POST",
+    headers: { "Agent-Secret-Key": keys.support },
+    body: form,
+  });
+  expect([response.status, await response.json()]).toMatchObject([400, { details: [{ path }] }]);
+  expect((await call("GET", "agent-files/by-api-key")).body).toMatchObject({ totalItems: 0 });
 });
 
 test("an upload beyond the limit is refused", async () => {
