@@ -111,7 +111,7 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
   // `findMarkers` recognizes it in answers.
   const marker = config.body_marker ? `[ref:bh-${reply.token}]` : null;
   const [introduction, signature] = [reply.introduction, reply.signature].map((words) =>
-    words?.trim() ? renderMarkdown(withoutTags(words.trim()), inlineLimit) : null,
+    words?.trim() ? renderMarkdown(withoutTags(words.trim()).replace(ownDelimiter, ""), inlineLimit) : null,
   );
   const answer = reply.text.trim() === "" ? null : answerOf(reply);
   const written = [introduction, answer].filter((part) => part != null);
@@ -136,6 +136,9 @@ const tags =
 /** Returns a signature or introduction that the platform's editor wrote as HTML without its tags. Other text is unchanged. */
 const withoutTags = (words: string): string =>
   words.length > inlineLimit || words.search(tags) < 0 ? words : htmlToMarkdown(words, "\n");
+
+/** The delimiter above a signature that was copied from a mail program. Ours stands there. */
+const ownDelimiter = /^--(?:\s|&nbsp;)*\n\s*/;
 
 /** Returns the attribute for text that begins in a script from right to left. Mail clients show the rest from left to right,
  *  with full stops and the marks of lists on the wrong side. `dir="auto"` is unknown to Outlook. */

@@ -210,6 +210,15 @@ describe("the body", () => {
     );
   });
 
+  it.each(["-- \nThe team", "--\r\n\r\nThe team", "<p>--&nbsp;<br>The team</p>"])(
+    "has one delimiter above a signature that brings its own: %j",
+    (signature) => {
+      const { text, html } = draftOf({ signature }, settings({ body_marker: false }));
+      expect(text).toBe("It is here.\n\n-- \nThe team\n");
+      expect(html).toMatch(/class="signature"[^>]*>-- <br><p>The team<\/p>/);
+    },
+  );
+
   it("has the words of a signature that was written as HTML, and leaves other signs alone", () => {
     const signature = '<p>Kind regards<br><b>The Team</b> &amp; Co</p>\n<div><img src="https://e.example/l.png"></div>';
     const { text, html } = draftOf({ signature }, settings({ body_marker: false }));
