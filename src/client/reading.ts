@@ -42,12 +42,21 @@ export function pageOf<S extends z.ZodType>(item: S): BodyReader<Page<z.output<S
   };
 }
 
+/** A platform that returns the parameters of the query as it received them returns text. */
+const pageNumber = z.union([
+  z.number(),
+  z
+    .string()
+    .regex(/^\d{1,15}$/)
+    .transform(Number),
+]);
+
 function envelopeOf<S extends z.ZodType>(item: S) {
   const numbers = {
-    currentPage: z.number(),
-    pageSize: z.number(),
-    totalItems: z.number(),
-    totalPages: z.number(),
+    currentPage: pageNumber,
+    pageSize: pageNumber,
+    totalItems: pageNumber,
+    totalPages: pageNumber,
   };
   const more = { hasNextPage: z.boolean(), hasPreviousPage: z.boolean() };
   return record("page", { data: z.array(item) }, { ...numbers, ...more }, {}).read;

@@ -19,8 +19,9 @@ function talk(count: number, length = 10): Said[] {
 
 const serialized = (body: unknown): Fault => text(JSON.stringify(body), "application/json");
 
-/** Serves pages of at most `most` messages in the interface's envelope. Serializes each message once: some are huge. */
-function paging(messages: readonly Said[], most = 100): Fault {
+/** Serves pages of at most `most` messages in the interface's envelope, with its numbers as `count` writes them. Serializes
+ *  each message once: some are huge. */
+function paging(messages: readonly Said[], most = 100, count: (n: number) => unknown = Number): Fault {
   const written = messages.map((message) => JSON.stringify(message));
   return (request, response, socket) => {
     const query = new URL(request.path, "http://platform").searchParams;
@@ -29,8 +30,9 @@ function paging(messages: readonly Said[], most = 100): Fault {
     const data = `[${written.slice((currentPage - 1) * pageSize, currentPage * pageSize).join(",")}]`;
     const totalPages = Math.ceil(messages.length / pageSize);
     const hasNextPage = currentPage < totalPages;
-    const page = { currentPage, pageSize, totalItems: messages.length, totalPages, hasNextPage };
-    const rest = JSON.stringify({ ...page, hasPreviousPage: currentPage > 1 }).slice(1, -1);
+    const numbers = { currentPage, pageSize, totalItems: messages.length, totalPages };
+    const page = Object.fromEntries(Object.entries(numbers).map(([name, n]) => [name, count(n)]));
+    const rest = JSON.stringify({ ...page, hasNextPage, hasPreviousPage: currentPage > 1 }).slice(1, -1);
     const body = `{"messages":${data},${rest},"data":${data}}`;
     text(body, "application/json")(request, response, socket);
   };
@@ -192,6 +194,12 @@ describe("a conversation of several pages", () => {
     ];
     const { lookUp } = await reading(paging(messages));
     expect(await lookUp("New?")).toMatchObject({ value: { state: "pending", questionId: "q" } });
+  });
+
+  test("is read from a platform that returns the numbers of a page as text", async () => {
+    const { read, lookUp } = await reading(paging(talk(200), 100, String));
+    expect(ids((await read()).messages)).toEqual(all(200));
+    expect(await lookUp("100 xxxxxxxxxx")).toMatchObject({ value: { state: "answered" } });
   });
 
   test("ends with a platform that always reports another page", async () => {

@@ -67,7 +67,7 @@ test("a platform that always says there is more is believed until it has nothing
 test("a bare array is the only page; numbers that are missing or wrong are made up for", async () => {
   const { client, server, dropped } = await startPacedClient();
   const file = (id: string) => ({ id, fileName: "a", url: "u", createdAt: "2026-11-20T10:00:00.000Z" });
-  server.script(json([file("f-1"), file("f-2")]), json({ data: [file("f-1")], totalPages: "3", currentPage: 2 }));
+  server.script(json([file("f-1"), file("f-2")]), json({ data: [file("f-1")], totalPages: "many", currentPage: "2" }));
   expect(await client.files.list()).toMatchObject({
     kind: "ok",
     value: { currentPage: 1, totalItems: 2, totalPages: 1, hasNextPage: false, hasPreviousPage: false },
