@@ -244,7 +244,9 @@ export function limitedServer(
   limits: Limits = standard,
   first: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean = () => false,
 ): Server {
-  const serve = getRequestListener((request) => app.fetch(request), { overrideGlobalObjects: false });
+  // A request in HTTP/1.0, such as the check of a load balancer, needs no Host header.
+  const options = { overrideGlobalObjects: false, hostname: "localhost" };
+  const serve = getRequestListener((request) => app.fetch(request), options);
   const server = createServer(
     {
       headersTimeout: timing.headers,

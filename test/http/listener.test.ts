@@ -289,6 +289,12 @@ describe("the listener", () => {
     expect([health.status, health.headers.get("connection")]).toEqual([200, "close"]);
   });
 
+  it("says how it is to the check of a load balancer in HTTP/1.0, which needs no Host header", async () => {
+    const url = await start();
+    expect(await raw(url, "GET /healthz HTTP/1.0\r\n\r\n").answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(await raw(url, "GET /healthz HTTP/1.1\r\n\r\n").answer).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
   it("lets a running request end before it closes, within the grace", async () => {
     let release = (): void => {};
     let entered = (): void => {};
