@@ -155,41 +155,43 @@ export const conversationState = record(
 export const modeRequest = z.looseObject({ mode: z.enum(["manual", "ai"]).optional() });
 
 /** A file in a message's list; `openAIFileId` is the id at the model's provider. */
-export const messageFile = z.looseObject({
-  id: z.string(),
-  fileName: z.string(),
-  openAIFileId: z.string(),
-  size: z.number().nullable(),
-  createdAt: z.string(),
-  updatedAt: z.string(),
-});
+export const messageFile = record(
+  "message file",
+  { id: z.string(), fileName: z.string() },
+  { openAIFileId: z.string(), createdAt: z.string(), updatedAt: z.string() },
+  { size: z.number().nullable() },
+);
 
 /** `conversationMessageId` is the id of the question, both on the question and on its answer. */
-export const message = record(
-  "message",
-  { id: z.string().min(1), message: z.string(), senderRole: z.string() },
-  {
-    conversationId: z.string(),
-    conversationMessageId: z.string(),
-    source: z.string(),
-    createdAt: z.string(),
-    isAnonymized: z.boolean(),
-  },
-  {
-    rawMessage: z.string(),
-    /** Present only when the request of the list asks for it. */
-    conversationMessageFeedbacks: z.array(z.looseObject({})),
-    fullAIResponse: z.looseObject({
-      reasoning: z.array(z.string()).nullish(),
-      outputText: z.string().nullish(),
-      urlCitations: z.array(z.looseObject({ url: z.string(), title: z.string() })).nullish(),
-      fileCitations: z.array(z.looseObject({ fileId: z.string(), filename: z.string() })).nullish(),
-    }),
-    subagentId: z.string().nullable(),
-    expandedMessage: z.string().nullable(),
-    files: z.array(messageFile),
-  },
-);
+export const message = { read: messageWith(messageFile.read).read, exact: messageWith(messageFile.exact).exact };
+
+function messageWith<F extends z.ZodType>(file: F) {
+  return record(
+    "message",
+    { id: z.string().min(1), message: z.string(), senderRole: z.string() },
+    {
+      conversationId: z.string(),
+      conversationMessageId: z.string(),
+      source: z.string(),
+      createdAt: z.string(),
+      isAnonymized: z.boolean(),
+    },
+    {
+      rawMessage: z.string(),
+      /** Present only when the request of the list asks for it. */
+      conversationMessageFeedbacks: z.array(z.looseObject({})),
+      fullAIResponse: z.looseObject({
+        reasoning: z.array(z.string()).nullish(),
+        outputText: z.string().nullish(),
+        urlCitations: z.array(z.looseObject({ url: z.string(), title: z.string() })).nullish(),
+        fileCitations: z.array(z.looseObject({ fileId: z.string(), filename: z.string() })).nullish(),
+      }),
+      subagentId: z.string().nullable(),
+      expandedMessage: z.string().nullable(),
+      files: z.array(file),
+    },
+  );
+}
 
 export type Message = z.output<typeof message.read>;
 

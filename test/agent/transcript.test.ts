@@ -196,6 +196,15 @@ describe("a conversation of several pages", () => {
     expect(await lookUp("New?")).toMatchObject({ value: { state: "pending", questionId: "q" } });
   });
 
+  test("has the names of its files, also where the platform says little else of them", async () => {
+    const files = [
+      { id: "f-1", fileName: "offer.pdf" },
+      { id: "f-2", fileName: "plan.png", size: "4 kB" },
+    ];
+    const { read } = await reading(serialized({ messages: [messageRecord("m-0", "manual_assistant", "", { files })] }));
+    expect((await read()).messages).toMatchObject([{ id: "m-0", files: ["offer.pdf", "plan.png"] }]);
+  });
+
   test("is read from a platform that returns the numbers of a page as text", async () => {
     const { read, lookUp } = await reading(paging(talk(200), 100, String));
     expect(ids((await read()).messages)).toEqual(all(200));

@@ -43,7 +43,7 @@ const named: { readonly [id: string]: z.ZodType } = {
   Failure: failure,
   InternalFailure: internalFailure,
   Message: message.exact,
-  MessageFile: messageFile,
+  MessageFile: messageFile.exact,
   PlatformUser: platformUser.exact,
   Skill: servedSkill,
   Statistic: statistic.exact,
