@@ -91,12 +91,18 @@ export function channelRoom(
 
 /** The number of turns counted against one cap. */
 export interface Counted {
-  readonly name: "sender" | "conversation";
+  readonly name: "sender" | "tags" | "conversation";
   readonly cap: Cap;
   readonly count: number;
   /** The cap of the sender, counted for the Reply-To of the message. */
   readonly isReplyTo?: true;
 }
+
+/** The cap of a sender, for all addresses that differ in their tags alone: a program may use a new one in each message. It is
+ *  larger, because a relay gives one to each of its customers. */
+export const capOfTags = ({ max, per }: Cap): Cap => ({ max: 5 * max, per });
+
+const whose = { sender: "", tags: " for all tags of its address", conversation: "" };
 
 /** Returns the first cap that one more turn would exceed, or null. */
 export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
@@ -105,7 +111,7 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
   return {
     ...over,
     code: `cap-${over.name}`,
-    reason: `${over.cap.max} per ${limitText(over.cap.per)} reached${over.isReplyTo ? " for its Reply-To" : ""}`,
+    reason: `${over.cap.max} per ${limitText(over.cap.per)} reached${over.isReplyTo ? " for its Reply-To" : whose[over.name]}`,
   };
 }
 

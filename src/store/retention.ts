@@ -300,7 +300,7 @@ async function forgetParticipants(q: Query, conversation: string, ageMs: number,
   await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
   // A turn without a question, such as one that opens a conversation, is erased here.
   const turns = await q.all<{ id: string }>(
-    `UPDATE turns SET person = '', reply_to = NULL, queue = NULL, opening = NULL, context = NULL, address = '{}', reason = NULL
+    `UPDATE turns SET person = '', reply_to = NULL, untagged = NULL, queue = NULL, opening = NULL, context = NULL, address = '{}', reason = NULL
      WHERE conversation = $1 RETURNING id`,
     conversation,
   );

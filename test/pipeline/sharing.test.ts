@@ -90,6 +90,33 @@ it("holds what many senders send with one Reply-To, and what one sender sends wi
   expect(await pipeline.listed("held")).toEqual(Array.from({ length: 4 }, () => "cap-sender"));
 });
 
+it("holds what one mailbox sends with a new tag each time: no notice, and no pause", async () => {
+  const caps = { sender: [{ max: 2, per: minute }], conversation: [], channel: [] };
+  const pause_on = { loops: [{ max: 1, per: minute }], replies: [] };
+  const pipeline = await openPipeline({ rules: { caps, cap_text: "Too many.", pause_on }, line: raising() });
+  await pipeline.arrives(...many(8, "Care+t"));
+  for (const mailbox of many(5, "care+u")) await pipeline.arrives(mailbox);
+  expect(pipeline.sent).toHaveLength(10);
+  expect(await pipeline.listed("held")).toEqual(Array.from({ length: 3 }, () => "cap-tags"));
+  expect(await escalationsIn(pipeline.db)).toMatchObject([
+    {
+      about: "channel:c:cap",
+      reason: expect.stringContaining("one sender are held: 10 per 1 min reached for all tags"),
+    },
+  ]);
+  const redirected = { ...from("x"), replyTo: { address: "care+x@example.org" } };
+  const others = [from("care"), from("carol+1"), mail({ text: "from b", from: { address: "care+1@b.example" } })];
+  await pipeline.arrives(redirected, ...others);
+  expect(sorted(pipeline.sent.slice(10))).toEqual([
+    "answer to from b",
+    "answer to from care",
+    "answer to from carol+1",
+  ]);
+  await pipeline.passes(61_000);
+  await pipeline.arrives(from("care+later"));
+  expect(pipeline.sent.at(-1)).toBe("answer to from care+later");
+});
+
 it.each([
   ["many at once", 4, 100, { interval: 100_000, tolerance: 300_000 }],
   ["one in two seconds", 2, 10, { interval: 2_000_000, tolerance: 0 }],

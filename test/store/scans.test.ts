@@ -228,6 +228,7 @@ const messageCiting = (id: string, row: number): Incoming =>
   messageOf(eventRow({ id: row }), {
     id: `new${row}`,
     from: { address: "a@example.org" },
+    replyTo: { address: "a+1@example.org" },
     to: [{ address: "us@example.com" }],
     thread: { answers: [id], tokens: [`token${row}`] },
   } as unknown as Incoming["event"]);
@@ -348,7 +349,7 @@ onEachDatabase((newDatabase) => {
         };
         expect(await scans(db, load)).toEqual([]);
         const counted = (await plans(db, load)).join().match(/turns_\w+(?= \(channel=\? AND \w+=\? AND made_at>)/g);
-        expect(counted).toEqual(["turns_person", "turns_reply_to"]);
+        expect(counted).toEqual(["turns_person", "turns_reply_to", "turns_untagged"]);
       }
     });
 

@@ -27,7 +27,7 @@ const caps = z.strictObject({
       { max: 20, per: "24h" },
     ])
     .describe(
-      "How many replies may one sender cause, and one address receive as Reply-To of several senders, over all conversations? An empty list removes the cap.",
+      "How many replies may one sender cause, and one address receive as Reply-To of several senders, over all conversations? Five times as many for all tags of an address together (care+1@, care+2@). An empty list removes the cap.",
     ),
   conversation: z
     .array(cap)

@@ -20,6 +20,7 @@ import {
   type RouteDecision,
   type Run,
   replyTo,
+  untaggedOf,
   type Writes,
 } from "./facts.ts";
 import { addUnasked, lookUpsOf, waitsOf } from "./unasked/decide.ts";
@@ -47,7 +48,7 @@ export const isReply = ({ event, cites: { answers, tokens } }: Incoming): boolea
 /** True when the earlier messages may change the facts about this one. They add their parties to
  *  conversations, count as turns of their senders, and may be keywords of consent. */
 export const dependsOn = (message: Incoming, earlier: ReadonlySet<string>): boolean =>
-  earlier.has(personOf(message)) || earlier.has(replyTo(message));
+  [personOf, replyTo, untaggedOf].some((of) => earlier.has(of(message) ?? ""));
 
 /** Returns the messages up to the first one of a responder, which may change other conversations, so it is alone. */
 export function strangers(messages: readonly Incoming[], facts: ReadonlyMap<Incoming, Facts>): readonly Incoming[] {
@@ -244,6 +245,7 @@ function joined(message: Incoming, facts: Facts, debounce: number): Extension | 
     context: joinedContext(last.context, questionContext(event)),
     address: JSON.stringify(answerTo(event)),
     replyTo: otherReplyTo(message),
+    untagged: untaggedOf(message),
     receivedAt: row.received_at,
     dueAt: Math.min(row.received_at + debounce, last.first_at + mostJoins * debounce),
   };
@@ -274,6 +276,7 @@ function addTurn(writes: Writes, context: Context, message: Incoming, facts: Fac
     context: questionContext(event),
     address: JSON.stringify(answerTo(event)),
     replyTo: otherReplyTo(message),
+    untagged: untaggedOf(message),
     receivedAt: row.received_at,
     dueAt,
     preferred: row.preferred,

@@ -39,6 +39,16 @@ export const isCallQuestion = ({ event }: Incoming): boolean =>
 /** Returns the address that an answer would be sent to, in lower case. */
 export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
 
+/** Returns the address that an answer would be sent to without its tag: what follows a `+`, or every word but the first of one
+ *  with `=` (VERP). Each message of a program may have another tag. Null: it has none. */
+export const untaggedOf = (message: Incoming): string | null => {
+  const address = replyTo(message);
+  const at = address.lastIndexOf("@");
+  const local = address.slice(0, Math.max(0, at));
+  const end = local.search(local.includes("=") ? /[-._=+]/ : /\+/);
+  return end < 1 ? null : local.slice(0, end) + address.slice(at);
+};
+
 /** Returns the addresses that take part in the conversation because of the message, in lower case. */
 export const partiesOf = ({ event }: Incoming): string[] =>
   [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])].map(({ address }) =>
@@ -77,8 +87,8 @@ export interface Facts {
   /** The address of the answer when bounces suppress it and the message is later: the person has a mailbox again. Or null. */
   readonly revived: string | null;
   readonly attachments: readonly AttachmentRow[];
-  /** Turns counted against the sender's caps, for the sender and for another Reply-To; those of the conversation follow for
-   *  the messages of `Plan.known`. */
+  /** Turns counted against the sender's caps, for the sender, for another Reply-To and for all tags; those of the
+   *  conversation follow for the messages of `Plan.known`. */
   readonly counts: readonly Counted[];
   /** The last open turn of `conversation`, with its lane locked: the message may join it. */
   readonly last: LastTurn | null;
@@ -205,7 +215,7 @@ export interface KeywordLookUp {
 /** A later message that is added to a waiting turn. */
 export interface Extension
   extends Pick<NewTurn, "conversation" | "question" | "context" | "address" | "receivedAt">,
-    Required<Pick<NewTurn, "dueAt" | "replyTo">> {
+    Required<Pick<NewTurn, "dueAt" | "replyTo" | "untagged">> {
   readonly turn: string;
   /** Of all messages of the turn. */
   readonly trace: string;

@@ -1,6 +1,6 @@
 // Stage route: loads what the decisions about messages need, and writes their results, for several messages at once.
 
-import type { Cap, Counted } from "../../domain/guards.ts";
+import { type Cap, type Counted, capOfTags } from "../../domain/guards.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { type Core, isRecent, keyOf, listOf, type Query, type Value } from "../../store/driver.ts";
 import { lockLanes, refreshLane } from "../../store/lanes.ts";
@@ -27,7 +27,7 @@ import {
 import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, consentAddress } from "../channel-runtime.ts";
 import type { CapUse, Extension, Facts, Incoming, LastTurn, Plan, Writes } from "./facts.ts";
-import { isCallQuestion, personOf, replyTo } from "./facts.ts";
+import { isCallQuestion, personOf, replyTo, untaggedOf } from "./facts.ts";
 import { writeUnasked } from "./unasked/rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
@@ -106,6 +106,7 @@ const valueOf = (all: Find, kind: string, key: string): string | null => all(kin
  *  a new store, from reading all recent turns of the channel instead of those of the conversation. */
 const scopes = {
   sender: ["turns.channel = $1 AND turns.person = given.value", "turns.channel = $1 AND turns.reply_to = given.value"],
+  tags: ["turns.channel = $1 AND turns.untagged = given.value"],
   conversation: ["turns.conversation = given.value AND CAST(turns.channel AS TEXT) = $1"],
 };
 
@@ -114,14 +115,14 @@ const scopes = {
 const newestTurn = "(SELECT made_at FROM turns WHERE turns.conversation = given.value ORDER BY turns.seq DESC LIMIT 1)";
 
 /** Adds the counts of turns for the rate caps. */
-function addCounts(parts: Parts, name: "sender" | "conversation", keys: readonly string[], caps: readonly Cap[]): void {
+function addCounts(parts: Parts, name: Counted["name"], keys: readonly string[], caps: readonly Cap[]): void {
   if (keys.length === 0) return;
   for (const [at, { per }] of caps.entries()) {
     const window = parts.param(per);
     const counted = (scope: string) => `(SELECT COUNT(*) FROM turns WHERE ${scope}
       AND ${isRecent("made_at", window)} AND turns.kind = 'question')`;
     const all = scopes[name].map(counted).join(" + ");
-    const sum = name === "sender" ? all : `CASE WHEN ${newestTurn} > now_ms() - ${window} THEN ${all} ELSE 0 END`;
+    const sum = name === "conversation" ? `CASE WHEN ${newestTurn} > now_ms() - ${window} THEN ${all} ELSE 0 END` : all;
     parts.add(name, keys, () => [columns("given.value", noText, noText, sum, `${at}`)]);
   }
 }
@@ -138,15 +139,12 @@ function addPersons(
     "CROSS JOIN conversations WHERE conversations.channel = $1 AND person = given.value GROUP BY given.value, COALESCE(via, '')",
   ]);
   const recent = parts.param(ownAddressMs);
-  parts.add(
-    "own",
-    messages.flatMap(({ event }) => event.to[0]?.address ?? []),
-    () => [
-      columns("given.value"),
-      `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
-       AND received_at > now_ms() - ${recent})`,
-    ],
-  );
+  const own = messages.flatMap(({ event }) => event.to[0]?.address ?? []);
+  parts.add("own", own, () => [
+    columns("given.value"),
+    `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
+     AND received_at > now_ms() - ${recent})`,
+  ]);
   // The conversation with the channel's default address, if we opened it and nothing was received in it. Until the
   // platform's conversation is bound nothing has been sent, and the start call may still be looked up under the old key.
   const others = messages.filter((message) => message.event.via !== undefined && !isCallQuestion(message));
@@ -185,15 +183,14 @@ export async function loadFacts(
     columns("given.value"),
     "WHERE EXISTS (SELECT 1 FROM notification_targets WHERE notification_targets.channel = $1 AND notification_targets.address = given.value)",
   ]);
-  parts.add(
-    "attachment",
-    messages.map(({ row }) => row.id),
-    () => [
-      columns("CAST(event AS TEXT)", "name", "media_type", "size", "position"),
-      "CROSS JOIN attachments WHERE attachments.event = CAST(given.value AS BIGINT) AND named = 1",
-    ],
-  );
+  const ids = messages.map(({ row }) => row.id);
+  parts.add("attachment", ids, () => [
+    columns("CAST(event AS TEXT)", "name", "media_type", "size", "position"),
+    "CROSS JOIN attachments WHERE attachments.event = CAST(given.value AS BIGINT) AND named = 1",
+  ]);
   addCounts(parts, "sender", [...senders, ...counted.map(replyTo)], line.rules.caps.sender);
+  const tagged = counted.flatMap((message) => untaggedOf(message) ?? []);
+  addCounts(parts, "tags", tagged, line.rules.caps.sender);
   if (perPerson) addPersons(parts, messages, senders, ownAddress);
   parts.add(
     "session",
@@ -275,7 +272,7 @@ export async function loadReferenced(
 function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: readonly Fact[]): Facts {
   const { event, row } = message;
   const caps = line.rules.caps.sender;
-  const [person, answered] = [personOf(message), replyTo(message)];
+  const [person, answered, untagged] = [personOf(message), replyTo(message), untaggedOf(message)];
   const own = all("conversation", person);
   const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
   const opened = via === null && event.via !== undefined ? valueOf(all, "opened", person) : null;
@@ -296,13 +293,14 @@ function factsOf(line: ChannelRuntime, message: Incoming, all: Find, erased: rea
     counts: [
       ...countsOf("sender", caps, all("sender", person)),
       ...(answered === person ? [] : countsOf("sender", caps, all("sender", answered)).map(ofReplyTo)),
+      ...(untagged === null ? [] : countsOf("tags", caps.map(capOfTags), all("tags", untagged))),
     ],
     last: null,
     keyword: null,
   };
 }
 
-const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: readonly Fact[]) =>
+const countsOf = (name: Counted["name"], caps: readonly Cap[], facts: readonly Fact[]) =>
   caps.map((cap, at) => ({ name, cap, count: facts.find(({ place }) => place === at)?.number ?? 0 }));
 
 /** A loop through many senders can have one Reply-To, and one through a single sender many of them: each is counted. */
@@ -316,8 +314,7 @@ export async function loadConversations(
   facts: Map<Incoming, Facts>,
   { known, joining }: Pick<Plan, "known" | "joining">,
 ): Promise<void> {
-  const idsOf = (messages: readonly Incoming[]) =>
-    messages.flatMap((message) => facts.get(message)?.conversation ?? []);
+  const idsOf = (messages: readonly Incoming[]) => messages.flatMap((one) => facts.get(one)?.conversation ?? []);
   const parts = new Parts(channel);
   addCounts(parts, "conversation", idsOf(known), caps.conversation);
   const counted = finderOf(await parts.load(q));
@@ -359,7 +356,7 @@ const lastOf = `SELECT turns.conversation, turns.id, turns.trace, question, cont
  *  own due time if that is later. */
 export async function extendTurn(q: Query, change: Extension): Promise<void> {
   await q.write(
-    `UPDATE turns SET question = $2, context = $3, address = $4, reply_to = $8, received_at = $5, trace = $7,
+    `UPDATE turns SET question = $2, context = $3, address = $4, reply_to = $8, untagged = $9, received_at = $5, trace = $7,
        updated_at = now_ms(), due_at = CASE WHEN attempts > 0 AND due_at > $6 THEN due_at ELSE $6 END WHERE id = $1`,
     change.turn,
     change.question,
@@ -369,6 +366,7 @@ export async function extendTurn(q: Query, change: Extension): Promise<void> {
     change.dueAt,
     change.trace,
     change.replyTo,
+    change.untagged,
   );
   await refreshLane(q, change.conversation, "in");
 }

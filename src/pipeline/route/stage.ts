@@ -25,7 +25,7 @@ import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import { addNoted, decideAll, dependsOn, hasRoom, isReply, isUnderCap, newRun, noWrites, planOf } from "./decide.ts";
-import { type Context, type Facts, type Incoming, messageOf, partiesOf, type Run } from "./facts.ts";
+import { type Context, type Facts, type Incoming, messageOf, partiesOf, type Run, untaggedOf } from "./facts.ts";
 import { loadConversations, loadFacts, loadReferenced, loadUses, write } from "./rows.ts";
 import { addWaits, pauseAt } from "./unasked/decide.ts";
 import { loadLimits, loadUnasked, writeLimitPause } from "./unasked/rows.ts";
@@ -152,7 +152,7 @@ async function routeInOrder(q: Query, pass: Pass, rows: readonly EventRow[]): Pr
       continue;
     }
     const isAlone = isReply(message);
-    const own = partiesOf(message);
+    const own = [partiesOf(message), untaggedOf(message) ?? []].flat();
     if (isAlone || dependsOn(message, parties)) await flush();
     if (isAlone && pass.run.room.noneForOthers) {
       await routeFairly(q, pass, [row]); // an earlier message of its conversation may wait

@@ -254,6 +254,8 @@ CREATE TABLE turns (
   person TEXT NOT NULL,
   -- Where the answer goes when that is not the person (Reply-To), in lower case.
   reply_to TEXT,
+  -- Where the answer goes, without the tag of the address (RFC 5233), if it has one.
+  untagged TEXT,
   seq BIGINT NOT NULL,
   kind TEXT NOT NULL DEFAULT 'question' CHECK (kind IN ('question', 'relayed', 'mode')),
   event BIGINT REFERENCES events (id),
@@ -285,6 +287,7 @@ CREATE INDEX turns_exempt ON turns (channel, open) WHERE open = 1 AND (kind <> '
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
 CREATE INDEX turns_reply_to ON turns (channel, reply_to, made_at) WHERE reply_to IS NOT NULL;
+CREATE INDEX turns_untagged ON turns (channel, untagged, made_at) WHERE untagged IS NOT NULL;
 CREATE INDEX turns_kept ON turns (channel, received_at) WHERE question <> '';
 
 CREATE TABLE replies (

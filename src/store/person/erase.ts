@@ -119,7 +119,7 @@ async function eraseConversation(q: Query, conversation: string, timing: Timing[
     conversation,
   );
   await q.run(
-    `UPDATE turns SET question = '', context = NULL, opening = NULL, address = '{}', person = '', reply_to = NULL,
+    `UPDATE turns SET question = '', context = NULL, opening = NULL, address = '{}', person = '', reply_to = NULL, untagged = NULL,
        queue = NULL, reason = CASE WHEN reason = '${erased}' THEN reason ELSE NULL END WHERE conversation = $1`,
     conversation,
   );

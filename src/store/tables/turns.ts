@@ -55,6 +55,8 @@ export interface NewTurn
   readonly dueAt?: number;
   /** The address of the answer, in lower case, when it is not the person's: it counts against the sender's caps, too. */
   readonly replyTo?: string | null;
+  /** The address of the answer without its tag, when it has one: the turns of all tags are counted together. */
+  readonly untagged?: string | null;
   /** Default: `question`. */
   readonly kind?: TurnRow["kind"];
   /** Copied from its event. Default: preferred, without a queue key. */
@@ -63,9 +65,9 @@ export interface NewTurn
 }
 
 const turnRows = new ManyRows<NewTurn>(
-  `INSERT INTO turns (id, conversation, channel, person, reply_to, seq, event, state, open, question, context, address, due_at,
+  `INSERT INTO turns (id, conversation, channel, person, reply_to, untagged, seq, event, state, open, question, context, address, due_at,
      received_at, made_at, updated_at, session, opening, kind, preferred, queue, trace) VALUES`,
-  `(:id, :conversation, :channel, :person, :replyTo, :seq, :event, 'waiting', 1, :question, :context, :address,
+  `(:id, :conversation, :channel, :person, :replyTo, :untagged, :seq, :event, 'waiting', 1, :question, :context, :address,
      CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END,
      :receivedAt, now_ms(), now_ms(), :session, :opening, :kind, :preferred, :queue, :trace)`,
 );

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { addNoted, hasRoom, isUnderCap, newRun, noWrites } from "../../../src/pipeline/route/decide.ts";
 import type { Context, EffectDecision, Facts, Run, Writes } from "../../../src/pipeline/route/facts.ts";
-import { isCallQuestion, messageOf, personOf, replyTo } from "../../../src/pipeline/route/facts.ts";
+import { isCallQuestion, messageOf, personOf, replyTo, untaggedOf } from "../../../src/pipeline/route/facts.ts";
 import { addUnasked, waitsOf } from "../../../src/pipeline/route/unasked/decide.ts";
 import { eventRow, lineOf, mail, noFacts } from "../../support/rows.ts";
 
@@ -20,6 +20,20 @@ it("the person is the sender, and the answer goes to another address where it is
   expect(both(message({ from }))).toEqual(["ada@example.org", "ada@example.org"]);
   const other = message({ from, replyTo: { address: "Other@Example.org" } });
   expect(both(other)).toEqual(["ada@example.org", "other@example.org"]);
+});
+
+it.each([
+  ["Care+t17@Desk.example", "care@desk.example"],
+  ["care+a+b@desk.example", "care@desk.example"],
+  ["bounces-17-ada=example.org@desk.example", "bounces@desk.example"],
+  ["ada.b-c_2@example.org", null],
+  ["+care@desk.example", null],
+  ["=@desk.example", null],
+  ["+15551234567", null],
+  ["1+2", null],
+])("the address %s without its tag is %s", (address, untagged) => {
+  expect(untaggedOf(message({ from: { address } }))).toBe(untagged);
+  expect(untaggedOf(message({ replyTo: { address } }))).toBe(untagged);
 });
 
 it.each<[string, Partial<MessageEvent>, boolean]>([

@@ -319,6 +319,7 @@ describe("a message that is not asked", () => {
       decided([[received({ hops: 1 }), { counts }]], context()),
       decided([[received({ from: { address: "12345" } }), { counts }]], context()),
       decided([[received(), { counts: [{ ...counts[0], isReplyTo: true }] }]], context()),
+      decided([[received(), { counts: [{ ...counts[0], name: "tags" }] }]], context()),
       decided([[received(), { counts }]]),
     ];
     expect(noNotice.map(({ notices, outcomes }) => [notices, outcomes[0]?.state])).toEqual(

@@ -116,7 +116,8 @@ onEachDatabase((newDatabase) => {
     it("move the turn's due time, but not before a time it has to wait for", async () => {
       const db = await fresh(newDatabase);
       const own = { turn: "t1", trace: "m1 m2", conversation: "k", context: null };
-      const change = { ...own, question: "one\ntwo", address: '{"to":[1]}', replyTo: null, receivedAt: 5 };
+      const to = { address: '{"to":[1]}', replyTo: null, untagged: null };
+      const change = { ...own, ...to, question: "one\ntwo", receivedAt: 5 };
       const far = Date.now() + 3_600_000;
       await db.tx(async (q) => {
         await conversation(q, "k");

@@ -123,7 +123,7 @@ onEachDatabase((newDatabase) => {
         await turn(q, "t1", "k", { person: "b@example.org" });
         await turn(q, "t2", "k", { person: "c@example.org", replyTo: "a@example.org" });
         // The answer of a debounced turn goes to the Reply-To of its last message.
-        await extendTurn(q, { ...one, receivedAt: 1, dueAt: 1, replyTo: "a@example.org" });
+        await extendTurn(q, { ...one, receivedAt: 1, dueAt: 1, replyTo: "a@example.org", untagged: null });
       });
       const caps = { sender: [{ max: 9, per: minute }], conversation: [], channel: [] };
       const countsFor = async (address: string, replyTo?: string) => {
@@ -137,6 +137,24 @@ onEachDatabase((newDatabase) => {
       ]);
       expect(await countsFor("a@example.org")).toEqual([[2, false]]);
       expect(await countsFor("c@example.org", "c@example.org")).toEqual([[1, false]]);
+    });
+
+    it("counts the turns of all tags of the address of the answer, for a larger cap", async () => {
+      const db = await fresh(newDatabase);
+      const one = { conversation: "k", turn: "t1", trace: "", context: null, question: "q", address: "{}" };
+      await db.tx(async (q) => {
+        await conversation(q, "k");
+        await turn(q, "t1", "k", { person: "a+0@example.org", untagged: "a@example.org" });
+        await turn(q, "t2", "k", { person: "a+1@example.org", untagged: "a@example.org" });
+        await turn(q, "t3", "k", { person: "a+2@example.com", untagged: "a@example.com" });
+        await extendTurn(q, { ...one, receivedAt: 1, dueAt: 1, replyTo: "b@example.org", untagged: null });
+      });
+      const caps = { sender: [{ max: 9, per: minute }], conversation: [], channel: [] };
+      const { counts } = await db.tx((q) => factsOf(q, letter("A+3@example.org", {}), lineOf({ rules: { caps } })));
+      expect(counts).toEqual([
+        { name: "sender", cap: { max: 9, per: minute }, count: 0 },
+        { name: "tags", cap: { max: 45, per: minute }, count: 1 },
+      ]);
     });
   });
 });

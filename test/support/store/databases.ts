@@ -193,7 +193,7 @@ export async function turn(
   q: Query,
   id: string,
   of: string,
-  over: { receivedAt?: number; person?: string; channel?: string; replyTo?: string } = {},
+  over: { receivedAt?: number; person?: string; channel?: string; replyTo?: string; untagged?: string } = {},
 ) {
   await enqueueTurn(q, {
     id,
@@ -205,6 +205,7 @@ export async function turn(
     context: null,
     address: '{"to":[]}',
     replyTo: over.replyTo ?? null,
+    untagged: over.untagged ?? null,
     receivedAt: over.receivedAt ?? Date.now(),
   });
 }

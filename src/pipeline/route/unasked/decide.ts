@@ -58,11 +58,11 @@ export function addUnasked(
 }
 
 /** Returns the text that notifies a customer that their messages are held; null when they get none. Recognized machines
- *  get none, and neither does a Reply-To at its cap: each of its senders would cause one. */
+ *  get none, and neither do a Reply-To and all tags of an address at their cap: each sender or tag would cause one. */
 function capNotice({ outbound, rules }: ChannelRuntime, event: MessageEvent, over: Counted): string | null {
   const text = rules.cap_text?.trim();
   const isMachine = (event.hops ?? 0) > 0 || isShortCode(event.from.address);
-  return !text || !outbound || isMachine || over.isReplyTo ? null : text;
+  return !text || !outbound || isMachine || over.isReplyTo || over.name === "tags" ? null : text;
 }
 
 /** Holds a message over a cap of its sender or conversation; only an operator can release it. The customer is notified once
@@ -91,7 +91,8 @@ function addOver(
     };
     writes.notices.push({ id: ids.id(), channel, conversation, address, text, forced: false, internal: false, once });
   }
-  const what = `messages of one ${over.name} are held: ${reason} (see bridgehead inbox show ${row.id})`;
+  const who = over.name === "conversation" ? over.name : "sender";
+  const what = `messages of one ${who} are held: ${reason} (see bridgehead inbox show ${row.id})`;
   writes.escalations.push(aboutChannel(line, { key: `event:${row.id}`, reason: what }));
 }
 
