@@ -134,7 +134,7 @@ function messageOf(
   const from = author ?? mail.from[0] ?? { address: "unknown@invalid", name: "" };
   const attachments = hasFiles(mail, omitted) ? attachmentsOf(config, mail, omitted) : [];
   const text = readable(mail, refusal);
-  const isCut = truncated || text.length > maxText;
+  const isCut = truncated || mail.isCut || text.length > maxText;
   const hops = hopsOf(mail);
   const sender = verified ? ("verified" as const) : ("unverified" as const);
   // The refusal code is part of the fingerprint. Otherwise a copy refused for its route (a list, Bcc) would deduplicate

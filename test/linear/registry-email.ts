@@ -69,6 +69,7 @@ function mailWith(text: string): Mail {
     text,
     wordless: false,
     fullText: text,
+    isCut: false,
     markers: [text],
     certifiedAuthor: null,
     forwardedFrom: null,
@@ -273,6 +274,7 @@ export const emailCases: Cases = {
     withWritten: (f, text) => [f(text, [text]), f(text, ["x"])],
   },
   "adapters/email/parse/charsets.ts": {
+    decodeBounded: (f, text) => [f(Buffer.from(text), null), f(Buffer.from(text), "utf-7")],
     decodeHtml: (f, text) =>
       [text, text.repeat(Math.ceil(600_000 / text.length)), `data:a/b;base64,${text}`].map((html) =>
         f(Buffer.from(html), null),

@@ -52,12 +52,24 @@ export const maxPartBytes = 4_000_000;
 
 /** Decodes HTML. Programs write pictures into it as data URIs; in large HTML these are removed first, because the text may
  *  follow them. */
-export function decodeHtml(content: Uint8Array, declared: string | null): string {
+export function decodeHtml(content: Uint8Array, declared: string | null): DecodedText {
   const head = Buffer.from(content.subarray(0, 2000)).toString("latin1");
   const charset = declared ?? /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
   const bytes = content.length > maxWithPictures ? withoutPictures(content) : content;
-  return decodeText(bytes.subarray(0, maxPartBytes), charset);
+  return decodeBounded(bytes, charset);
 }
+
+export interface DecodedText {
+  readonly decoded: string;
+  /** True when the part is longer than what is decoded. */
+  readonly isCut: boolean;
+}
+
+/** Decodes the beginning of a text part. */
+export const decodeBounded = (bytes: Uint8Array, declared: string | null): DecodedText => ({
+  decoded: decodeText(bytes.subarray(0, maxPartBytes), declared),
+  isCut: bytes.length > maxPartBytes,
+});
 
 /** In bytes. */
 const maxWithPictures = 500_000;

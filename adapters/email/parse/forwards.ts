@@ -30,14 +30,18 @@ const maxCarriedMails = 3;
 export async function carriedText(parts: readonly MimePart[]) {
   const texts: string[] = [];
   const senders: (Mailbox | null)[] = [];
+  let isCut = false;
   for (const part of parts.slice(0, maxCarriedMails)) {
     const root = await readTree(part.content);
     const from = mailboxesOf(root.headers, "from")[0] ?? null;
     const subject = textOf(headerOf(root.headers, "subject"));
     senders.push(from);
     const by = from === null ? "" : `From: ${from.name === "" ? from.address : `${from.name} <${from.address}>`}\n`;
-    const text = bodyOf(root, { relation: "forward" }).text.slice(0, maxCarried);
-    texts.push(`---------- Forwarded message ----------\n${by}Subject: ${subject}\n\n${text}`);
+    const body = bodyOf(root, { relation: "forward" });
+    isCut ||= body.isCut || body.text.length > maxCarried;
+    texts.push(
+      `---------- Forwarded message ----------\n${by}Subject: ${subject}\n\n${body.text.slice(0, maxCarried)}`,
+    );
   }
-  return { text: texts.join("\n\n"), from: senders[0] ?? null };
+  return { text: texts.join("\n\n"), from: senders[0] ?? null, isCut };
 }

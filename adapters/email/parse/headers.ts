@@ -161,7 +161,7 @@ export function withoutPlus(address: string): readonly [string, string | null] {
 }
 
 /** Longer texts are truncated; a person does not write that much. In characters. */
-const maxTextLength = 1_000_000;
+export const maxTextLength = 1_000_000;
 
 /** Controls except tab and newline, zero-width, bidi and tag characters, and soft hyphens. All of them
  *  can hide text from a human reader. */

@@ -41,6 +41,8 @@ export interface Mail {
   readonly wordless: boolean;
   /** The complete text, from text/plain or from HTML without hidden parts. */
   readonly fullText: string;
+  /** True when the end of the text is missing, because it is longer than the parser's limits. */
+  readonly isCut: boolean;
   /** Tokens of our body marker that were found in text or HTML. */
   readonly markers: readonly string[];
   /** The author of a message in the envelope of Italian certified mail (PEC). From has the address of the provider, and the

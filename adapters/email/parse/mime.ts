@@ -3,8 +3,16 @@
 // wrong charsets), the kinds of parts, and the source part of each text.
 
 import PostalMime, { decodeWords } from "postal-mime";
-import { decodeHtml, decodeText, maxPartBytes } from "./charsets.ts";
-import { cleanFileName, cleanText, findMarkers, signatureMark, unflow, withoutPgpSignature } from "./headers.ts";
+import { decodeBounded, decodeHtml, maxPartBytes } from "./charsets.ts";
+import {
+  cleanFileName,
+  cleanText,
+  findMarkers,
+  maxTextLength,
+  signatureMark,
+  unflow,
+  withoutPgpSignature,
+} from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
 import type { MailAttachment } from "./mail.ts";
 import type { TrimOptions } from "./quotes/trim.ts";
@@ -215,6 +223,8 @@ export interface Body {
   readonly carried: readonly MimePart[];
   /** True when the HTML shows coloured answers inside a quoted message. */
   readonly inlineAnswers: boolean;
+  /** True when the end of a part's text is missing, because it is longer than the limits. */
+  readonly isCut: boolean;
 }
 
 interface Pieces {
@@ -226,30 +236,29 @@ interface Pieces {
 }
 
 /** The text of one part, and how it was read. */
-interface PartText {
-  readonly text: string;
+interface PartText extends Pick<Body, "text" | "inlineAnswers" | "isCut"> {
   readonly html: boolean;
-  readonly inlineAnswers: boolean;
 }
 
 /** Walks the tree in order and reads one part of each set of alternatives. `options`: what the message answers. */
 export function bodyOf(root: MimePart, options: TrimOptions): Body {
   const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
   collect(root, pieces, false);
+  const whole = joined(pieces.texts);
   return {
-    text: joined(pieces.texts).trim(),
-    inlineAnswers: pieces.texts.some((piece) => piece.inlineAnswers),
+    ...whole,
+    text: whole.text.trim(),
     markers: [...pieces.markers],
     attachments: pieces.attachments,
     carried: pieces.carried,
   };
 }
 
-const joined = (texts: readonly PartText[]) =>
-  texts
-    .map((piece) => piece.text)
-    .filter((piece) => piece !== "")
-    .join("\n\n");
+const joined = (texts: readonly PartText[]): Omit<PartText, "html"> => ({
+  text: texts.flatMap(({ text }) => (text === "" ? [] : [text])).join("\n\n"),
+  inlineAnswers: texts.some((one) => one.inlineAnswers),
+  isCut: texts.some((one) => one.isCut),
+});
 
 function collect(part: MimePart, pieces: Pieces, related: boolean): void {
   if (part.multipart === "alternative") return collectAlternative(part, pieces, related);
@@ -278,11 +287,7 @@ function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): v
     .map((child): PartText => {
       const own: Pieces = { ...pieces, texts: [] };
       collect(child, own, related);
-      return {
-        text: joined(own.texts),
-        html: hasHtml(child),
-        inlineAnswers: own.texts.some((one) => one.inlineAnswers),
-      };
+      return { ...joined(own.texts), html: hasHtml(child) };
     });
   const html = found.filter((one) => one.html && one.text !== "").at(-1);
   const plain = found.find((one) => !one.html && one.text !== "");
@@ -334,9 +339,14 @@ const isInlineFile = (part: MimePart) =>
 
 function readingOf(part: MimePart, options: TrimOptions): PartText {
   const charset = part.parameters["charset"] ?? null;
-  if (part.mediaType === "text/html") return { ...htmlToText(decodeHtml(part.content, charset), options), html: true };
-  const text = decodeText(part.content.subarray(0, maxPartBytes), charset);
-  return { text: plainTextOf(part, text), html: false, inlineAnswers: false };
+  if (part.mediaType === "text/html") {
+    const { decoded, isCut } = decodeHtml(part.content, charset);
+    const read = htmlToText(decoded, options);
+    return { ...read, html: true, isCut: isCut || read.isCut };
+  }
+  const { decoded, isCut } = decodeBounded(part.content, charset);
+  const text = plainTextOf(part, decoded);
+  return { text, html: false, inlineAnswers: false, isCut: isCut || decoded.length > maxTextLength };
 }
 
 function plainTextOf(part: MimePart, text: string): string {

@@ -84,8 +84,7 @@ function post(answer: ParseResponse, transfer: readonly ArrayBuffer[] = []): voi
   parentPort?.postMessage(answer, transfer);
 }
 
-/** Attachments are transferred without a copy. Two parts never share a buffer, but a buffer must not be
- *  listed twice. */
+/** Attachments are transferred without a copy. Parts share no buffer, but a buffer must not be listed twice. */
 function transferable(mail: Mail): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
   for (const { bytes } of mail.attachments) if (bytes.buffer instanceof ArrayBuffer) buffers.add(bytes.buffer);
@@ -147,6 +146,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
       !calendar?.written.length &&
       isWordless(fullText),
     fullText: withoutMarks(fullText),
+    isCut: body.isCut || carried?.isCut === true,
     markers: body.markers,
     certifiedAuthor,
     forwardedFrom: carried === null ? inText : carried.from,

@@ -359,6 +359,38 @@ it("keeps the beginning of a text that is longer than the platform accepts, and 
   expect((await message(mail({}, "Where is my lamp?"))).notes).toBeUndefined();
 });
 
+const page = { "Content-Type": "text/html; charset=utf-8" };
+const padding = (length: number) => `<i title="${"x".repeat(1000)}"></i>`.repeat(length / 1000);
+const attached = (words: string) =>
+  multipart("mixed", [
+    { type: "text/plain", body: "See below" },
+    { type: "message/rfc822", body: mail({ Subject: "Lamp" }, words).toString() },
+  ]);
+
+it.each([
+  ["HTML", mail(page, `<p>Hello</p>${padding(2_100_000)}<p>Bye</p>`)],
+  ["HTML of few characters with many bytes", mail(page, `<p>Hello</p>${"灯".repeat(1_400_000)}<p>Bye</p>`)],
+  ["text in HTML", mail(page, `<p>Hello</p>${"lamp ".repeat(100_000)}<p>Bye</p>`)],
+  ["text in many elements", mail(page, `<p>Hello</p>${`<p>${"lamp ".repeat(10)}</p>`.repeat(12_001)}<p>Bye</p>`)],
+  ["text above a quote", mail({ "In-Reply-To": "<a@b.example>" }, `Hello\n${"> lamp\n".repeat(150_000)}Bye`)],
+  ["an attached message", attached(`${"lamp ".repeat(20_000)}Bye`)],
+])("says so when the end of %s is missing", async (_what, raw) => {
+  const { text, notes } = await message(raw);
+  expect(text).not.toContain("Bye");
+  expect(notes).toMatchObject({ text_truncated: expect.stringContaining("too large") });
+});
+
+it.each([
+  ["HTML", mail(page, `<p>Hello</p>${padding(1_900_000)}<p>Bye</p>`)],
+  ["text in HTML", mail(page, `<p>Hello</p>${"lamp ".repeat(79_000)}<p>Bye</p>`)],
+  ["many lines in HTML", mail(page, `<div>Hello<br>${"lamp<br>".repeat(11_000)}Bye</div>`)],
+  ["an attached message", attached(`${"lamp ".repeat(9000)}Bye`)],
+])("reads the end of %s", async (_what, raw) => {
+  const { text, notes } = await message(raw);
+  expect(text).toContain("Bye");
+  expect(notes?.["text_truncated"]).toBeUndefined();
+});
+
 it("must be authenticated before its encrypted text is held, and a machine's mail does not wait for that", async () => {
   const refusal = async (raw: Uint8Array, auth: SenderAuth) =>
     (await message(raw, { auth, sender_auth: { mode: "require" } })).refusal;

@@ -45,13 +45,16 @@ import {
 const maxHtml = 2_000_000;
 /** Parsing begins anew when more elements are open at once: the parser's work is quadratic in this number. */
 const maxOpen = 1500;
-/** With more elements `plainly` writes the text, because html-to-text takes several times as long. */
-const maxElements = 12_000;
+/** With more elements `plainly` writes the text, because html-to-text takes several times as long. With the texts between
+ *  them an element then has fewer than `maxChildNodes` children. */
+const maxElements = 9_999;
 
 export interface HtmlText {
   /** All visible text. Quotes are marked with "> ", and the text of signature containers with `signatureMark`, unless the
    *  message is a forward or has answers inside its quotes. */
   readonly text: string;
+  /** True when the HTML or its text is longer than the limits, so that the end of the text is missing. */
+  readonly isCut: boolean;
   /** True when coloured text inside a quoted message contains the customer's answers. */
   readonly inlineAnswers: boolean;
 }
@@ -62,41 +65,43 @@ const colourMark = "\ue0c0";
 
 /** Converts an HTML body. `options` describe what the message answers, which determines what counts as a quote. */
 export function htmlToText(html: string, options: TrimOptions): HtmlText {
-  const text = written(html, options);
-  if (!text.includes(colourMark)) return { text, inlineAnswers: false };
+  const { text, isCut } = written(html, options);
   const plain = text.replaceAll(colourMark, "");
-  if (options.relation === "forward" || !hasColouredQuote(text, plain, options))
-    return { text: plain, inlineAnswers: false };
-  const unmarked = written(html, { ...options, relation: "forward" }).replaceAll(colourMark, "");
-  return { text: unmarked, inlineAnswers: true };
+  if (text === plain || options.relation === "forward" || !hasColouredQuote(text, plain, options))
+    return { text: plain, isCut, inlineAnswers: false };
+  const unmarked = written(html, { ...options, relation: "forward" }).text.replaceAll(colourMark, "");
+  return { text: unmarked, isCut, inlineAnswers: true };
 }
+
+type Written = Pick<HtmlText, "text" | "isCut">;
 
 const cellMarks = new RegExp(` {0,8}${cellMark} {0,8}`, "g");
 const privateMarks = new RegExp(`[${colourMark}${cellMark}${signatureMark}]`, "g");
 
-function written(html: string, options: TrimOptions): string {
-  const text = writtenAs(html, options, true);
-  if (!/color/i.test(html) || !hasNoWords(text)) return text;
+function written(html: string, options: TrimOptions): Written {
+  const shown = writtenAs(html, options, true);
+  if (!/color/i.test(html) || !hasNoWords(shown)) return shown;
   // A mail client in dark mode can send white text without its background. When there is no other text than a quote or
   // a signature, this is the message. Such text inside a quote alone stays removed, because it is not the sender's.
   const all = writtenAs(html, options, false);
-  return text === "" || !hasNoWords(all) ? all : text;
+  return shown.text === "" || !hasNoWords(all) ? all : shown;
 }
 
-const hasNoWords = (text: string) => text === "" || isWordless(text.replaceAll(colourMark, ""));
+const hasNoWords = ({ text }: Written) => text === "" || isWordless(text.replaceAll(colourMark, ""));
 
-function writtenAs(html: string, options: TrimOptions, colours: boolean): string {
+function writtenAs(html: string, options: TrimOptions, colours: boolean): Written {
   const { document, elements, hasSheet } = read(html.slice(0, maxHtml));
   prune(document, hasSheet ? readStyleSheet(styleTexts(document)) : null, colours);
   limitDepth(document);
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   if (options.relation !== "forward") markSignatures(document);
-  const text = elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
-  return cleanText(text)
+  const all = elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]);
+  const text = cleanText(all.slice(0, maxWritten))
     .replace(cellMarks, "\t")
     .replace(/\n[ \n]{1,500}(?=\n)/g, "\n")
     .trim();
+  return { text, isCut: html.length > maxHtml || all.length >= maxWritten };
 }
 
 /** Returns the first body element, or all nodes of a document without one. */
