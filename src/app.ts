@@ -128,7 +128,8 @@ export async function openStore(
     if (store.kind === "sqlite") {
       await db.tx(async (q) => {
         await endLeases(q);
-        await loseSessions(q);
+        const lost = await loseSessions(q);
+        if (lost > 0) log.info({ sessions: lost }, "daemon restarted: its calls are lost");
         if (await dropAfterPowerFailure(q)) log.info({}, "the machine was restarted: its calls have ended");
         const ahead = await aheadOfClock(q);
         if (ahead <= most) return;

@@ -308,10 +308,10 @@ export async function speakingState(q: Query, channel: string, session: string, 
   };
 }
 
-/** Marks every open session as lost. Called at start on a store that only one process may use. */
-export async function loseSessions(q: Query): Promise<void> {
+/** Marks every open session as lost, and returns their number. Called at start on a store that only one process may use. */
+export async function loseSessions(q: Query): Promise<number> {
   await q.write("UPDATE lanes SET node = NULL WHERE node IS NOT NULL");
-  await q.write(
+  return q.run(
     moves("sessions", "lost", {
       set: "lost_at = now_ms(), reason = 'restarted'",
       where: "state <> 'closed'",

@@ -1,6 +1,7 @@
 // Statements of stage node heartbeat: the sessions of nodes that ended, and those of this node.
 
 import type { Query } from "../../store/driver.ts";
+import type { SessionRow } from "../../store/tables/sessions.ts";
 import { moves } from "../../store/transitions.ts";
 import { hasten, pinLanes } from "../rows.ts";
 
@@ -40,12 +41,14 @@ export async function reclaimSessions(q: Query, node: string): Promise<void> {
 
 /** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected any more. */
 export async function endLost(q: Query, afterMs: number): Promise<void> {
-  await q.write(
-    moves("sessions", "closed", {
+  const ended = await q.all<Pick<SessionRow, "channel" | "id" | "conversation">>(
+    `${moves("sessions", "closed", {
       set: "closed_at = now_ms()",
       where: "state <> 'closed' AND lost_at < now_ms() - $1",
       from: ["lost"],
-    }),
+    })} RETURNING channel, id, conversation`,
     afterMs,
   );
+  for (const { channel, id: session, conversation } of ended)
+    q.hop({ name: "call", channel, trace: "", conversation, session, state: "closed", code: "lost" });
 }

@@ -17,6 +17,7 @@ import {
   reviveSession,
   speakingState,
 } from "../../../src/calls/rows.ts";
+import type { Hop } from "../../../src/ops/hops.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { endLeases, forgetNodes, nodeLease, takeLease } from "../../../src/store/leases.ts";
@@ -246,13 +247,16 @@ onEachDatabase((newDatabase) => {
 
     it("loses every call at a start, and pins nothing", async () => {
       const db = await withCall(newDatabase);
-      await db.tx(loseSessions);
+      expect(await db.tx(loseSessions)).toBe(1);
       expect(await session(db)).toMatchObject({ state: "lost", reason: "restarted" });
+      expect(await db.tx(loseSessions)).toBe(0);
       expect(await open(db, "new")).toBe(2);
     });
 
     it("ends what stays lost, and forgets processes that are long gone", async () => {
       const db = await withCall(newDatabase);
+      const hops: Hop[] = [];
+      db.observe((report) => void hops.push(...report.hops));
       await db.tx(async (q) => {
         await loseSessions(q);
         await endLost(q, minute);
@@ -260,7 +264,7 @@ onEachDatabase((newDatabase) => {
         await takeLease(q, "c", "a", minute);
         await forgetNodes(q, day);
       });
-      expect((await session(db)).state).toBe("lost");
+      expect([(await session(db)).state, hops]).toEqual(["lost", []]);
       await db.tx(async (q) => {
         await q.run("UPDATE sessions SET lost_at = lost_at - 61000");
         await q.run("UPDATE leases SET until = 0");
@@ -268,6 +272,8 @@ onEachDatabase((newDatabase) => {
         await forgetNodes(q, day);
       });
       expect((await session(db)).state).toBe("closed");
+      await db.tx((q) => endLost(q, minute));
+      expect(hops).toMatchObject([{ name: "call", channel: "c", session: "s", state: "closed", code: "lost" }]);
       expect(await db.read((q) => q.all("SELECT name FROM leases"))).toEqual([{ name: "c" }]);
     });
 
