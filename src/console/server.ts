@@ -2,10 +2,10 @@
 // login, assets and live updates. Pages are in pages/.
 
 import { mostFormFields } from "bridgehead/contract";
-import { type Context, Hono } from "hono";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
-import { type SSEStreamingApi, streamSSE } from "hono/streaming";
+import { streamSSE } from "hono/streaming";
 import { isLoopback } from "../config/schema/values.ts";
 import { isClientGone, readBody } from "../http/channel-route.ts";
 import { assets } from "./assets/assets.ts";
@@ -28,7 +28,8 @@ import { escalationsPage } from "./pages/escalations.ts";
 import { messagePage } from "./pages/message.ts";
 import { overviewPage } from "./pages/overview.ts";
 import { heldPage, refusedPage, waitingPage } from "./pages/worklists.ts";
-import { checkSession, endSession, isCsrfToken, renewSession, useLoginLink } from "./session.ts";
+import { deleteSession, extendSession } from "./rows.ts";
+import { checkSession, isCsrfToken, useLoginLink } from "./session.ts";
 import type { ConsoleOptions } from "./start.ts";
 
 /** The pages in the order of the navigation. */
@@ -64,7 +65,7 @@ export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleO
     await next();
   });
   app.post("/logout", async (c) => {
-    await context.commit((q) => endSession(q, c.get("session")));
+    await context.commit((q) => deleteSession(q, c.get("session")));
     deleteCookie(c, guard.cookie, { path: "/", secure: guard.secure });
     return c.html(gate("Logged out", html`<p>${howToLogIn}</p>`));
   });
@@ -121,23 +122,20 @@ const ampersand = 0x26;
 
 /** Reads the form up to the limit, also from a proxy that does not announce its length. hono's own limit builds a `Request`
  *  from the one of the server then, which Node refuses. */
-async function limitForm(c: Context, next: () => Promise<void>): Promise<Response | undefined> {
+const limitForm: MiddlewareHandler = async (c, next) => {
   const { raw, method, url } = c.req;
   const body = await readBody(raw, mostBytes);
   if (body === null || fieldsIn(body) > mostFormFields) return refuse(c, 413, "This form is too large.");
   if (body.length > 0) c.req.raw = new Request(url, { method, headers: raw.headers, body });
-  await next();
-  return undefined;
-}
-
-type Middleware = (c: Context<ConsoleEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
+  return next();
+};
 
 interface Guard {
   readonly cookie: string;
   readonly secure: boolean;
-  readonly host: Middleware;
-  readonly origin: Middleware;
-  readonly session: Middleware;
+  readonly host: MiddlewareHandler<ConsoleEnv>;
+  readonly origin: MiddlewareHandler<ConsoleEnv>;
+  readonly session: MiddlewareHandler<ConsoleEnv>;
 }
 
 /** The checks before every page. `publicAddress`: the proxy's URL. */
@@ -152,32 +150,26 @@ function createGuard(context: ConsoleContext, publicAddress: URL | null): Guard 
       const host = c.req.header("host") ?? "";
       if (publicAddress?.host !== host && !isLoopback(URL.parse(`http://${host}`)?.hostname ?? ""))
         return refuse(c, 403, "This name is not the console's. Set console.public_url for another name.");
-      await next();
-      return undefined;
+      return next();
     },
     async origin(c, next) {
-      if (isReading(c)) {
-        await next();
-        return undefined;
-      }
+      if (isReading(c)) return next();
       const site = c.req.header("sec-fetch-site");
       const origin = URL.parse(c.req.header("origin") ?? "");
       const own = origin !== null && (origin.host === c.req.header("host") || origin.origin === publicAddress?.origin);
       if (!own || (site !== undefined && site !== "same-origin"))
         return refuse(c, 403, "This request did not come from the console.");
-      await next();
-      return undefined;
+      return next();
     },
     async session(c, next) {
       const token = getCookie(c, cookie) ?? "";
       const state = await context.db.read((q) => checkSession(q, token, context.timing.console));
       if (state === "invalid") return c.html(gate("Log in", html`<p>${howToLogIn}</p>${await unsent(c)}`), 401);
-      if (state === "stale") await context.commit((q) => renewSession(q, token, context.timing.console));
+      if (state === "stale") await context.commit((q) => extendSession(q, token, context.timing.console));
       if (!isReading(c) && !isCsrfToken(await csrfField(c), token))
         return refuse(c, 403, "This form is out of date: reload the page and try again.", await unsent(c));
       c.set("session", token);
-      await next();
-      return undefined;
+      return next();
     },
   };
 }
@@ -242,57 +234,40 @@ const mostStreams = 100;
 
 /** Renders the page again at an interval, and sends the content of `main` when it differs from what the browser has. */
 function createLive(app: Hono<ConsoleEnv>, context: ConsoleContext): (c: Context<ConsoleEnv>) => Response {
-  const streams = { open: 0 };
+  let open = 0;
   return (c) => {
     if (c.req.header(partHeader) !== undefined) return c.text("this is no page\n", 400);
-    if (streams.open >= mostStreams) return c.text("too many live updates\n", 503);
-    return live(c, app, context, streams);
-  };
-}
-
-function live(
-  c: Context<ConsoleEnv>,
-  app: Hono<ConsoleEnv>,
-  context: ConsoleContext,
-  streams: { open: number },
-): Response {
-  const path = localPath(c.req.query("page"));
-  const headers = {
-    cookie: c.req.header("cookie") ?? "",
-    host: c.req.header("host") ?? "",
-    [partHeader]: "main",
-  };
-  let seen = c.req.query("seen") ?? "";
-  const update = async (stream: SSEStreamingApi): Promise<boolean> => {
-    const response = await app.request(path, { headers });
-    if (response.status === 401) return gone(stream);
-    if (!response.headers.get("content-type")?.startsWith("text/html")) return false;
-    const text = await response.text();
-    const hash = mainHash(text);
-    if (hash === seen || !response.ok) return true;
-    seen = hash;
-    await stream.writeSSE({ event: "main", data: text });
-    return true;
-  };
-  return streamSSE(c, async (stream) => {
-    streams.open += 1;
-    const ended = new AbortController();
-    stream.onAbort(() => ended.abort());
-    try {
-      for (;;) {
-        const began = context.clock.monotonic();
-        if (stream.aborted || !(await update(stream))) return;
-        // A page that is expensive, because much waits, is rendered less often.
-        const pause = Math.max(context.timing.console.refresh, share * (context.clock.monotonic() - began));
-        await context.clock.sleep(pause, ended.signal);
+    if (open >= mostStreams) return c.text("too many live updates\n", 503);
+    const path = localPath(c.req.query("page"));
+    const headers = {
+      cookie: c.req.header("cookie") ?? "",
+      host: c.req.header("host") ?? "",
+      [partHeader]: "main",
+    };
+    let seen = c.req.query("seen") ?? "";
+    return streamSSE(c, async (stream) => {
+      open += 1;
+      const ended = new AbortController();
+      stream.onAbort(() => ended.abort());
+      try {
+        while (!stream.aborted) {
+          const began = context.clock.monotonic();
+          const response = await app.request(path, { headers });
+          if (response.status === 401) return await stream.writeSSE({ event: "gone", data: "" });
+          if (!response.headers.get("content-type")?.startsWith("text/html")) return;
+          const text = await response.text();
+          const hash = mainHash(text);
+          if (hash !== seen && response.ok) {
+            seen = hash;
+            await stream.writeSSE({ event: "main", data: text });
+          }
+          // A page that is expensive, because much waits, is rendered less often.
+          const pause = Math.max(context.timing.console.refresh, share * (context.clock.monotonic() - began));
+          await context.clock.sleep(pause, ended.signal);
+        }
+      } finally {
+        open -= 1;
       }
-    } finally {
-      streams.open -= 1;
-    }
-  });
-}
-
-async function gone(stream: SSEStreamingApi): Promise<false> {
-  await stream.writeSSE({ event: "gone", data: "" });
-  return false;
+    });
+  };
 }

@@ -1,7 +1,6 @@
 // Starts the web console on a port of its own. Its routes and pages are loaded at the first request: loading them would delay
 // the first answers of a daemon, and most daemons run for weeks without a request to the console.
 
-import type { Server } from "node:http";
 import { limitConnections, limitedServer, urlOf } from "../http/listener.ts";
 import { bound, type ListenAddress } from "../ops/address.ts";
 import type { ConsoleContext, ConsolePage } from "./page.ts";
@@ -37,13 +36,10 @@ export async function startConsole(options: ConsoleOptions) {
     address,
     routes,
     /** Ends all connections, including live updates. */
-    close: () => closeServer(server),
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
   };
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
 }

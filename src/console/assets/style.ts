@@ -15,7 +15,6 @@ body{margin:0;background:var(--ground);color:var(--text);font:0.9375rem/1.5 syst
 a{color:var(--accent);text-underline-offset:.15em}
 h1{font-size:1.35rem;line-height:1.25;margin:0 0 1rem}
 h2{font-size:1.05rem;line-height:1.3;margin:0 0 .75rem}
-h3{font-size:.95rem;margin:0 0 .5rem}
 p{margin:0 0 .75rem}
 code,pre,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.86em}
 pre{overflow:auto;background:var(--soft);border-radius:.4rem;padding:.75rem;margin:0 0 .75rem;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -70,7 +69,6 @@ main,.flash{max-width:78rem;margin:0 auto;padding:1.5rem 1.25rem 4rem}
 .badge{display:inline-block;padding:.1rem .55rem;border-radius:1rem;font-size:.8rem;font-weight:600;white-space:nowrap}
 .scroll{overflow-x:auto;position:relative}
 table{width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums}
-caption{text-align:left}
 th,td{text-align:left;vertical-align:top;padding:.55rem .7rem;border-top:1px solid var(--line)}
 thead th{border-top:0;color:var(--muted);font-size:.8rem;font-weight:600;white-space:nowrap;background:var(--panel)}
 th:first-child,td:first-child{padding-left:1.1rem}
@@ -172,9 +170,7 @@ table.cards td.pick{position:absolute;right:.75rem;top:.6rem}
 
 .split{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.35fr);gap:1.25rem;align-items:start}
 .split>*{min-width:0}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.6rem;margin:0 0 .6rem}
 .field{display:block;margin:0 0 .6rem}
-.pair .field{margin:0}
 .field input,.field textarea,.field select{width:100%}
 .said{list-style:none;margin:0 0 1rem;padding:0;display:grid;gap:.6rem}
 .said>li{border:1px solid var(--line);border-radius:.6rem;padding:.55rem .8rem;background:var(--panel);overflow-wrap:anywhere}

@@ -16,6 +16,7 @@ import {
   mostPath,
   mostReason,
   notFound,
+  type PageRequest,
   page,
   textField,
   when,
@@ -107,7 +108,7 @@ const facts = (event: EventHistory, fate: Fate, suppressed: readonly Suppression
   ]);
 
 function actions(
-  c: Parameters<typeof form>[0],
+  c: PageRequest,
   { id, kind, sender, state }: EventHistory,
   suppressed: readonly Suppression[],
 ): Markup {
