@@ -3,32 +3,59 @@
 
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { day } from "bridgehead/contract";
 import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from "yaml";
 import type * as z from "zod";
 import { wrongTypeText } from "../../ops/type-text.ts";
 import { keyHash, uuidOf } from "../ids.ts";
-import type { KnowledgePassage } from "../store/files.ts";
 import { type AgentDefinition, definitionOf, knowledgeOf, organizationOf } from "./definition.ts";
-import { type AgentBlock, type AgentsFile, agentsFile, type modelBlock } from "./schema.ts";
+import { type AgentsFile, agentsFile, type modelBlock } from "./schema.ts";
 
 /** Parses an agents file. `file` is its path, used in error messages and as the base for `knowledge:
  *  [{file}]`. Throws `InvalidAgents`. */
 export function readAgents(text: string, file: string): AgentDefinition[] {
-  const { value: read, refuse } = readYaml(agentsFile, text, file);
-  refuse(repeated(read));
+  const { value, refuse } = readYaml(agentsFile, text, file);
+  refuse(repeated(value));
+  return definitionsIn(value, refuse, {
+    folder: dirname(file),
+    seedOf: (key) => key,
+    unread: (at, _document, { message }) => ({ path: [...at, "file"], message: `reading it: ${message}` }),
+  });
+}
+
+interface DefinitionSource {
+  /** The base of the paths of documents. */
+  readonly folder: string;
+  readonly seedOf: (key: string) => string;
+  /** The problem with a document that cannot be read. `at`: the path of its entry. */
+  readonly unread: (at: FileProblem["path"], document: string, error: NodeJS.ErrnoException) => FileProblem;
+}
+
+function definitionsIn(
+  file: AgentsFile,
+  refuse: ReadYaml<unknown>["refuse"],
+  { folder, seedOf, unread }: DefinitionSource,
+): AgentDefinition[] {
   const problems: FileProblem[] = [];
-  const organization = organizationOf(read.organization);
-  const agents = read.agents.map((block) =>
+  const organization = organizationOf(file.organization);
+  const definitions = file.agents.map((block) =>
     definitionOf(block, {
       id: block.id ?? uuidOf("agent", organization.name, block.name),
       organization,
       keyHash: keyHash(block.key),
-      seed: block.key,
-      knowledge: knowledgeIn(block, file, problems),
+      seed: seedOf(block.key),
+      knowledge: knowledgeOf(block, (document, at) => {
+        try {
+          return readFileSync(resolve(folder, document), "utf8");
+        } catch (error) {
+          problems.push(unread(["agents", block.name, "knowledge", at], document, error as NodeJS.ErrnoException));
+          return null;
+        }
+      }),
     }),
   );
   refuse(problems);
-  return agents;
+  return definitions;
 }
 
 /** Rejects duplicate ids and keys, because both identify an agent, and users that are unknown or listed twice. */
@@ -57,18 +84,6 @@ function repeated({ organization, agents }: AgentsFile): FileProblem[] {
     }
   }
   return problems;
-}
-
-function knowledgeIn(block: AgentBlock, file: string, problems: FileProblem[]): KnowledgePassage[] {
-  return knowledgeOf(block, (name, at) => {
-    try {
-      return readFileSync(resolve(dirname(file), name), "utf8");
-    } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      problems.push({ path: ["agents", block.name, "knowledge", at, "file"], message: `reading it: ${why}` });
-      return null;
-    }
-  });
 }
 
 // Validates a YAML text with a schema and reports all errors at once: file, line, key and problem.
@@ -102,6 +117,15 @@ export interface ReadYaml<T> {
   readonly refuse: (problems: readonly FileProblem[]) => void;
 }
 
+/** Returns the function that throws when there are problems. `lineOf`: the line of a path; 0 when it is unknown. */
+function refusing(file: string, lineOf: (path: FileProblem["path"]) => number): ReadYaml<unknown>["refuse"] {
+  return (problems) => {
+    if (problems.length === 0) return;
+    const located = problems.map(({ path, message }) => ({ path, message, line: lineOf(path), key: keyText(path) }));
+    throw new InvalidAgents(located, file);
+  };
+}
+
 /** Throws `InvalidAgents`. */
 export function readYaml<S extends z.ZodType>(schema: S, text: string, file: string): ReadYaml<z.output<S>> {
   const lines = new LineCounter();
@@ -121,16 +145,7 @@ export function readYaml<S extends z.ZodType>(schema: S, text: string, file: str
     },
   });
   if (broken.length > 0) throw new InvalidAgents(broken, file);
-  const refuse = (problems: readonly FileProblem[]) => {
-    if (problems.length === 0) return;
-    throw new InvalidAgents(
-      problems.map((problem) => {
-        const { line } = lines.linePos(offsetOf(document, problem.path));
-        return { ...problem, line, key: keyText(problem.path) };
-      }),
-      file,
-    );
-  };
+  const refuse = refusing(file, (path) => lines.linePos(offsetOf(document, path)).line);
   const written: unknown = document.toJS({ maxAliasCount: 100 });
   const result = schema.safeParse(written, { error: explained });
   if (!result.success) refuse(result.error.issues.flatMap(problemsOf));
@@ -247,42 +262,17 @@ export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel,
   ]);
   const whole = { organization: { name: "Bridgehead" }, agents: Object.fromEntries(blocks) as object };
   const read = agentsFile.safeParse(whole, { error: explained });
-  const refuse = (problems: readonly FileProblem[]) => {
-    if (problems.length === 0) return;
-    throw new InvalidAgents(
-      problems.map((problem) => ({ ...problem, line: 0, key: keyText(problem.path) })),
-      file,
-    );
-  };
+  const refuse = refusing(file, () => 0);
   if (!read.success) return refuse(read.error.issues.flatMap(problemsOf)) ?? [];
-  const problems: FileProblem[] = [];
-  const organization = organizationOf(read.data.organization);
-  const made = read.data.agents.map((block) =>
-    definitionOf(block, {
-      id: uuidOf("agent", organization.name, block.name),
-      organization,
-      keyHash: keyHash(block.key),
-      seed: "",
-      knowledge: knowledgeOf(block, (document, at) => {
-        try {
-          return readFileSync(document, "utf8");
-        } catch (error) {
-          const { code } = error as NodeJS.ErrnoException;
-          const path = ["agents", block.name, "knowledge", at];
-          problems.push({ path, message: `${document} cannot be read (${code})` });
-          return null;
-        }
-      }),
-    }),
-  );
-  refuse(problems);
-  return made;
+  return definitionsIn(read.data, refuse, {
+    folder: "",
+    seedOf: () => "",
+    unread: (path, document, { code }) => ({ path, message: `${document} cannot be read (${code})` }),
+  });
 }
 
-const dayMs = 86_400_000;
-
 function impliedSkills({ addresses, voice, escalates, retentionMs }: InlineAgent): object {
-  const retentionDays = Math.max(1, Math.ceil(retentionMs / dayMs));
+  const retentionDays = Math.max(1, Math.ceil(retentionMs / day));
   return {
     ...(addresses.email !== undefined && { email: { email: addresses.email } }),
     ...(addresses.sms !== undefined && { sms: { phoneNumber: addresses.sms } }),

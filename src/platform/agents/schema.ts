@@ -7,7 +7,7 @@ import { textOrObject } from "../../wire/record.ts";
 import { triggers } from "../../wire/webhook.ts";
 import { ruleProblem } from "../brain/knowledge.ts";
 import { parsed, schemaProblem } from "../brain/response.ts";
-import { headerProblem, skillBlocks } from "./skills.ts";
+import { headerProblem, skillBlocks, status } from "./skills.ts";
 
 const address = z.url({ protocol: /^https?$/ }).superRefine((given, context) => {
   if (!URL.canParse(given)) return;
@@ -56,7 +56,6 @@ export const modelBlock = z.strictObject({
 
 const text = z.string().min(1);
 const key = z.string().min(8, "a key has at least 8 characters");
-const status = z.enum(["active", "inactive"]).default("active");
 const responseDelaySeconds = z.number().min(0).max(3600).nullable().default(null);
 
 const email = z.strictObject({

@@ -71,7 +71,7 @@ const scraping = checked(block("SCRAPING"), (skill, complain) => {
         complain(["scrapingConfigs", index, key], 'a time such as "2026-11-01T10:00:00Z"');
 });
 
-const status = z.enum(["active", "inactive"]).default("active");
+export const status = z.enum(["active", "inactive"]).default("active");
 
 /** Skills that are stored and served here, but need a service that the embedded platform does not provide. */
 const keptBlocks = {

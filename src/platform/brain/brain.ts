@@ -1,7 +1,7 @@
 // Chooses how the embedded agent answers: a matching rule first, then the configured model, then the knowledge base,
 // and finally a default answer that admits it has no information.
 
-import type { Clock } from "bridgehead/contract";
+import { type Clock, day } from "bridgehead/contract";
 import type { AgentDefinition, ModelDefinition } from "../agents/definition.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { Passages } from "../store/files.ts";
@@ -101,7 +101,6 @@ async function completeFitting(
 const conversationsAtMost = 5;
 const messagesOfEach = 6;
 const lengthAtMost = 4_000;
-const dayMs = 86_400_000;
 
 /** Returns context for the model, or null without one. BY_AGENT includes other users'
  *  conversations without their names. */
@@ -113,7 +112,7 @@ export function recall(
 ): string | null {
   if (!memory || !model) return null;
   const person = memory.by === "user" ? conversation.person_id : null;
-  const since = now - memory.days * dayMs;
+  const since = now - memory.days * day;
   const lines = store.conversations.recent(conversation, person, since, conversationsAtMost).flatMap(({ id }) =>
     store.messages
       .before(id, Number.MAX_SAFE_INTEGER, messagesOfEach)

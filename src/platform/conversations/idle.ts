@@ -1,7 +1,7 @@
 // Ends inactive dialogs: marks a dialog as ended (and scores it) after some minutes, archives the
 // conversation after some days, and anonymizes it later where the agent's retention settings require it.
 
-import type { Clock, Log } from "bridgehead/contract";
+import { type Clock, day, type Log, minute } from "bridgehead/contract";
 import type { AgentDefinition } from "../agents/definition.ts";
 import type { Roster } from "../agents/roster.ts";
 import { complete, type ModelOptions } from "../brain/model.ts";
@@ -16,13 +16,13 @@ export interface Patience {
   readonly archiveAfter: number;
 }
 
-export const standardPatience: Patience = { endAfter: 6 * 60_000, archiveAfter: 30 * 86_400_000 };
+export const standardPatience: Patience = { endAfter: 6 * minute, archiveAfter: 30 * day };
 
 const batch = 100;
 /** Milliseconds until uploaded files are deleted if no message refers to them. */
-const looseForMs = 86_400_000;
+const looseForMs = day;
 /** Milliseconds for which the log of a webhook shows a delivery after its end. */
-const loggedForMs = 86_400_000;
+const loggedForMs = day;
 const pruneBatch = 1_000;
 
 interface Watching {
@@ -126,12 +126,10 @@ async function writeEach<T, R>(
 
 // Anonymizes expired messages and users (DATA_RETENTION skill). The rows stay, so ids and statistics remain valid.
 
-const dayMs = 86_400_000;
-
 /** Anonymizes at most `limit` conversations and users. Returns true when more may be due. Call inside a transaction. */
 function forget(store: PlatformStore, { id, retention }: AgentDefinition, now: number, limit: number): boolean {
   if (!retention) return false;
-  const before = now - retention.days * dayMs;
+  const before = now - retention.days * day;
   const conversations = retention.conversations ? store.conversations.expired(id, before, limit) : [];
   for (const conversation of conversations) {
     // A delivery contains the data of the user.

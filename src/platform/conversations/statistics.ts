@@ -6,7 +6,7 @@ import type { statistic, statisticQuery } from "../../wire/agent.ts";
 import type { Served } from "../../wire/record.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { sum, type Totals } from "../store/users.ts";
+import { sum } from "../store/users.ts";
 
 /** Counts an opened conversation. Called inside a transaction. */
 export function countOpening(
@@ -59,10 +59,7 @@ export function statisticOf(
       })
     : [agentId];
   const within = (scope: string) => store.usage.within(scope, startDate ?? null, endDate ?? null);
-  return shown(sum(scopes.map(within)));
-}
-
-function shown(used: Totals): Served<typeof statistic> {
+  const used = sum(scopes.map(within));
   const each = (total: number, conversations: number) => (conversations === 0 ? 0 : total / conversations);
   return {
     tokensUsed: used.tokens,

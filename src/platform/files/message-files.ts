@@ -93,18 +93,13 @@ export function signedPath(secret: Uint8Array, purpose: Purpose, fileId: string,
 /** Verifies the signature, the purpose and the expiry of a URL. */
 export function isSigned(
   secret: Uint8Array,
-  { purpose, fileId, expires, signature }: SignedClaim,
+  purpose: Purpose,
+  fileId: string,
+  { expires, signature = "" }: { readonly [name: string]: string },
   now: number,
 ): boolean {
   const until = Number(expires);
   return Number.isSafeInteger(until) && until >= now && sameText(sign(secret, purpose, fileId, until), signature);
-}
-
-interface SignedClaim {
-  readonly purpose: Purpose;
-  readonly fileId: string;
-  readonly expires: string;
-  readonly signature: string;
 }
 
 function sign(secret: Uint8Array, purpose: Purpose, fileId: string, expires: number): string {

@@ -17,6 +17,7 @@ import {
 } from "../../wire/record.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
 import type { Roster } from "../agents/roster.ts";
+import { savedAs } from "../files/message-files.ts";
 import type { ListPage } from "../store/lists.ts";
 
 /** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an organization's key. */
@@ -51,6 +52,17 @@ export const refused = (details: readonly FailureDetail[]): RequestRefused => ne
 export function refuseAny(problems: readonly FailureDetail[]): void {
   if (problems.length > 0) throw refused(problems);
 }
+
+/** Maximum size of an uploaded file. */
+export const maxFileBytes = 20 * 1024 * 1024;
+
+/** Answers with the bytes of a file. Their type keeps a browser from rendering it as a page of this origin. */
+export const download = (c: Context, name: string, bytes: Uint8Array): Response =>
+  c.body(new Uint8Array(bytes), 200, {
+    "content-type": "application/octet-stream",
+    "content-disposition": savedAs(name),
+    "x-content-type-options": "nosniff",
+  });
 
 /** Returns the value, or throws the 404 response when it is missing. */
 export function found<T>(value: T | undefined): T {

@@ -4,14 +4,16 @@ import { Hono } from "hono";
 import { type agentFile, deleteFilesRequest } from "../../wire/agent.ts";
 import { internalError, notFound, type Served, tooLarge, tooManyRequests } from "../../wire/record.ts";
 import type { Added, Library } from "../files/library.ts";
-import { fileName, savedAs } from "../files/message-files.ts";
+import { fileName } from "../files/message-files.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import {
   bounded,
+  download,
   found,
   listPage,
   listQuery,
+  maxFileBytes,
   RequestRefused,
   type RouteContext,
   type RouteEnv,
@@ -20,7 +22,6 @@ import {
   refused,
 } from "./exchange.ts";
 
-const maxFileBytes = 20 * 1024 * 1024;
 const maxFiles = 1000;
 
 export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEnv> {
@@ -43,12 +44,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
       const file = named(c);
       const bytes = file && store.files.bytes(file.id);
       if (!file || !bytes) throw new RequestRefused(notFound);
-      // This type keeps a browser from rendering the file as a page of this origin.
-      return c.body(new Uint8Array(bytes), 200, {
-        "content-type": "application/octet-stream",
-        "content-disposition": savedAs(file.name),
-        "x-content-type-options": "nosniff",
-      });
+      return download(c, file.name, bytes);
     })
     .put("/:id/add-to-assistant", add)
     .put("/:id/add-to-vector-store", add)

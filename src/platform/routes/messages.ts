@@ -8,22 +8,16 @@ import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/c
 import type { Served } from "../../wire/record.ts";
 import { defaultPageSize, forbidden, notFound, optionalPageQuery, pageOf, tooManyRequests } from "../../wire/record.ts";
 import type { MessageContent, Turns } from "../conversations/turns.ts";
-import {
-  fileName,
-  findAttached,
-  isSigned,
-  type Purpose,
-  savedAs,
-  signedPath,
-  storagePath,
-} from "../files/message-files.ts";
+import { fileName, findAttached, isSigned, type Purpose, signedPath, storagePath } from "../files/message-files.ts";
 import { newUuid } from "../ids.ts";
 import { shownMessage, shownMessages } from "../records.ts";
 import type { ConversationSize, MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
 import {
   bounded,
+  download,
   found,
+  maxFileBytes,
   RequestRefused,
   type RouteContext,
   type RouteEnv,
@@ -93,13 +87,11 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv
       const conversation = found(store.conversations.byId(c.var.agent.id, c.req.param("id")));
       // The platform stores no feedback: a client that asks for it gets an empty list.
       const feedback = query.shouldIncludeFeedbacks === "true" ? { conversationMessageFeedbacks: [] } : {};
-      const { orderDirection } = query;
       const size = store.messages.size(conversation.id);
       const whole = query.page === undefined && query.pageSize === undefined;
       const at = query.page ?? 1;
       const pageSize = pageSizeOf(whole ? null : (query.pageSize ?? defaultPageSize), size);
-      const slice = { orderDirection, limit: pageSize, offset: (at - 1) * pageSize };
-      const rows = store.messages.list(conversation.id, slice);
+      const rows = store.messages.list(conversation.id, query.orderDirection, pageSize, (at - 1) * pageSize);
       const messages = shownMessages(store, conversation.id, rows).map((each) => ({ ...each, ...feedback }));
       const { data, ...page } = pageOf(messages, at, pageSize, size.total);
       return c.json({ messages, ...page, data });
@@ -134,7 +126,6 @@ function responseTo(
 /** The file of a signed URL, set after the signature was verified. */
 type SignedEnv = { Variables: { file: MessageFileRow } };
 
-const maxFileBytes = 20 * 1024 * 1024;
 /** Maximum number of announced files in one conversation that no message names yet. */
 const looseAtMost = 20;
 
@@ -179,9 +170,8 @@ export function signedRoutes(store: PlatformStore, clock: Clock): Hono<SignedEnv
   /** Returns the file of the URL, or throws the error response. */
   function opened(c: Context, purpose: Purpose): MessageFileRow {
     const fileId = c.req.param("id") ?? "";
-    const { expires = "", signature = "" } = c.req.query();
-    const claim = { purpose, fileId, expires, signature };
-    if (!isSigned(store.messageFiles.secret, claim, clock.now())) throw new RequestRefused(forbidden);
+    if (!isSigned(store.messageFiles.secret, purpose, fileId, c.req.query(), clock.now()))
+      throw new RequestRefused(forbidden);
     return found(store.messageFiles.byId(fileId));
   }
   let uploads = 0;
@@ -207,11 +197,6 @@ export function signedRoutes(store: PlatformStore, clock: Clock): Hono<SignedEnv
     })
     .get("/:id/download", (c) => {
       const file = opened(c, "download");
-      const bytes = found(store.messageFiles.bytes(file.id));
-      return c.body(new Uint8Array(bytes), 200, {
-        "content-type": "application/octet-stream",
-        "content-disposition": savedAs(file.name),
-        "x-content-type-options": "nosniff",
-      });
+      return download(c, file.name, found(store.messageFiles.bytes(file.id)));
     });
 }

@@ -66,7 +66,10 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
 
 async function register(c: RouteContext, store: PlatformStore, clock: Clock, allowPrivate: boolean): Promise<Response> {
   const { title, description, url, triggerCondition, headers } = await readBody(c, registerWebhookRequest);
-  const problems = headerProblems(headers ?? {});
+  const problems = Object.entries(headers ?? {}).flatMap(([name, value]): FailureDetail[] => {
+    const message = headerProblem(name, value);
+    return message === null ? [] : [{ path: `headers.${name}`, message }];
+  });
   const judged = await judge(url, allowPrivate ? "everything" : []);
   if (!judged.ok) problems.push({ path: "url", message: judged.reason });
   if (store.webhooks.list(c.var.agent.id).length >= maxWebhooks)
@@ -90,13 +93,6 @@ async function register(c: RouteContext, store: PlatformStore, clock: Clock, all
   };
   await store.commits.write(() => store.webhooks.insert(row));
   return c.json({ ...shown(row), secret: row.secret }, 201);
-}
-
-function headerProblems(headers: { readonly [name: string]: unknown }): FailureDetail[] {
-  return Object.entries(headers).flatMap(([name, value]) => {
-    const message = headerProblem(name, value);
-    return message === null ? [] : [{ path: `headers.${name}`, message }];
-  });
 }
 
 function shown(row: AgentWebhook): Served<typeof webhook> {

@@ -3,7 +3,7 @@
 
 import type { conversationState } from "../../wire/conversation.ts";
 import type { Served } from "../../wire/record.ts";
-import type { StateDefinition } from "../agents/definition.ts";
+import type { AgentDefinition, StateDefinition } from "../agents/definition.ts";
 import type { Db } from "./store.ts";
 
 export interface AgentRow {
@@ -20,12 +20,7 @@ export interface AgentRow {
   readonly replaced_hash: string | null;
 }
 
-export interface FromFile {
-  readonly id: string;
-  readonly organizationId: string;
-  readonly name: string;
-  readonly keyHash: string;
-}
+type FromFile = Pick<AgentDefinition, "id" | "name" | "keyHash"> & { readonly organizationId: string };
 
 type Made = Required<Pick<AgentRow, "id" | "name">> & {
   readonly definition: string;

@@ -154,18 +154,8 @@ export interface ConversationFilter {
   readonly until: number | null;
 }
 
-export type ConversationLists = (
-  agentId: string,
-  filter: ConversationFilter,
-  limit: number,
-  offset: number,
-) => ListPage<PlatformConversationRow>;
-
-interface ConversationQuery {
+interface ConversationQuery extends Pick<ConversationFilter, "personId" | "from" | "until"> {
   readonly agentId: string;
-  readonly personId: string | null;
-  readonly from: number | null;
-  readonly until: number | null;
   /** Query for the full-text index. */
   readonly words: string | null;
   /** One or two letters. The trigram index supports them only as prefixes of its terms. */
@@ -188,7 +178,7 @@ const sources = {
     AND updated_at BETWEEN coalesce(@from, 0) AND coalesce(@until, ${Number.MAX_SAFE_INTEGER})`,
 };
 
-function prepareConversationLists(db: Db): ConversationLists {
+function prepareConversationLists(db: Db) {
   const table = "conversation";
   const byTime = {
     createdAt: new ShelvedList<PlatformConversationRow>(db, {
@@ -204,7 +194,12 @@ function prepareConversationLists(db: Db): ConversationLists {
     person: prepareNarrow(db, sources.person),
     period: prepareNarrow(db, sources.period),
   };
-  return (agentId, { orderBy, orderDirection: direction, personId, from, until, ...filter }, limit, offset) => {
+  return (
+    agentId: string,
+    { orderBy, orderDirection: direction, personId, from, until, ...filter }: ConversationFilter,
+    limit: number,
+    offset: number,
+  ): ListPage<PlatformConversationRow> => {
     // FTS5 treats NUL as the end of the query.
     const keyword = filter.keyword?.replaceAll("\0", "") || null;
     const slice: Slice = { direction, limit, offset, from, until };

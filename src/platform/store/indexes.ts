@@ -1,12 +1,12 @@
 // Merges the segments of the full-text indexes. Every commit adds a segment, and FTS5 merges some of them at later commits;
 // a search reads all that are left. Merging all rewrites the whole index, so it is done once a day, in short transactions.
 
-import type { Clock, Log } from "bridgehead/contract";
+import { type Clock, day, type Log, minute } from "bridgehead/contract";
 import { count } from "./lists.ts";
 import type { Db, PlatformStore } from "./store.ts";
 
-const delayMs = 60_000;
-const everyMs = 86_400_000;
+const delayMs = minute;
+const everyMs = day;
 /** Pages of one transaction: about 2 ms. */
 const pagesAtOnce = 16;
 

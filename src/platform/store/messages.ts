@@ -24,13 +24,6 @@ export interface MessageRow {
 }
 export type NewMessage = Omit<MessageRow, "seq" | "anonymized">;
 
-/** A part of a conversation's messages. `limit` and `offset` count messages. */
-export interface MessageSlice {
-  readonly orderDirection: "ASC" | "DESC";
-  readonly limit: number;
-  readonly offset: number;
-}
-
 /** The bounds of a part that is read backwards from the newest message: messages, and characters in them. */
 export interface MessageBounds {
   readonly limit: number;
@@ -49,7 +42,6 @@ const columns = "id conversation_id sender_role question_id text context citatio
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareMessages(db: Db) {
-  const list = listOf<MessageRow>(db, "message", "conversation_id", "*", ["seq"]);
   const before = all<[string, number, number], MessageRow>(db, `${message} AND seq < ? ORDER BY seq DESC LIMIT ?`);
   const inserted = one<[NewMessage], Pick<MessageRow, "seq" | "anonymized">>(
     db,
@@ -72,8 +64,7 @@ export function prepareMessages(db: Db) {
       return { ...row, ...added };
     },
     byId: one<[conversationId: string, id: string], MessageRow>(db, `${message} AND id = ?`),
-    list: (conversationId: string, { orderDirection, limit, offset }: MessageSlice): MessageRow[] =>
-      list(conversationId, orderDirection, limit, offset),
+    list: listOf<MessageRow>(db, "message", "conversation_id", "*", ["seq"]),
     size: (conversationId: string): ConversationSize => size(conversationId) ?? { total: 0, bytes: 0, longest: 0 },
     /** Returns the sequence number of the conversation's newest message; 0 when it has none. */
     newestSeq: count<[conversationId: string]>(db, "SELECT max(seq) FROM message WHERE conversation_id = ?"),
@@ -144,7 +135,7 @@ export function prepareMessageFiles(db: Db) {
     db,
     "INSERT INTO secret (name, value) VALUES ('files', ?) ON CONFLICT (name) DO NOTHING",
   )(randomBytes(32));
-  const [secret] = values<[], Uint8Array>(db, "SELECT value FROM secret WHERE name = 'files'")();
+  const [secret = new Uint8Array()] = values<[], Uint8Array>(db, "SELECT value FROM secret WHERE name = 'files'")();
   const bytes = values<[string], Buffer | null>(db, "SELECT bytes FROM message_file WHERE id = ?");
   const fill = run<[Uint8Array, number, string]>(
     db,
@@ -162,7 +153,7 @@ export function prepareMessageFiles(db: Db) {
   const columns = ["id", "conversation_id", "message_id", "name", "media_type", "created_at", "updated_at"];
   return {
     /** Key for signed addresses, generated once per database. */
-    secret: secret ?? new Uint8Array(),
+    secret,
     insert: run<[Omit<MessageFileRow, "size">]>(db, insertInto("message_file", columns)),
     byId: one<[id: string], MessageFileRow>(db, `SELECT ${shown} FROM message_file WHERE id = ?`),
     bytes: (id: string): Uint8Array | undefined => bytes(id)[0] ?? undefined,

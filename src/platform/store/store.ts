@@ -8,6 +8,7 @@ import { prepareAgents, prepareMembers, prepareStates } from "./agents.ts";
 import { prepareConversations } from "./conversations.ts";
 import { prepareFiles, preparePassages } from "./files.ts";
 import { prepareIndexes } from "./indexes.ts";
+import { count } from "./lists.ts";
 import { prepareMessageFiles, prepareMessages } from "./messages.ts";
 import { versions } from "./tables.ts";
 import { preparePeople, prepareUsage } from "./users.ts";
@@ -19,7 +20,6 @@ export type PlatformStore = ReturnType<typeof openPlatformStore>;
 export function openPlatformStore(file: string, durability: Durability) {
   const db = openDatabase(file, durability);
   const commits = new PlatformCommits(db);
-  const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
   return {
     commits,
     agents: prepareAgents(db),
@@ -36,7 +36,7 @@ export function openPlatformStore(file: string, durability: Durability) {
     webhooks: prepareWebhooks(db),
     indexes: prepareIndexes(db),
     /** SQLite's data_version: changes when another process has written to the file. */
-    outsideVersion: () => outside.get() ?? 0,
+    outsideVersion: count<[]>(db, "PRAGMA data_version"),
     close(): void {
       commits.flush();
       db.close();
