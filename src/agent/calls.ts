@@ -2,7 +2,7 @@
 // type for all. Everything except `PastQuestion` and `EffectOptions` can be serialized as JSON, so that it can be
 // stored with its turn.
 
-import type { BodyOf, CallResult } from "../client/index.ts";
+import type { BodyOf, CallResult, Client } from "../client/index.ts";
 import type { RetentionSkill } from "../domain/retention.ts";
 import type { Trigger } from "../wire/webhook.ts";
 import type { MessageRange, ReadCall } from "./messages.ts";
@@ -10,7 +10,6 @@ import type { MessageRange, ReadCall } from "./messages.ts";
 export { type CallResult, stopped } from "../client/index.ts";
 export type { ReadCall } from "./messages.ts";
 
-/** The options of a call that has an effect. */
 export interface EffectOptions {
   /** Aborts at the end of the lease or on shutdown. The client has its own timeout for each request. */
   readonly signal: AbortSignal;
@@ -23,7 +22,7 @@ export interface EffectOptions {
 }
 
 /** Every operation returns a `CallResult`; none throws, none retries. */
-export interface AgentClient {
+export interface AgentClient extends Pick<Client, "setConnections" | "reserve" | "close"> {
   /** Returns the agent of the key, with the settings of its channels. */
   describe(signal: AbortSignal): Promise<CallResult<AgentSettings>>;
   /** Opens a conversation through the start call: the platform may message the person itself. */
@@ -54,13 +53,6 @@ export interface AgentClient {
   registered(signal: AbortSignal): Promise<CallResult<readonly ListedWebhook[]>>;
   /** Deletes a webhook. `missing`: no webhook has that id. */
   unregister(id: string, signal: AbortSignal): Promise<CallResult<null>>;
-  /** Changes the maximum number of concurrent requests. */
-  setConnections(count: number): void;
-  /** Reserves an idle connection for a call that is about to be made. Returns the function that ends the reservation: call
-   *  it at the crossing, or when the call is not made. Returns null when every open connection is in use. */
-  reserve(): (() => void) | null;
-  /** Closes the connections. Calls in progress return the same result as after a connection reset. */
-  close(): Promise<void>;
 }
 
 export type StartedConversation = { readonly conversationId: string };

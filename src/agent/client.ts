@@ -5,7 +5,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import * as z from "zod";
-import { type Agent, type Client, type ClientOptions, createClient, type Message } from "../client/index.ts";
+import { type Agent, type ClientOptions, createClient, type Message, type Users } from "../client/index.ts";
 import type { RetentionSkill } from "../domain/retention.ts";
 import { limited } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
@@ -56,7 +56,7 @@ export function createAgentClient({ log, timing, ...options }: AgentClientOption
     dropped,
     tries: 1,
   });
-  const { agents, conversations } = client;
+  const { agents, conversations, users, webhooks } = client;
   return {
     async describe(signal) {
       return mapped(await agents.get({ signal }), (record) => settingsOf(record, skillDropped));
@@ -67,15 +67,17 @@ export function createAgentClient({ log, timing, ...options }: AgentClientOption
     async create(request, call) {
       // One timeout for all requests, so that finding the user takes no longer than one call.
       const finding = limited(call.signal, options.timeoutMs);
-      const person = await findOrMakeUser(client, request, finding);
+      const person = await findOrMakeUser(users, request, finding);
       if (person.kind !== "ok") return person;
-      const made = await conversations.create(conversationBody(person.value, request), crossed(call));
+      const context = request.conversationContext?.slice(0, contextLimit);
+      const body = { conversationUserId: person.value, ...(context ? { context } : {}) };
+      const made = await conversations.create(body, crossed(call));
       // The user existed a moment ago.
       if (made.kind === "missing") return repeatable(made.reason);
       return mapped(made, ({ id }) => ({ conversationId: id }));
     },
     async findConversations(fkId, signal) {
-      const found = await searchUser(client, { fkId }, signal);
+      const found = await users.search({ fkId }, { signal });
       if (found.kind === "missing") return { kind: "ok", value: [] };
       return mapped(found, ({ conversationIds }) => conversationIds);
     },
@@ -93,55 +95,48 @@ export function createAgentClient({ log, timing, ...options }: AgentClientOption
       const body = { message: text };
       return mapped(await conversations.sendManual(conversationId, body, crossed(call)), ({ id }) => id);
     },
-    ...lookups(client),
-    ...registrations(client),
+    async lookUp(conversationId, question, call) {
+      const read = await readBack(conversations, conversationId, call, (messages) => isCertain(messages, question));
+      if (isCertain(read.messages, question) || read.failure === null)
+        return certain(findQuestion(read.messages, question), read, question);
+      return read.failure;
+    },
+    async findHumanReply(conversationId, words, call) {
+      const read = await readBack(
+        conversations,
+        conversationId,
+        call,
+        (messages) => findWords(messages, words) !== null,
+      );
+      const id = findWords(read.messages, words);
+      if (id === null && read.failure !== null) return read.failure;
+      return { kind: "ok", value: id };
+    },
+    async read(conversationId, from, call) {
+      const read = await readFrom(conversations, conversationId, from, call);
+      return { ...read, messages: platformMessages(read.messages) };
+    },
+    async register({ trigger, ...webhook }, call) {
+      const body = { ...webhook, triggerCondition: trigger };
+      const made = await webhooks.register(body, crossed(call));
+      return mapped(made, ({ id, secret }) => ({ id, secret: secret ?? null }));
+    },
+    async registered(signal) {
+      const listed = await webhooks.list({ signal });
+      return mapped(listed, ({ data }) =>
+        data.flatMap(({ id, url, triggerCondition: trigger }) =>
+          url === undefined || trigger === undefined ? [] : [{ id, url, trigger }],
+        ),
+      );
+    },
+    async unregister(id, signal) {
+      return mapped(await webhooks.delete(id, { signal }), () => null);
+    },
     setConnections: (count) => client.setConnections(count),
     reserve: () => client.reserve(),
     close: () => client.close(),
   };
 }
-
-const lookups = ({
-  conversations,
-}: Pick<Client, "conversations">): Pick<AgentClient, "lookUp" | "findHumanReply" | "read"> => ({
-  async lookUp(conversationId, question, call) {
-    const read = await readBack(conversations, conversationId, call, (messages) => isCertain(messages, question));
-    if (isCertain(read.messages, question) || read.failure === null)
-      return certain(findQuestion(read.messages, question), read, question);
-    return read.failure;
-  },
-  async findHumanReply(conversationId, words, call) {
-    const read = await readBack(conversations, conversationId, call, (messages) => findWords(messages, words) !== null);
-    const id = findWords(read.messages, words);
-    if (id === null && read.failure !== null) return read.failure;
-    return { kind: "ok", value: id };
-  },
-  async read(conversationId, from, call) {
-    const read = await readFrom(conversations, conversationId, from, call);
-    return { ...read, messages: platformMessages(read.messages) };
-  },
-});
-
-const registrations = ({
-  webhooks,
-}: Pick<Client, "webhooks">): Pick<AgentClient, "register" | "registered" | "unregister"> => ({
-  async register({ trigger, ...webhook }, call) {
-    const body = { ...webhook, triggerCondition: trigger };
-    const made = await webhooks.register(body, crossed(call));
-    return mapped(made, ({ id, secret }) => ({ id, secret: secret ?? null }));
-  },
-  async registered(signal) {
-    const listed = await webhooks.list({ signal });
-    return mapped(listed, ({ data }) =>
-      data.flatMap(({ id, url, triggerCondition: trigger }) =>
-        url === undefined || trigger === undefined ? [] : [{ id, url, trigger }],
-      ),
-    );
-  },
-  async unregister(id, signal) {
-    return mapped(await webhooks.delete(id, { signal }), () => null);
-  },
-});
 
 /** The question was not stored, unless it is one of the messages that exceed the size limit. */
 function certain(found: LookUp, { skipped }: MessageRange, { text }: PastQuestion): CallResult<LookUp> {
@@ -174,40 +169,17 @@ const crossed = (call: EffectOptions) => ({
   reserved: call.reserved === true,
 });
 
-function conversationBody(conversationUserId: string, { conversationContext }: CreateRequest) {
-  return {
-    conversationUserId,
-    ...(conversationContext ? { context: conversationContext.slice(0, contextLimit) } : {}),
-  };
-}
-
-interface FoundUser {
-  readonly id: string;
-  readonly conversationIds: readonly string[];
-}
-type Identifier = { readonly [name in "fkId" | "email" | "phoneNumber"]?: string };
-
-/** Finds a user by one identifier; `missing` when no such user exists. */
-async function searchUser(client: Client, by: Identifier, signal: AbortSignal): Promise<CallResult<FoundUser>> {
-  const found = await client.users.search(by, { signal });
-  return mapped(found, ({ user, conversationIds }) => ({ id: user.id, conversationIds }));
-}
-
 /** Returns the user's id. The platform refuses duplicate users, so an unknown outcome can be retried. */
-async function findOrMakeUser(
-  client: Client,
-  request: CreateRequest,
-  signal: AbortSignal,
-): Promise<CallResult<string>> {
+async function findOrMakeUser(users: Users, request: CreateRequest, signal: AbortSignal): Promise<CallResult<string>> {
   const { conversationContext: _context, ...person } = request;
-  const made = mapped(await client.users.create(person, { signal }), ({ id }) => id);
+  const made = mapped(await users.create(person, { signal }), ({ id }) => id);
   if (made.kind === "unknown") return findingFailed(made.reason);
-  return made.kind === "refused" ? findUser(client, request, made, signal) : made;
+  return made.kind === "refused" ? findUser(users, request, made, signal) : made;
 }
 
 /** Refused means that the user exists already, or the data is invalid. The search distinguishes the two. */
 async function findUser(
-  client: Client,
+  users: Users,
   request: CreateRequest,
   refusal: CallResult<string>,
   signal: AbortSignal,
@@ -215,8 +187,8 @@ async function findUser(
   for (const name of ["fkId", "email", "phoneNumber"] as const) {
     const value = request[name];
     if (!value) continue;
-    const found = await searchUser(client, { [name]: value }, signal);
-    if (found.kind === "ok") return { kind: "ok", value: found.value.id };
+    const found = await users.search({ [name]: value }, { signal });
+    if (found.kind === "ok") return { kind: "ok", value: found.value.user.id };
     if (found.kind === "unknown") return findingFailed(found.reason);
     if (found.kind === "unauthorized" || found.kind === "deferred") return found;
   }

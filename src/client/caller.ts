@@ -28,7 +28,6 @@ const defaultConnections = 128;
 
 const never = new AbortController().signal;
 
-/** One call of an operation. */
 interface Request<T> {
   /** Values for the parameters in braces of the path. */
   readonly names?: { readonly [name: string]: string };
