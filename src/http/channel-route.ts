@@ -128,14 +128,18 @@ function goneSignal(incoming: IncomingMessage): AbortSignal {
 /** In bytes: more than the largest attachment. */
 const longestResponse = 32 * 1024 * 1024;
 
-/** Reads a body until its client has gone. Rejects a longer one: a stream without an end would fill the memory. */
-async function wholeBody(body: AsyncIterable<Uint8Array>, outgoing: ServerResponse): Promise<Buffer> {
+/** Reads a body, until its client has gone. Null as soon as it exceeds the limit. */
+async function collect(
+  body: AsyncIterable<Uint8Array>,
+  limit: number,
+  client?: ServerResponse,
+): Promise<Buffer<ArrayBuffer> | null> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += chunk.byteLength;
-    if (size > longestResponse) throw new Error(`the body of a response has more than ${longestResponse} bytes`);
-    if (outgoing.destroyed) break;
+    if (size > limit) return null;
+    if (client?.destroyed) break;
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
@@ -145,9 +149,11 @@ async function wholeBody(body: AsyncIterable<Uint8Array>, outgoing: ServerRespon
 export async function writeResponse(outgoing: ServerResponse, response: Response): Promise<void> {
   for (const [name, value] of response.headers)
     outgoing.setHeader(name, name === "set-cookie" ? response.headers.getSetCookie() : value);
-  const body = response.body === null ? null : await wholeBody(response.body, outgoing);
-  if (body !== null) outgoing.setHeader("content-length", body.byteLength);
-  outgoing.writeHead(response.status, response.statusText || undefined).end(body ?? undefined);
+  const body = response.body === null ? undefined : await collect(response.body, longestResponse, outgoing);
+  // A stream without an end would fill the memory.
+  if (body === null) throw new Error(`the body of a response has more than ${longestResponse} bytes`);
+  if (body !== undefined) outgoing.setHeader("content-length", body.byteLength);
+  outgoing.writeHead(response.status, response.statusText || undefined).end(body);
 }
 
 export interface Received {
@@ -259,14 +265,8 @@ function headersOf(raw: readonly string[]): Headers {
 export async function readBody(request: Request, limit: number): Promise<Uint8Array<ArrayBuffer> | null> {
   if (Number(request.headers.get("content-length") ?? 0) > limit) return null;
   if (request.body === null) return new Uint8Array();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of request.body as AsyncIterable<Uint8Array>) {
-    size += chunk.byteLength;
-    if (size > limit) return null;
-    chunks.push(chunk);
-  }
-  return new Uint8Array(Buffer.concat(chunks));
+  const body = await collect(request.body as AsyncIterable<Uint8Array>, limit);
+  return body && new Uint8Array(body);
 }
 
 /** True for the error of a request whose client has disconnected within its body, so that no response can reach it. */

@@ -225,7 +225,6 @@ export class Listener {
   }
 }
 
-/** Limit of connections to the admin listener. */
 const mostAdminConnections = 100;
 
 function plainErrors(app: Hono, log: Log): void {
