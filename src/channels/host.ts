@@ -76,8 +76,7 @@ class RunningChannel {
     this.#digest = digest(config);
     const masked = masking(channelSecrets(config));
     // A reason may quote a page of a provider: 2,000 characters of it are kept.
-    const mask = (text: string) => masked(text).slice(0, 2000).toWellFormed();
-    this.#mask = mask;
+    this.#mask = (text) => masked(text).slice(0, 2000).toWellFormed();
     this.#core = core;
     this.#options = options;
     this.state = {
@@ -105,7 +104,7 @@ class RunningChannel {
     });
     this.adapter = createAdapter(config, this.#channel);
     this.#builtAt = clock.monotonic();
-    this.line = this.#lineOf(agent, this.#builtAt);
+    this.line = this.#lineOf(agent);
   }
 
   /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
@@ -192,7 +191,7 @@ class RunningChannel {
     });
   }
 
-  #lineOf(agent: RunningAgent, builtAt: number): ChannelRuntime {
+  #lineOf(agent: RunningAgent): ChannelRuntime {
     const { config, adapter, state } = this;
     const { clock, timing } = this.#core;
     const { escalation } = this.#options;
@@ -210,7 +209,7 @@ class RunningChannel {
       catchingUp: () =>
         adapter.inbound !== undefined &&
         state.status.state === "connecting" &&
-        clock.monotonic() - builtAt < timing.channels.catchUp,
+        clock.monotonic() - this.#builtAt < timing.channels.catchUp,
       settings: () => agent.state.settings,
       problem: () => agent.state.problem,
       refusal: () => agent.state.refusal,
@@ -249,7 +248,8 @@ class RunningChannel {
         // The adapter's own report of a failure is more precise than the error that left `run`.
         const { status } = this.state;
         if (!isUp(status) && status !== this.#fall) return;
-        this.#channel.report(afterFall(error));
+        const reason = error instanceof Error ? error.message : String(error);
+        this.#channel.report({ state: "degraded", code: "connection", reason });
         this.#fall = this.state.status;
       },
     };
@@ -307,7 +307,12 @@ export class Host {
     return async () => {
       const gone = [...this.#channels.keys()].filter((id) => !ids.includes(id));
       const exchanged = [...gone, ...built.keys()].map((id) => this.#exchange(id, built.get(id) ?? null));
-      inOrder(this.#channels, ids);
+      // In the order of the configuration, which is the display order.
+      for (const id of ids) {
+        const channel = this.#channels.get(id);
+        this.#channels.delete(id);
+        if (channel) this.#channels.set(id, channel);
+      }
       await Promise.all(exchanged);
     };
   }
@@ -363,22 +368,6 @@ export class Host {
     this.#closing.add(closed);
   }
 }
-
-/** Sorts the map in the order of the configuration, which is the display order. */
-function inOrder<T>(map: Map<string, T>, keys: readonly string[]): void {
-  for (const key of keys) {
-    const value = map.get(key);
-    if (value === undefined) continue;
-    map.delete(key);
-    map.set(key, value);
-  }
-}
-
-const afterFall = (error: unknown): ChannelStatus => ({
-  state: "degraded",
-  code: "connection",
-  reason: error instanceof Error ? error.message : String(error),
-});
 
 /** Hash of the configuration that a channel is built from. */
 const digest = ({ core, settings, adapter }: ChannelConfig): string =>

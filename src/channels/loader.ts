@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { createRequire, findPackageJSON } from "node:module";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { dirname, extname, isAbsolute, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import {
   type Adapter,
@@ -40,7 +40,10 @@ export async function loadAdapter(
   fromFolder: string,
   loadMs: number = standardTiming.channels.load,
 ): Promise<AdapterDefinition> {
-  const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
+  // The relative path from this file to the adapters is the same in a checkout (.ts) and after a build (.js).
+  const entry = builtIn.includes(name)
+    ? new URL(`../../adapters/${name}/index${extname(import.meta.url)}`, import.meta.url).href
+    : foreignEntry(name, fromFolder);
   const loading = (import(entry) as Promise<{ default?: unknown }>).catch((error: unknown) => {
     const message = `cannot load the adapter ${name}: ${error instanceof Error ? error.message : String(error)}`;
     throw refusal(message, "repair the package, or install what it needs", error);
@@ -88,12 +91,6 @@ const isIn = (frame: string, folder: URL): boolean =>
     const at = frame.indexOf(path);
     return at >= 0 && !frame.includes("/node_modules/", at + path.length);
   });
-
-// The relative path from this file to the adapters is the same in a checkout (.ts) and after a build (.js).
-function builtInEntry(name: string): string {
-  const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-  return new URL(`../../adapters/${name}/index.${extension}`, import.meta.url).href;
-}
 
 function foreignEntry(name: string, fromFolder: string): string {
   if (name.startsWith("./") || name.startsWith("../") || isAbsolute(name)) {
@@ -273,7 +270,7 @@ function manifestEntry(manifest: string): string | null {
   const entry = exported(exports) ?? main ?? "index.js";
   const file = [entry, `${entry}.js`, join(entry, "index.js")]
     .map((path) => join(dirname(manifest), path))
-    .find(isFile);
+    .find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
   return file === undefined ? null : pathToFileURL(file).href;
 }
 
@@ -288,5 +285,3 @@ function exported(exports: unknown): string | undefined {
   }
   return undefined;
 }
-
-const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
