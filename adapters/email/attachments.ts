@@ -44,26 +44,21 @@ export function attachmentsOf(config: EventConfig, mail: Mail, omitted: readonly
       const { name, mediaType, bytes } = file;
       return { name, mediaType, bytes, named: named(file), meant: isMeant(file) };
     }),
-    ...lost.slice(0, mostListed).map((file) => unsent(file, reasonOf(config, file.bytes.length))),
+    ...lost.slice(0, mostListed).map((file) => unsent(sized(file), reasonOf(config, file.bytes.length))),
     ...mail.attachments
       .filter(isSealed)
       .slice(0, 1)
-      .map((file) => unsent(file, "what is in it cannot be read")),
-    ...omitted.slice(0, mostListed).map(({ name, mediaType, size }) => ({
-      name,
-      mediaType,
-      size,
-      named: false,
-      meant: true,
-      missing: "the message is too large to be downloaded as a whole",
-    })),
+      .map((file) => unsent(sized(file), "what is in it cannot be read")),
+    ...omitted.slice(0, mostListed).map((file) => unsent(file, "the message is too large to be downloaded as a whole")),
   ];
 }
 
-const unsent = ({ name, mediaType, bytes }: MailAttachment, missing: string): Attachment => ({
+const sized = (file: MailAttachment): Omitted => ({ ...file, size: file.bytes.length });
+
+const unsent = ({ name, mediaType, size }: Omitted, missing: string): Attachment => ({
   name,
   mediaType,
-  size: bytes.length,
+  size,
   named: false,
   meant: true,
   missing,
@@ -85,9 +80,7 @@ export function notesOnFiles(config: EventConfig, mail: Mail, omitted: readonly 
   const kept = keptOf(config, mail);
   const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
   return {
-    ...(lost.length > 0 && {
-      attachments_not_kept: listed(lost.map((file) => ({ ...file, size: file.bytes.length }))),
-    }),
+    ...(lost.length > 0 && { attachments_not_kept: listed(lost.map(sized)) }),
     ...(omitted.length > 0 && { attachments_too_large: listed(omitted) }),
   };
 }
@@ -95,6 +88,6 @@ export function notesOnFiles(config: EventConfig, mail: Mail, omitted: readonly 
 /** `big.pdf (application/pdf, 20000 bytes), ...`; at most 30 files. */
 const listed = (files: readonly Omitted[]): string =>
   files
-    .slice(0, 30)
+    .slice(0, mostListed)
     .map((file) => `${file.name} (${file.mediaType}, ${file.size} bytes)`)
     .join(", ");

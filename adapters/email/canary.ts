@@ -71,8 +71,7 @@ export class Canary {
         return this.#options.timing.canaryRetry;
       });
       const woken = new AbortController();
-      const wake = () => woken.abort(null);
-      this.#wake = wake;
+      this.#wake = () => woken.abort(null);
       await this.#clock.sleep(pause, AbortSignal.any([signal, woken.signal]));
     }
   }

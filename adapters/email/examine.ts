@@ -9,7 +9,7 @@ import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields } from "./imap/header-fields.ts";
 import { lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
-import type { PooledConnection, SmtpPool } from "./smtp/connection.ts";
+import { type PooledConnection, type SmtpPool, step } from "./smtp/connection.ts";
 
 /** Returns the servers of the channel that use TLS. */
 export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {
@@ -64,33 +64,22 @@ interface SmtpCommands {
 
 /** Sends a command and returns its response. Rejects when the connection ends, also by the signal; after a 421 nodemailer
  *  closes it without an error and ignores further commands. */
-function ask(connection: SMTPConnection, command: string, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const abort = () => connection.close();
-    const over = () => {
-      connection.off("error", fail);
-      connection.off("end", ended);
-      signal.removeEventListener("abort", abort);
-    };
-    const fail = (error: Error) => {
-      over();
-      reject(error);
-    };
-    const ended = () => fail(new Error("the connection was closed"));
-    connection.on("error", fail);
-    connection.on("end", ended);
-    signal.addEventListener("abort", abort, { once: true });
-    const commands = connection as unknown as SmtpCommands;
-    // oxlint-disable no-underscore-dangle
-    commands._responseActions.push((response) => {
-      over();
-      resolve(response);
+async function ask(connection: SMTPConnection, command: string, signal: AbortSignal): Promise<string> {
+  const abort = () => connection.close();
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await step<string>(connection, (done) => {
+      if (connection.destroyed) return done(new Error("the connection was closed"));
+      if (signal.aborted) return abort();
+      const commands = connection as unknown as SmtpCommands;
+      // oxlint-disable no-underscore-dangle
+      commands._responseActions.push((response) => done(null, response));
+      commands._sendCommand(command);
+      // oxlint-enable no-underscore-dangle
     });
-    if (connection.destroyed) ended();
-    else if (signal.aborted) abort();
-    else commands._sendCommand(command);
-    // oxlint-enable no-underscore-dangle
-  });
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 /** Asks the SMTP server whether this login may send from our address: the envelope of a mail to the address itself, which

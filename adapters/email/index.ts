@@ -214,10 +214,9 @@ export function outbound({ channel: { clock }, timing, config, self, health, poo
 
 /** Returns how the provider files sent mail, from the configuration or from the provider table. */
 function filingOf(config: EmailConfig): Filing {
-  const known = providerOf(config.smtp.host);
+  const { filesSent, keepsMessageId } = providerOf(config.smtp.host);
   const said = config.provider_files_sent;
-  if (said === "auto") return { byProvider: known.filesSent, keepsMessageId: known.keepsMessageId };
-  return { byProvider: said, keepsMessageId: known.keepsMessageId };
+  return { byProvider: said === "auto" ? filesSent : said, keepsMessageId };
 }
 
 function copier(config: EmailConfig, filing: Filing, folder: SentFolder): (draft: EmailDraft, bytes: Buffer) => void {

@@ -17,7 +17,6 @@ export interface TokenFailure extends Error {
   readonly tokenFailure: { readonly certain: boolean; readonly code: string };
 }
 
-/** True for a failure of the token endpoint. */
 export function isTokenFailure(error: unknown): error is TokenFailure {
   return error instanceof Error && "tokenFailure" in error;
 }

@@ -86,7 +86,7 @@ function serverText(error: unknown): string | null {
 
 /** Returns the suggested remedy in terms of the configuration keys. */
 function remedy(side: Side, config: EmailConfig, error: unknown, code: string): string {
-  const { imap, smtp } = config;
+  const { smtp } = config;
   const { host, port, tls } = config[side];
   const borrowed = side === "smtp" && smtp.password === undefined && smtp.oauth2 === undefined;
   const login = borrowed ? "imap" : side;
@@ -94,9 +94,7 @@ function remedy(side: Side, config: EmailConfig, error: unknown, code: string): 
   if (code === "throttled") return "wait some minutes, and check that no other program logs in all the time";
   if (code === "server") return `try again later, or ask the operator of ${host}`;
   if (code === "login") {
-    const keys = (login === "imap" ? imap : smtp).oauth2
-      ? `${login}.user and ${login}.oauth2`
-      : `${login}.user and ${login}.password`;
+    const keys = `${login}.user and ${login}.${config[login].oauth2 ? "oauth2" : "password"}`;
     const own = borrowed ? ", or give smtp.user and smtp.password" : "";
     const app = /(gmail|google|icloud|me|yahoo|aol|fastmail)\.com$/i.test(host)
       ? " (it has to be an app password)"

@@ -28,7 +28,6 @@ interface Traced extends SmtpFailure {
   readonly parserFailed?: boolean;
 }
 
-/** The status of a channel that does not work. */
 type FailedStatus = Exclude<ChannelStatus, { state: "connecting" | "ready" }>;
 
 const rejected = (reason = "the server rejects the credentials"): FailedStatus => ({

@@ -284,8 +284,7 @@ export class Announcements {
       // imapflow ends IDLE when the next command is sent.
       if (this.#idles) this.#client.idle().catch(() => {});
       const timer = new AbortController();
-      const wake = () => timer.abort(null);
-      this.#wake = wake;
+      this.#wake = () => timer.abort(null);
       await clock.sleep(ms, timer.signal);
       this.#wake = asleep;
     }

@@ -37,7 +37,7 @@ interface OpenedMailbox extends ImapConnection {
   /** The cursor at the start. */
   readonly cursor: Cursor | null;
   readonly read: Parser["read"];
-  readonly watchdog: Watchdog;
+  readonly watchdog: ReturnType<typeof createWatchdog>;
   readonly signal: AbortSignal;
 }
 
@@ -86,7 +86,7 @@ export class MailboxReader {
     const within = AbortSignal.any([signal, ending.signal]);
     const connection = await openConnection(options, signal);
     const { client } = connection;
-    const watchdog = new Watchdog(channel.clock, this.#interval, timing.stuck, () => client.close());
+    const watchdog = createWatchdog(channel.clock, this.#interval, timing.stuck, () => client.close());
     void watchdog.run(within);
     const reading = this.#readOn({ ...connection, cursor, read, watchdog, signal: within });
     reading.catch(() => {});
@@ -298,38 +298,23 @@ async function originOf(
 /** Calls `end` once when `provenAt` is older than three intervals and `least`; a half-open socket shows no other
  *  error. Time in which the machine was suspended does not count, because responses that arrived during that time are
  *  still unread. */
-class Watchdog {
-  readonly #clock: Clock;
-  readonly #interval: number;
-  readonly #least: number;
-  readonly #end: () => void;
-  /** Monotonic ms at which the connection and the database last worked. */
-  provenAt: number;
-  #hasEnded = false;
-
-  constructor(clock: Clock, interval: number, least: number, end: () => void) {
-    this.#clock = clock;
-    this.#interval = interval;
-    this.#least = least;
-    this.#end = end;
-    this.provenAt = clock.monotonic();
-  }
-
-  /** True when the watchdog has ended the connection. */
-  get hasEnded(): boolean {
-    return this.#hasEnded;
-  }
-
-  async run(signal: AbortSignal): Promise<void> {
-    const clock = this.#clock;
-    const patience = Math.max(3 * this.#interval, this.#least);
-    while (!signal.aborted) {
-      const due = clock.monotonic() + this.#interval;
-      await clock.sleep(this.#interval, signal);
-      this.provenAt += Math.max(0, clock.monotonic() - due);
-      if (signal.aborted || clock.monotonic() - this.provenAt < patience) continue;
-      this.#hasEnded = true;
-      return this.#end();
-    }
-  }
+function createWatchdog(clock: Clock, interval: number, least: number, end: () => void) {
+  const patience = Math.max(3 * interval, least);
+  const watchdog = {
+    /** Monotonic ms at which the connection and the database last worked. */
+    provenAt: clock.monotonic(),
+    /** True when the watchdog has ended the connection. */
+    hasEnded: false,
+    async run(signal: AbortSignal): Promise<void> {
+      while (!signal.aborted) {
+        const due = clock.monotonic() + interval;
+        await clock.sleep(interval, signal);
+        watchdog.provenAt += Math.max(0, clock.monotonic() - due);
+        if (signal.aborted || clock.monotonic() - watchdog.provenAt < patience) continue;
+        watchdog.hasEnded = true;
+        return end();
+      }
+    },
+  };
+  return watchdog;
 }

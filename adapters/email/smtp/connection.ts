@@ -254,16 +254,16 @@ async function provide(
 }
 
 /** Runs one SMTP step. It ends by its callback, by an error of the connection, or when the connection closes. */
-function step(
+export function step<T = void>(
   connection: SMTPConnection,
-  begin: (done: (error: Error | null | undefined) => void) => void,
-): Promise<void> {
+  begin: (done: (error: Error | null | undefined, result?: T) => void) => void,
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    const stop = (error: Error | null | undefined) => {
+    const stop = (error: Error | null | undefined, result?: T) => {
       connection.off("error", stop);
       connection.off("end", ended);
       if (error) reject(error);
-      else resolve();
+      else resolve(result as T);
     };
     const ended = () => stop(Object.assign(new Error("the server closed the connection"), { code: "ECONNECTION" }));
     connection.on("error", stop);

@@ -191,7 +191,8 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
   const outcome = refusal === null ? null : outcomeOf(refusal, true);
   if (outcome?.kind === "refused") return { ...outcome, reason: `${outcome.reason}; only the copies were accepted` };
   const responses = [...new Set(rejectedErrors.map(replyText))].join(", ").slice(0, longestResponse);
-  const replaced = info.serverMessageId === undefined ? draft.messageId : bracketed(info.serverMessageId);
+  const { serverMessageId: given = draft.messageId } = info;
+  const replaced = given.startsWith("<") ? given : `<${given}>`;
   return {
     kind: "sent",
     id: externalId(draft.messageId),
@@ -201,10 +202,6 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
       ...(rejectedErrors.length > 0 ? [`${rejectedErrors.length} of the recipients were refused: ${responses}`] : []),
     ].join("; "),
   };
-}
-
-function bracketed(id: string): string {
-  return id.startsWith("<") ? id : `<${id}>`;
 }
 
 /** A value of a header, without line breaks and control characters, which could begin another header. `compose` removes
