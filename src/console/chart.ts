@@ -77,18 +77,18 @@ export const total = ({ hours }: ActivityReport, what: ChartSeries): number =>
 export function activityChart(report: ActivityReport): Markup {
   const { hours } = report;
   const most = Math.max(4, ...hours.flatMap((hour) => series.map((what) => hour[what])));
-  const scale = niceScale(most);
+  const max = niceMaximum(most);
   const step = width / hours.length;
   const summary = series.map((what) => `${labels[what].toLowerCase()} ${count(total(report, what))}`).join(", ");
   return html`<ul class="legend">
       ${series.map((what) => html`<li><svg viewBox="0 0 12 12" aria-hidden="true"><rect class="${what}" width="12" height="12" rx="2" /></svg>${labels[what]} ${count(total(report, what))}</li>`)}
     </ul>
     <div class="chart">
-      <div class="rows" aria-hidden="true">${scale.ticks.map((tick) => html`<span>${count(tick)}</span>`)}</div>
+      <div class="rows" aria-hidden="true">${[max, max / 2, 0].map((tick) => html`<span>${count(tick)}</span>`)}</div>
       <svg viewBox="0 0 ${width} ${height}" role="img" aria-labelledby="chart-title" preserveAspectRatio="none">
         <title id="chart-title">Messages of the last 24 hours: ${summary}</title>
         ${[0, height / 2, height].map((y) => html`<line class="grid" x1="0" x2="${width}" y1="${y}" y2="${y}" vector-effect="non-scaling-stroke" />`)}
-        ${hours.map((hour, index) => bars(hour, index * step, step, scale.max))}
+        ${hours.map((hour, index) => bars(hour, index * step, step, max))}
       </svg>
       <div class="times" aria-hidden="true"><span>24 h ago</span><span>18 h</span><span>12 h</span><span>6 h</span><span>now</span></div>
     </div>
@@ -124,9 +124,8 @@ function bars(hour: Hour, x: number, step: number, max: number): Markup {
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** A maximum with few digits, and the lines down from it. */
-function niceScale(most: number): { readonly max: number; readonly ticks: readonly number[] } {
+/** Returns a maximum with few digits. */
+function niceMaximum(most: number): number {
   const power = 10 ** Math.floor(Math.log10(most));
-  const max = [1, 2, 4, 6, 8, 10].map((factor) => factor * power).find((one) => one >= most) ?? most;
-  return { max, ticks: [max, max / 2, 0] };
+  return [1, 2, 4, 6, 8, 10].map((factor) => factor * power).find((one) => one >= most) ?? most;
 }

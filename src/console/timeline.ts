@@ -38,30 +38,16 @@ export function timeline(history: History): Markup {
   )}`;
 }
 
-const levels: Readonly<Record<string, string>> = {
-  failed: "bad",
-  held: "bad",
-  refused: "bad",
-  open: "bad",
-  unknown: "warn",
-  deferred: "warn",
-  waiting: "warn",
-  queued: "warn",
-  asking: "warn",
-  sending: "warn",
-  running: "warn",
-  stored: "warn",
-  acknowledged: "warn",
-  answered: "good",
-  sent: "good",
-  delivered: "good",
-  read: "good",
-  routed: "good",
-  composed: "good",
-};
+const levels: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    bad: "failed held refused open",
+    warn: "unknown deferred waiting queued asking sending running stored acknowledged",
+    good: "answered sent delivered read routed composed",
+  }).flatMap(([level, states]) => states.split(" ").map((state) => [state, level] as const)),
+);
 
 /** The level of a state for the classes of the stylesheet: `good`, `warn`, `bad`, `off`. */
-export const levelOf = (state: string): string => levels[state] ?? "off";
+export const levelOf = (state: string): string => levels.get(state) ?? "off";
 
 const names: Readonly<Record<string, string>> = { routed: "accepted", composed: "ready", stored: "waiting" };
 

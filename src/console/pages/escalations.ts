@@ -123,13 +123,8 @@ async function show(c: PageRequest, context: ConsoleContext, refused: RefusedFor
     const row = await escalationByNumber(q, numberOf(c));
     if (row === null) return null;
     const own = await loadCase(q, row);
-    return {
-      own,
-      attempts: await attemptsOf(
-        q,
-        own.notifications.flatMap(({ draft }) => draft ?? []),
-      ),
-    };
+    const drafts = own.notifications.flatMap(({ draft }) => draft ?? []);
+    return { own, attempts: await attemptsOf(q, drafts) };
   });
   if (found === null) return missing(c);
   const { own } = found;

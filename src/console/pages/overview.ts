@@ -25,7 +25,6 @@ import {
   when,
 } from "../page.ts";
 
-/** Most escalations that the page lists. */
 const mostEscalations = 10;
 
 export function overviewPage(context: ConsoleContext): Hono<ConsoleEnv> {
@@ -92,27 +91,20 @@ function notices(
   all: ChannelPause | null,
 ): Markup {
   const broken = rows.filter(({ level }) => level === "bad");
-  const found = [
-    ...(problem === null ? [] : [["bad", html`The store ${problem}.`] as const]),
-    ...(escalations.open > 0
-      ? [
-          [
-            "bad",
-            html`${plural(escalations.open, "escalation")} without a responder. <a href="/escalations">Show</a>`,
-          ] as const,
-        ]
-      : []),
-    ...(broken.length > 0
-      ? [
-          [
-            "bad",
-            html`${plural(broken.length, "channel")} not working: ${broken.map(({ id }) => id).join(", ")}.`,
-          ] as const,
-        ]
-      : []),
-    ...(all === null ? [] : [["warn", html`All channels are paused since ${when(all.since)}: ${all.reason}`] as const]),
-    ...warnings.map((text) => ["warn", html`${text}. <a href="/held">Show held</a>`] as const),
-  ];
+  const found: (readonly [level: "bad" | "warn", content: Markup])[] = [];
+  if (problem !== null) found.push(["bad", html`The store ${problem}.`]);
+  if (escalations.open > 0)
+    found.push([
+      "bad",
+      html`${plural(escalations.open, "escalation")} without a responder. <a href="/escalations">Show</a>`,
+    ]);
+  if (broken.length > 0)
+    found.push([
+      "bad",
+      html`${plural(broken.length, "channel")} not working: ${broken.map(({ id }) => id).join(", ")}.`,
+    ]);
+  if (all !== null) found.push(["warn", html`All channels are paused since ${when(all.since)}: ${all.reason}`]);
+  for (const text of warnings) found.push(["warn", html`${text}. <a href="/held">Show held</a>`]);
   if (found.length === 0) return "";
   return html`<ul class="notices" aria-label="Problems">
     ${found.map(([level, content]) => html`<li class="${level}">${content}</li>`)}

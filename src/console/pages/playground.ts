@@ -29,22 +29,20 @@ export interface PlaygroundAddresses {
 export const playgroundPage = (playground: Playground, standard: PlaygroundAddresses): ConsolePage => ({
   path: "/playground",
   label: "Playground",
-  create: (context) => routes(context, playground, standard),
+  create(context) {
+    const app = new Hono<ConsoleEnv>();
+    app.get("/", (c) => show(c, context, playground, standard));
+    app.post("/mail", (c) => writeMail(c, playground));
+    app.post("/text", (c) => writeText(c, playground));
+    app.post("/call", (c) => call(c, playground));
+    app.post("/respond", (c) => respond(c, playground));
+    return app;
+  },
 });
 
 /** Limit of messages on the page; each costs a few statements. */
 const mostMessages = 30;
 const longestText = 20_000;
-
-function routes(context: ConsoleContext, playground: Playground, standard: PlaygroundAddresses): Hono<ConsoleEnv> {
-  const app = new Hono<ConsoleEnv>();
-  app.get("/", (c) => show(c, context, playground, standard));
-  app.post("/mail", (c) => writeMail(c, playground));
-  app.post("/text", (c) => writeText(c, playground));
-  app.post("/call", (c) => call(c, playground));
-  app.post("/respond", (c) => respond(c, playground));
-  return app;
-}
 
 const field = (c: PageRequest, name: string): Promise<string> => textField(c, name, longestText);
 
