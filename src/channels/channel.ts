@@ -41,6 +41,14 @@ export interface ChannelState {
   readonly escalating: Map<string, string | null>;
   /** The errors with which `accept` has rejected. */
   readonly rejections: WeakSet<object>;
+  /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
+  tickedAt: number | null;
+  /** Ended attempts to connect since the channel was built. */
+  failures: number;
+  /** Clock milliseconds of the next attempt to connect; null while connected or connecting. */
+  retryAt: number | null;
+  /** True when another node reads the channel. This node still asks, sends and serves the channel's webhooks. */
+  isStandby: boolean;
 }
 
 interface ChannelParts extends Core {

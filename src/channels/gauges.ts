@@ -52,12 +52,6 @@ export function defineGauges(
   });
 }
 
-/** The gauges of one scrape share one query: the first gauge starts it, the others await its result. */
-function shared<T>(read: () => Promise<T>): () => Promise<T> {
-  let reading: Promise<T> | null = null;
-  return () => (reading ??= read().finally(() => (reading = null)));
-}
-
 function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void {
   /** `value`: null for a channel without one. */
   const define = (name: string, help: string, value: (report: ChannelReport) => number | null): void =>
@@ -104,9 +98,9 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
     help: "Seconds since the channel last proved that it reads.",
     labels: ["channel"],
     sample: (gauge) => {
-      for (const { config, state, standby } of app.host.running()) {
+      for (const { config, state } of app.host.running()) {
         // A channel for notifications reads nothing, so the age of its last event has no meaning.
-        if (state.lastActivityAt !== null && config.adapter.traits.platform !== null && !standby)
+        if (state.lastActivityAt !== null && config.adapter.traits.platform !== null && !state.isStandby)
           gauge.set({ channel: config.id }, (clock.now() - state.lastActivityAt) / 1000);
       }
     },
@@ -114,7 +108,9 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
 }
 
 function defineBacklog(metrics: Metrics, app: MeasuredApp): void {
-  const look = shared((): Promise<ChannelOverview[]> => app.db.read(overview));
+  // The gauges of one scrape share one query: the first gauge starts it, the others await its result.
+  let reading: Promise<ChannelOverview[]> | null = null;
+  const look = () => (reading ??= app.db.read(overview).finally(() => (reading = null)));
   /** `values`: the values of a channel, each with those of `labels`. */
   const define = (
     name: string,

@@ -54,12 +54,8 @@ class RunningChannel {
   #endRun: ((error: unknown) => void) | null = null;
   /** True when the adapter has left an error uncaught since the run began: there may be one for each claim. */
   #hasErred = false;
-  #tickedAt: number | null = null;
-  #failures = 0;
-  #retryAt: number | null = null;
   /** The status reported for the adapter after `run` ended without a report of its own. */
   #fall: ChannelStatus | null = null;
-  #isStandby = false;
 
   /** `siblings`: the ids of the channels that currently run on this store. */
   constructor(
@@ -87,6 +83,10 @@ class RunningChannel {
       warnings: new Map(),
       escalating: new Map(),
       rejections: new WeakSet(),
+      tickedAt: null,
+      failures: 0,
+      retryAt: null,
+      isStandby: false,
     };
     this.#channel = createChannel({
       ...core,
@@ -105,26 +105,6 @@ class RunningChannel {
     this.adapter = createAdapter(config, this.#channel);
     this.#builtAt = clock.monotonic();
     this.line = this.#lineOf(agent);
-  }
-
-  /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
-  get tickedAt(): number | null {
-    return this.#tickedAt;
-  }
-
-  /** Consecutive failures since the channel was last ready. */
-  get failures(): number {
-    return this.#failures;
-  }
-
-  /** Clock milliseconds of the next attempt to connect; null while connected or connecting. */
-  get retryAt(): number | null {
-    return this.#retryAt;
-  }
-
-  /** True when another node reads the channel. This node still asks, sends and serves the channel's webhooks. */
-  get standby(): boolean {
-    return this.#isStandby;
   }
 
   /** True when the platform has not answered for the agent for as long as a stuck supervisor is tolerated, and its settings
@@ -220,6 +200,7 @@ class RunningChannel {
   #supervised(inbound: Inbound): Supervised {
     const { clock, log } = this.#core;
     const { adapter, id } = this.config;
+    const { state } = this;
     return {
       ...this.#core,
       channel: id,
@@ -227,30 +208,29 @@ class RunningChannel {
       setReader: (next, end) => {
         this.#reader = next;
         this.#endRun = end ?? null;
-        this.#retryAt = null;
+        state.retryAt = null;
         if (next === null) return;
-        this.#isStandby = false;
+        state.isStandby = false;
         this.#hasErred = false;
       },
-      hasWorked: (since) => (this.state.lastActivityAt ?? 0) >= since,
-      tick: () => (this.#tickedAt = clock.monotonic()),
+      hasWorked: (since) => (state.lastActivityAt ?? 0) >= since,
+      tick: () => (state.tickedAt = clock.monotonic()),
       // What this node reported last is outdated.
       standby: (held) => {
-        this.#isStandby = held;
-        this.state.escalating.clear();
+        state.isStandby = held;
+        state.escalating.clear();
         this.#channel.report({ state: "connecting" });
       },
       fell: (error, againInMs) => {
-        this.#failures += 1;
-        this.#retryAt = clock.now() + againInMs;
-        const fields = { channel: id, err: error, failures: this.#failures, again_in_ms: againInMs };
+        state.failures += 1;
+        state.retryAt = clock.now() + againInMs;
+        const fields = { channel: id, err: error, failures: state.failures, again_in_ms: againInMs };
         log.debug(fields, "channel connection attempt ended, retrying");
         // The adapter's own report of a failure is more precise than the error that left `run`.
-        const { status } = this.state;
-        if (!isUp(status) && status !== this.#fall) return;
+        if (!isUp(state.status) && state.status !== this.#fall) return;
         const reason = error instanceof Error ? error.message : String(error);
         this.#channel.report({ state: "degraded", code: "connection", reason });
-        this.#fall = this.state.status;
+        this.#fall = state.status;
       },
     };
   }

@@ -49,7 +49,7 @@ export interface ChannelReport {
 
 /** Returns one report per channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
-  return host.running().map(({ config, state, failures, retryAt, standby, pause, isAgentUnread }) => {
+  return host.running().map(({ config, state, pause, isAgentUnread }) => {
     const line = host.lines.get(config.id);
     const { refusal = null, isRejected = false } = agents.get(config.core.agent)?.state ?? {};
     const noticesOnly = config.adapter.traits.platform === null;
@@ -58,7 +58,7 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
     return {
       id: config.id,
       adapter: config.adapter.name,
-      state: standby ? "standby" : state.status.state,
+      state: state.isStandby ? "standby" : state.status.state,
       reason: "reason" in state.status ? state.status.reason : null,
       not_asking: notAsking,
       key_rejected: !noticesOnly && isRejected,
@@ -66,8 +66,8 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
       ...(isInactive && { inactive: true }),
       since: new Date(state.since).toISOString(),
       last_activity_at: state.lastActivityAt === null ? null : new Date(state.lastActivityAt).toISOString(),
-      failures,
-      retry_at: retryAt === null ? null : new Date(retryAt).toISOString(),
+      failures: state.failures,
+      retry_at: state.retryAt === null ? null : new Date(state.retryAt).toISOString(),
       notices_only: noticesOnly,
       mode: config.core.mode,
       paused: pause && {
@@ -212,6 +212,6 @@ export function stuckChannels(host: Host, clock: Clock, limitMs: number): string
   const now = clock.monotonic();
   return host
     .running()
-    .filter((channel) => channel.tickedAt !== null && now - channel.tickedAt > limitMs)
-    .map((channel) => channel.config.id);
+    .filter(({ state: { tickedAt } }) => tickedAt !== null && now - tickedAt > limitMs)
+    .map(({ config }) => config.id);
 }

@@ -140,7 +140,7 @@ export class Daemon {
     const { firstConnections, firstConnectionsCheck } = timing.startup;
     const began = clock.monotonic();
     const trying = () =>
-      this.#app.host.running().some(({ state, standby }) => state.status.state === "connecting" && !standby);
+      this.#app.host.running().some(({ state }) => state.status.state === "connecting" && !state.isStandby);
     while (trying() && clock.monotonic() - began < firstConnections && !io.signal.aborted)
       await clock.sleep(firstConnectionsCheck, io.signal);
   }
