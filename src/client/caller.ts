@@ -193,7 +193,10 @@ function addressOf(
 /** A lone surrogate, as in a text cut in the middle of a character, must not throw. */
 const encoded = (value: string): string => encodeURIComponent(value.toWellFormed());
 
-interface Outgoing {
+interface Outgoing
+  extends Required<Pick<CallOptions, "signal" | "reserved" | "timeoutMs">>,
+    Required<Pick<ClientOptions, "connectionWaitMs">>,
+    Pick<CallOptions, "crossing"> {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** Path and query. */
   readonly path: string;
@@ -203,15 +206,6 @@ interface Outgoing {
   readonly maxResponseBytes: number;
   /** Receives the body of a successful response in chunks, instead of `body`. */
   readonly sink?: { push(chunk: Buffer): void };
-  readonly signal: AbortSignal;
-  readonly reserved: boolean;
-  /** Timeout in milliseconds until a connection is open or available. */
-  readonly connectionWaitMs: number;
-  /** Timeout in milliseconds from the first byte sent to the last byte received. */
-  readonly timeoutMs: number;
-  /** Called when the connection is available, before the first byte is written. With a body the first byte waits for
-   *  the promise; without one the promise is not awaited. An error or rejection stops the request unsent. */
-  crossing?(): void | Promise<void>;
 }
 
 /** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a redirect. */
