@@ -20,7 +20,7 @@ import { MailboxReader } from "./imap/reader.ts";
 import { type Filing, reconcile, SentFolder } from "./imap/sent.ts";
 import { KeptToken, TokenSource } from "./oauth.ts";
 import { type Identity, identity } from "./parse/headers.ts";
-import type { ParseContext } from "./parse/mail.ts";
+import type { SenderAuthSettings } from "./parse/mail.ts";
 import { sharedParser } from "./parse/parser.ts";
 import { probe } from "./probe.ts";
 import { mailbox, mailboxOf, providerOf } from "./providers.ts";
@@ -70,7 +70,7 @@ export default defineAdapter({
       health: state,
       config: settings,
       self,
-      context: parseContext(settings, self.addresses, timing),
+      context: { own: self.addresses, senderAuth: senderAuthOf(settings, timing) },
       mark: marker(settings.mark, channel.log),
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
       parser: () => sharedParser({ clock, timing }),
@@ -153,23 +153,13 @@ function smtpOptions(settings: EmailConfig, tokens: ReturnType<typeof grants>): 
   return { smtp, login: { user: smtp.user ?? imap.user, password: password ?? "", tokens: tokens(grant) } };
 }
 
-function parseContext(
-  { sender_auth }: EmailConfig,
-  own: readonly string[],
+function senderAuthOf(
+  { sender_auth: { mode, by, server = "", dns: servers } }: EmailConfig,
   { dns, dnsAnswer }: EmailTiming,
-): ParseContext {
-  if (sender_auth.mode === "off") return { own, senderAuth: { mode: "off" } };
-  if (sender_auth.by === "header") {
-    return { own, senderAuth: { mode: "header", authservId: sender_auth.server ?? "" } };
-  }
-  return {
-    own,
-    senderAuth: {
-      mode: "mailauth",
-      limits: { dns, dnsAnswer },
-      ...(sender_auth.dns ? { dns: { servers: sender_auth.dns } } : {}),
-    },
-  };
+): SenderAuthSettings {
+  if (mode === "off") return { mode };
+  if (by === "header") return { mode: "header", authservId: server };
+  return { mode: "mailauth", limits: { dns, dnsAnswer }, ...(servers ? { dns: { servers } } : {}) };
 }
 
 export interface OutboundParts {

@@ -69,7 +69,7 @@ export function readStyleSheet(css: string) {
       const own = keys.at(-1);
       if (own === undefined || keys.some((one) => one === null)) continue;
       if (keys.length === 1 && own !== null && own.length === 1 && !/^[[:]/.test(own[0] ?? ""))
-        addTo(simple, own[0] as string, rules);
+        simple.set(own[0] as string, merge(simple.get(own[0] as string) ?? new Map<string, string>(), rules));
       else if (complex.length < maxComplex)
         complex.push({ own: own as string[], above: keys.slice(0, -1).flatMap((one) => one ?? []), rules });
     }
@@ -138,11 +138,6 @@ function hasAttribute(element: Element, key: string): boolean {
   const [name = "", value] = key.slice(1, -1).split("=");
   const found = Object.hasOwn(element.attribs, name) ? element.attribs[name] : undefined;
   return found !== undefined && (value === undefined || found.toLowerCase() === value.replace(/["']/g, ""));
-}
-
-function addTo(all: Map<string, Map<string, string>>, key: string, rules: CssRules): void {
-  const own = all.get(key) ?? new Map<string, string>();
-  all.set(key, merge(own, rules));
 }
 
 /** Adds declarations to earlier ones, which they override unless only the earlier one is `!important`. */
