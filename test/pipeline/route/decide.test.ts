@@ -271,7 +271,12 @@ describe("a message that is not asked", () => {
       { ...told, person: "a@example.org" },
       { ...told, person: "b@example.org" },
     ]);
-    expect(writes.notices.map(({ internal }) => internal)).toEqual([true, true]);
+    const text = "sealed; it is held as number 1 (see bridgehead inbox list).\n\nFrom: ada@example.org (c)";
+    const notice = { text, internal: true };
+    expect(writes.notices).toMatchObject([notice, notice]);
+    const named = received({ refusal, from: { name: "Ada", address: "ada@example.org" } });
+    const [first] = decided([[named, { conversation: "k" }]], context).notices;
+    expect(first?.text).toContain("From: Ada, ada@example.org (c)");
     expect(writes.escalations.map(({ conversation, news }) => [conversation, news])).toEqual([
       ["k1", true],
       [null, undefined],
@@ -325,6 +330,7 @@ describe("a message that is not asked", () => {
     expect(noNotice.map(({ notices, outcomes }) => [notices, outcomes[0]?.state])).toEqual(
       noNotice.map(() => [[], "held"]),
     );
+    expect(decided([[received(), { counts }]]).conversations, "without cap_text").toEqual([]);
   });
 
   it("counts for the limits: the last loop, and what is held", () => {
