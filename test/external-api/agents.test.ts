@@ -146,7 +146,8 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
       const { status, body } = await call("agents.statistic", { query });
       expect([query, status, problems("statistic", body)]).toEqual([query, 200, []]);
       if (nothing) expect([query, zeros(body)]).toEqual([query, true]);
-      else expect(body).toEqual(all.body);
+      // Another deployment is in use meanwhile, also by the other files of this suite.
+      else if (embedded) expect(body).toEqual(all.body);
     }
     expect(await call("agents.statistic", { query: { userId: "no-uuid" } })).toMatchObject({ status: 400 });
     expect(await call("agents.statistic", { query: { startDate: "soon" } })).toMatchObject({ status: 400 });
