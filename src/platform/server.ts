@@ -58,6 +58,8 @@ export function createHttpServer(fetch: RequestHandler, clock: Clock, given: Par
     },
     (incoming, outgoing) => {
       newest.set(incoming.socket, { incoming, outgoing });
+      // HTTP/1.0, as in the checks of load balancers, needs none.
+      if (incoming.httpVersion === "1.0") incoming.headers.host ??= "localhost";
       void serve(incoming, outgoing);
     },
   );

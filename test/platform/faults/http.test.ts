@@ -104,6 +104,11 @@ test.each([
   expect([answered.status, formProblem(answered)]).toEqual([400, null]);
 });
 
+test("HTTP/1.0 needs no Host", async () => {
+  const answer = await said(await startGrounds(), `GET /external/agents/by-api-key HTTP/1.0\r\n${key}\r\n`);
+  expect(statusIn(answer)).toBe(200);
+});
+
 describe("a method", () => {
   test.each(["OPTIONS", "PATCH", "TRACE", "PROPFIND", "DELETE", "POST"])(
     "%s on what has none is not found",
