@@ -31,13 +31,6 @@ interface ServedSocket {
   readonly done: Promise<void>;
 }
 
-/** A request for an upgrade with its connection, which belongs to us. */
-interface Upgrade {
-  readonly incoming: IncomingMessage;
-  readonly connection: Duplex;
-  readonly head: Buffer;
-}
-
 const standardFrameBytes = 64 * 1024;
 const goingAway = 1012;
 const failed = 1011;
@@ -65,7 +58,7 @@ export class Sockets {
 
   /** Handles an upgrade request and takes ownership of its connection. */
   upgrade(incoming: IncomingMessage, connection: Duplex, head: Buffer): void {
-    this.#letIn({ incoming, connection, head }).catch((error: unknown) => {
+    this.#letIn(incoming, connection, head).catch((error: unknown) => {
       this.#options.log.error({ err: error }, "websocket upgrade failed");
       connection.destroy();
     });
@@ -96,8 +89,7 @@ export class Sockets {
     }
   }
 
-  async #letIn(upgrade: Upgrade): Promise<void> {
-    const { incoming, connection } = upgrade;
+  async #letIn(incoming: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> {
     const { clock, log } = this.#options;
     const began = clock.monotonic();
     const gone = new AbortController();
@@ -117,7 +109,7 @@ export class Sockets {
     if (refusal) return no(knock.path, refusal);
     const isCurrent = this.#options.routes(channelId(knock.channel))?.includes(knock.route) ?? false;
     if (this.#isRefusing || !isCurrent) return no(knock.path, unavailable());
-    const live = await this.#shakeHands(knock.route, upgrade);
+    const live = await this.#shakeHands(knock.route, incoming, connection, head);
     if (live) this.#keep(knock, live, began);
   }
 
@@ -158,7 +150,9 @@ export class Sockets {
   /** Returns null when the client has disconnected, or its handshake is invalid. */
   async #shakeHands(
     { maxFrameBytes, protocol }: SocketRoute,
-    { incoming, connection, head }: Upgrade,
+    incoming: IncomingMessage,
+    connection: Duplex,
+    head: Buffer,
   ): Promise<LiveSocket | null> {
     const { WebSocketServer } = await import("ws"); // loaded on demand to save memory
     const settings: ServerOptions & { closeTimeout: number } = {
