@@ -130,48 +130,39 @@ const limitForm: MiddlewareHandler = async (c, next) => {
   return next();
 };
 
-interface Guard {
-  readonly cookie: string;
-  readonly secure: boolean;
-  readonly host: MiddlewareHandler<ConsoleEnv>;
-  readonly origin: MiddlewareHandler<ConsoleEnv>;
-  readonly session: MiddlewareHandler<ConsoleEnv>;
-}
+type Middleware = MiddlewareHandler<ConsoleEnv>;
 
 /** The checks before every page. `publicAddress`: the proxy's URL. */
-function createGuard(context: ConsoleContext, publicAddress: URL | null): Guard {
+function createGuard(context: ConsoleContext, publicAddress: URL | null) {
   const secure = publicAddress?.protocol === "https:";
   const cookie = secure ? "__Host-bridgehead" : "bridgehead";
-  return {
-    cookie,
-    secure,
-    /** Against DNS rebinding: a foreign name that resolves to this machine is refused. */
-    async host(c, next) {
-      const host = c.req.header("host") ?? "";
-      if (publicAddress?.host !== host && !isLoopback(URL.parse(`http://${host}`)?.hostname ?? ""))
-        return refuse(c, 403, "This name is not the console's. Set console.public_url for another name.");
-      return next();
-    },
-    async origin(c, next) {
-      if (isReading(c)) return next();
-      const site = c.req.header("sec-fetch-site");
-      const origin = URL.parse(c.req.header("origin") ?? "");
-      const own = origin !== null && (origin.host === c.req.header("host") || origin.origin === publicAddress?.origin);
-      if (!own || (site !== undefined && site !== "same-origin"))
-        return refuse(c, 403, "This request did not come from the console.");
-      return next();
-    },
-    async session(c, next) {
-      const token = getCookie(c, cookie) ?? "";
-      const state = await context.db.read((q) => checkSession(q, token, context.timing.console));
-      if (state === "invalid") return c.html(gate("Log in", html`<p>${howToLogIn}</p>${await unsent(c)}`), 401);
-      if (state === "stale") await context.commit((q) => extendSession(q, token, context.timing.console));
-      if (!isReading(c) && !isCsrfToken(await csrfField(c), token))
-        return refuse(c, 403, "This form is out of date: reload the page and try again.", await unsent(c));
-      c.set("session", token);
-      return next();
-    },
+  /** Against DNS rebinding: a foreign name that resolves to this machine is refused. */
+  const host: Middleware = async (c, next) => {
+    const named = c.req.header("host") ?? "";
+    if (publicAddress?.host !== named && !isLoopback(URL.parse(`http://${named}`)?.hostname ?? ""))
+      return refuse(c, 403, "This name is not the console's. Set console.public_url for another name.");
+    return next();
   };
+  const origin: Middleware = async (c, next) => {
+    if (isReading(c)) return next();
+    const site = c.req.header("sec-fetch-site");
+    const from = URL.parse(c.req.header("origin") ?? "");
+    const own = from !== null && (from.host === c.req.header("host") || from.origin === publicAddress?.origin);
+    if (!own || (site !== undefined && site !== "same-origin"))
+      return refuse(c, 403, "This request did not come from the console.");
+    return next();
+  };
+  const session: Middleware = async (c, next) => {
+    const token = getCookie(c, cookie) ?? "";
+    const state = await context.db.read((q) => checkSession(q, token, context.timing.console));
+    if (state === "invalid") return c.html(gate("Log in", html`<p>${howToLogIn}</p>${await unsent(c)}`), 401);
+    if (state === "stale") await context.commit((q) => extendSession(q, token, context.timing.console));
+    if (!isReading(c) && !isCsrfToken(await csrfField(c), token))
+      return refuse(c, 403, "This form is out of date: reload the page and try again.", await unsent(c));
+    c.set("session", token);
+    return next();
+  };
+  return { cookie, secure, host, origin, session };
 }
 
 /** Reads the field `csrf` of a form; null for a body that is not a form. The page reads the same parsed form again. */
@@ -203,7 +194,11 @@ async function unsent(c: Context): Promise<Markup> {
 }
 
 /** GET changes nothing, because mail scanners and browsers open links in advance. POST uses the link up. */
-function loginRoutes(app: Hono<ConsoleEnv>, context: ConsoleContext, { cookie, secure }: Guard): void {
+function loginRoutes(
+  app: Hono<ConsoleEnv>,
+  context: ConsoleContext,
+  { cookie, secure }: ReturnType<typeof createGuard>,
+): void {
   app.get("/login/:link", (c) =>
     c.html(
       gate(
