@@ -84,9 +84,7 @@ function replyTo(
   return later.find((message) => replies.includes(message) && !questions.has(message.conversationMessageId ?? ""));
 }
 
-function isReply(message: Message): boolean {
-  return message.senderRole === "assistant" || message.senderRole === "manual_assistant";
-}
+const isReply = ({ senderRole }: Message): boolean => Object.hasOwn(roles, senderRole);
 
 /** Returns the text of a reply. An empty reply has no text to send. */
 export const spoken = ({ message }: Message): string | null => (message.trim() ? message : null);
