@@ -3,7 +3,6 @@
 
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { HttpBindings } from "@hono/node-server";
 import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
 import { bound, type ListenAddress } from "../ops/address.ts";
@@ -146,7 +145,9 @@ function createApp(
   app.notFound((c) => fail(c, notFound));
   app.onError((error, c) => {
     if (error instanceof RequestRefused) return fail(c, error.failure, error.headers);
-    if (c.req.raw.signal.aborted || isGone(c.env.incoming))
+    const { destroyed, complete } = c.env.incoming;
+    // A client that disconnects during its request is no error of the server.
+    if (c.req.raw.signal.aborted || (destroyed && !complete))
       log.info({ error }, "embedded platform: the client closed the connection");
     else if (isModelFailure(error)) {
       const { model, reason, fix, isPassing, isLasting, afterMs } = error.modelFailure;
@@ -160,11 +161,6 @@ function createApp(
     return fail(c, internalError);
   });
   return app;
-}
-
-/** Whether the client disconnected during its request, which is not a server error. */
-function isGone({ destroyed, complete }: HttpBindings["incoming"]): boolean {
-  return destroyed && !complete;
 }
 
 /** Closes the server. A client that sends only part of a request must not block the shutdown. */

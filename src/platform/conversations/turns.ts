@@ -179,8 +179,11 @@ export class Turns {
     if (none !== null) return { text: none, sources: [], tokens, escalation };
     const brain = roster.brain(agent.id);
     if (!brain) throw new Error(`asking ${agent.name}: it is gone`);
+    const person = this.#store.people.byId(conversation.agent_id, conversation.person_id);
+    const remembered = recall(this.#store, agent, conversation, clock.now());
+    const facts = [person?.context, conversation.context, remembered, question.context];
     const context = [
-      ...contextOf(this.#store, agent, conversation, question, clock.now()),
+      ...facts.filter((fact) => typeof fact === "string"),
       ...(agent.model ? await readAttached(this.#store, documents, question.id, until) : []),
     ];
     const withdrawn = this.#withdrawnBefore(question);
@@ -273,20 +276,6 @@ interface AskedQuestion {
   readonly question: MessageRow;
   /** The answer to return when the quota is exhausted. */
   readonly none: string | null;
-}
-
-function contextOf(
-  store: PlatformStore,
-  agent: AgentDefinition,
-  conversation: PlatformConversationRow,
-  question: MessageRow,
-  now: number,
-): string[] {
-  const person = store.people.byId(conversation.agent_id, conversation.person_id);
-  const remembered = recall(store, agent, conversation, now);
-  return [person?.context, conversation.context, remembered, question.context].filter(
-    (text) => typeof text === "string",
-  );
 }
 
 function historyOf(

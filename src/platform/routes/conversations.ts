@@ -116,22 +116,17 @@ function stateProblems({ organization }: AgentDefinition, stateId: string | unde
   return known ? [] : [{ path: "conversationStateId", message: "the organization has no such state" }];
 }
 
-/** Returns the keyword to search for; null means no filter. A keyword within the agent's own name
- *  matches all its conversations. */
-function keywordOf({ name }: AgentDefinition, wanted: string | undefined): string | null {
-  return wanted && !name.toLowerCase().includes(wanted.toLowerCase()) ? wanted : null;
-}
-
 function list(c: RouteContext, store: PlatformStore): Response {
-  const { page, pageSize, orderBy, orderDirection, ...wanted } = readQuery(c, listQuery);
-  const agentId = c.var.agent.id;
+  const { page, pageSize, orderBy, orderDirection, searchKeyword: keyword, ...wanted } = readQuery(c, listQuery);
+  const { id: agentId, name } = c.var.agent;
   // The embedded platform collects no feedback, so this filter matches nothing.
   if (wanted.withFeedbacksOnly === "true") return c.json(pageOf([], page, pageSize, 0));
   const filter = {
     orderBy,
     orderDirection,
     personId: wanted.userId || null,
-    keyword: keywordOf(c.var.agent, wanted.searchKeyword),
+    // A keyword within the agent's own name matches all its conversations.
+    keyword: keyword && !name.toLowerCase().includes(keyword.toLowerCase()) ? keyword : null,
     from: wanted.startDate ?? null,
     until: wanted.endDate ?? null,
   };

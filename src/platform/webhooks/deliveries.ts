@@ -158,7 +158,7 @@ async function attempt(
       method: "POST",
       dispatcher: agent,
       headers: {
-        ...own(webhook.headers),
+        ...(JSON.parse(webhook.headers ?? "{}") as { readonly [name: string]: string }),
         "content-type": "application/json",
         "user-agent": "Bridgehead",
         "webhook-id": id,
@@ -176,10 +176,6 @@ async function attempt(
     time.end();
     void agent.destroy();
   }
-}
-
-function own(headers: string | null): { readonly [name: string]: string } {
-  return headers === null ? {} : (JSON.parse(headers) as { [name: string]: string });
 }
 
 // Enqueues webhook deliveries in the transaction of the event itself, so a delivery exists if and only if
