@@ -1,7 +1,9 @@
 // What happens to the mailbox and the line to it: marks, a new UIDVALIDITY, a server that goes away, a line that is
 // only half there, tokens that end.
 
+import type { Clock } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { systemClock } from "../../../src/ops/clock.ts";
 import { eventually } from "../../support/clock.ts";
 import { startMailDaemon } from "../../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
@@ -162,15 +164,26 @@ describeReal("the mailbox and the line to it", missing, () => {
   it.concurrent("keeps its connection to a server that is slower than its polls", async ({ onTestFinished }) => {
     const proxy = await startTcpProxy(dovecot.port);
     onTestFinished(() => proxy.close());
-    const channel = { imap: { port: proxy.port, poll: "1s" } };
-    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "slow", channel });
+    const poll = 210;
+    const channel = { imap: { port: proxy.port, poll: `${poll}ms` } };
+    // The watchdog of the connection looks once in the time of a poll.
+    let looks = 0;
+    const clock: Clock = {
+      ...systemClock,
+      async sleep(ms, signal) {
+        await systemClock.sleep(ms, signal);
+        if (ms === poll) looks += 1;
+      },
+    };
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "slow", channel, clock });
     const first = await daemon.write();
     await daemon.settled([first]);
     const lines = proxy.accepted();
     proxy.hold();
     const second = await daemon.write({ answers: first });
+    const before = looks;
     // More than three polls.
-    await new Promise((resolve) => setTimeout(resolve, 6000));
+    await eventually(() => expect(looks).toBeGreaterThan(before + 5));
     proxy.release();
     await daemon.settled([first, second]);
     expect(proxy.accepted()).toBe(lines);
