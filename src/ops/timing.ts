@@ -66,6 +66,8 @@ const table = {
     connect: 15 * second,
     /** Refused connections within this time of each other are reported once. */
     refusals: minute,
+    /** A full disk is reported for this time after the last write that it has refused: small writes still fit. */
+    fullDisk: 5 * minute,
     /** Idle time before the first TCP keep-alive probe. */
     keepAlive: 10 * second,
     /** Longest migration. */

@@ -168,7 +168,8 @@ export interface Database {
   /** Registers a listener that is called when another node has announced new work. */
   onWake(listener: () => void): void;
   /** Returns a sentence about damage that a statement or `check` has met since the file was opened; null without any. The rest of the
-   *  file may still be usable, so a probe can succeed. PostgreSQL: null. */
+   *  file may still be usable, so a probe can succeed. PostgreSQL: the disk
+   *  that was full for a write within the last minutes, on which smaller ones still fit. */
   damage(): string | null;
   /** Checks the pages of the whole SQLite file in a process of its own, for at most `longestMs` and until the signal
    *  aborts, while statements continue. `damage` reports what it finds. PostgreSQL: nothing to do. Never rejects. */

@@ -13,6 +13,8 @@ import { readOnly } from "./postgres/round-trip.ts";
 import { isUnreachable } from "./postgres/unreachable.ts";
 
 const wakeChannel = "bridgehead_wake";
+/** SQLSTATE disk_full. */
+const diskFull = "53100";
 
 interface FoundServer {
   readonly commits: string;
@@ -152,6 +154,8 @@ class PostgresDatabase implements Database {
   readonly #timing: Timing["postgres"];
   readonly #joint: JointTransactions;
   #observer: StoreObserver | null = null;
+  /** The last write that found no room on the server's disk. */
+  #full: { readonly at: number; readonly reason: string } | null = null;
   /** Transactions that wake the other nodes when they commit. */
   readonly #waking = new WeakSet<Query>();
   #closing: Promise<void> | null = null;
@@ -169,9 +173,17 @@ class PostgresDatabase implements Database {
     this.#joint = new JointTransactions(this.#connect, timing, (work, options) => this.#apart(work, options));
   }
 
-  tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
+  async tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
     const { joint, durable = true } = options;
-    return joint === undefined || !durable ? this.#apart(work, options) : this.#joint.run(work, { ...options, joint });
+    try {
+      return await (joint === undefined || !durable
+        ? this.#apart(work, options)
+        : this.#joint.run(work, { ...options, joint }));
+    } catch (error) {
+      const { code, message } = error as Error & { code?: string };
+      if (code === diskFull) this.#full = { at: systemClock.monotonic(), reason: message };
+      throw error;
+    }
   }
 
   async #apart<T>(work: (q: Query) => Promise<T>, options: TxOptions): Promise<T> {
@@ -242,8 +254,10 @@ class PostgresDatabase implements Database {
     this.#listener.onNotification(woken);
   }
 
-  damage(): null {
-    return null;
+  damage(): string | null {
+    const full = this.#full;
+    if (full === null || systemClock.monotonic() - full.at > this.#timing.fullDisk) return null;
+    return `cannot be written: ${full.reason}`;
   }
 
   async check(): Promise<FileCheck> {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
-import type { Daemon } from "../support/process/daemon.ts";
+import { adminOf, type Daemon } from "../support/process/daemon.ts";
 import { type Violation, violations } from "../support/process/mail/invariants.ts";
 import { lastWords, live, settled, until, within } from "../support/process/mail/scenario.ts";
 import {
@@ -130,6 +130,12 @@ describeReal("the daemon on a PostgreSQL server that fails", missing, () => {
           disk.fill();
           await setup.deliver(...letters(setup));
           await until("a mail finds no room", () => refused() > 0);
+          // A row as small as that of the probe still fits.
+          const readyz = await (await fetch(`${adminOf(daemon)}/readyz`)).json();
+          expect(readyz).toMatchObject({
+            ready: false,
+            store: expect.stringMatching(/^cannot be written: .*No space left/),
+          });
           disk.free();
           await until("the questions are put", () => setup.underway() >= 2);
           disk.fill();
@@ -170,7 +176,12 @@ function smallDisk() {
     folder,
     fill: () => {
       const { bavail, bsize } = statfsSync(mounted);
-      writeFileSync(filler, new Uint8Array(bavail * bsize));
+      try {
+        writeFileSync(filler, new Uint8Array(bavail * bsize));
+      } catch (error) {
+        // The server took some of it in the meantime.
+        if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+      }
     },
     free: () => rmSync(filler),
     remove: () => {

@@ -81,6 +81,21 @@ describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
     expect(undone).toBe(4); // once in the joint transaction, once alone
   });
 
+  it("reports a full disk for a while after the last write that it has refused", async () => {
+    const full = (q: Query) => q.run("DO $$ BEGIN RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$");
+    const { db } = await behindProxy({ fullDisk: 60_000 });
+    expect(db.damage()).toBeNull();
+    for (const refused of [() => record(db, "a", full), () => db.tx(full)]) {
+      await expect(refused()).rejects.toThrow("No space left");
+      expect(db.damage()).toBe("cannot be written: No space left on device");
+    }
+    await record(db, "small");
+    expect(db.damage()).not.toBeNull();
+    const { db: later } = await behindProxy({ fullDisk: 0 });
+    await expect(later.tx(full)).rejects.toThrow("No space left");
+    await expect.poll(() => later.damage()).toBeNull();
+  });
+
   it("does not let the others wait for a row that is locked", async () => {
     const { db, other } = await behindProxy();
     await record(db, "a");
