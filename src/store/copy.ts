@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { failpoints } from "../ops/failpoints.ts";
 import type { Database, Query, Value } from "./driver.ts";
 import { adoptCopy } from "./installation.ts";
-import { writeMeta } from "./tables/meta.ts";
+import { readMeta, writeMeta } from "./tables/meta.ts";
 
 interface StoreTable {
   readonly name: string;
@@ -44,12 +44,14 @@ export interface CopyOptions {
 }
 
 /** Copies all rows and verifies counts and checksums. The caller holds the locks of SQLite stores and has migrated both.
- *  Exactly one of the two is SQLite. Throws when the target has rows, when a daemon uses a PostgreSQL store, and when
- *  the verification fails; the target then stays incomplete. */
+ *  Exactly one of the two is SQLite. Throws when the source is an incomplete copy, when the target has rows, when a
+ *  daemon uses a PostgreSQL store, and when the verification fails; the target then stays incomplete. */
 export async function copyRows(options: CopyOptions): Promise<readonly CopiedTable[]> {
   const { source, target, targetFile, finish, progress } = options;
   const tables = await tablesOf(source.kind === "sqlite" ? source : target);
   for (const db of [source, target]) await refuseRunning(db);
+  if ((await source.read((q) => readMeta(q, "copy_incomplete"))) === 1)
+    throw new Error("copying the store: the source is an incomplete copy: name the store that it was copied from");
   await prepare(target, tables);
   progress.total(3 * (await countRows(source, tables)));
   const copied: CopiedTable[] = [];

@@ -78,18 +78,18 @@ export async function refuseCopied(q: Query, copyingMs: number): Promise<void> {
   if ((await readMeta(q, "copy_incomplete")) === 1)
     refuse(
       "the store is an incomplete copy",
-      "run bridgehead store copy again, or name the store that it was copied from in `store:`",
+      "name the store that it was copied from in `store:`, and run the command store copy again: it completes the copy",
     );
   if ((await readMeta(q, "moved")) === 1) {
     if ((await readMeta(q, "backup")) > 0) return;
     refuse(
-      "the store was copied (bridgehead store copy), and the copy continues its work",
-      "name the copy in `store:`; to give the copy up, see the section Another database in docs/operations.md",
+      "the store was copied (store copy), and the copy continues its work",
+      "name the copy in `store:`; if it is an incomplete copy, run the command store copy again first; to give the copy up, see the section Another database in docs/operations.md",
     );
   }
   const row = await q.one<{ age: number }>("SELECT now_ms() - value AS age FROM meta WHERE name = 'copy_at'");
   if (row && Math.abs(row.age) < copyingMs)
-    refuse("the store is being copied (bridgehead store copy)", "start the daemon afterwards, on the copy");
+    refuse("the store is being copied (store copy)", "start the daemon afterwards, on the copy");
 }
 
 /** Call after `bridgehead store copy`, before the target is used: the copy continues the installation of its source.
@@ -120,7 +120,7 @@ export async function advanceGeneration(db: Database, file: string, installation
 const warnings: Readonly<Record<Exclude<InstallationCause, "new">, string>> = {
   restored: "the store is a restored backup",
   older:
-    "the store is older than at the last start: opt-outs, pauses and erasures made since then are not in it (bridgehead restore takes them over)",
+    "the store is older than at the last start: opt-outs, pauses and erasures made since then are not in it (the command restore takes them over)",
   copied: "the store is a copy from elsewhere: the file beside it is missing or belongs to another store",
   lost: "the store is missing: a new one was created in its place, without its opt-outs, pauses and erasures",
 };

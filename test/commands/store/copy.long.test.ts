@@ -128,7 +128,7 @@ describeReal("store copy", missing, () => {
       );
     const secrets = { AGENT_KEY: "x", MAIL_PASSWORD: "x" };
     expect((await bridgehead(["doctor", "--config", config.file], secrets)).out).toMatch(
-      /store-unusable .*\n +the store was copied \(bridgehead store copy\)/,
+      /store-unusable .*\n +the store was copied \(store copy\)/,
     );
     // As docs/operations.md says, it holds its open work then instead of repeating it.
     const saved = join(dirname(config.file), "former.backup");
@@ -163,6 +163,20 @@ describeReal("store copy", missing, () => {
         "the store is an incomplete copy",
       );
     }
+    // Both stores refuse to start now, and both name the command that ends this.
+    for (const store of [
+      { kind: "sqlite", file: join(folder, "store.db") } as const,
+      { kind: "postgres", url } as const,
+    ])
+      await expect(openStore({ store }, systemClock, silentLog, standardTiming)).rejects.toThrow(
+        "run the command store copy again",
+      );
+    const wrongWay = join(folder, "copy.yaml");
+    writeFileSync(wrongWay, readFileSync(config, "utf8").replace("sqlite:store.db", url));
+    expect(await copy(wrongWay, `sqlite:${join(folder, "new.db")}`)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringContaining("the source is an incomplete copy"),
+    });
     const { code, out } = await copy(config, url);
     expect([code, out]).toEqual([exitCodes.ok, expect.stringMatching(/^events +700 +[0-9a-f]{16}$/m)]);
     const { db: target } = await openStore(
