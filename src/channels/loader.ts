@@ -142,8 +142,21 @@ function checked(name: string, exported: unknown): AdapterDefinition {
   // The adapters of one name share stored secrets.
   if (builtIn.includes(own) && !builtIn.includes(name))
     throw refusal(`the adapter ${name} has the name of a built-in one: ${own}`, "its author: give it another name");
+  if (isAsynchronous(exported as AdapterDefinition))
+    throw refusal(`the adapter ${name} has an asynchronous address`, "its author: return the text or null, no promise");
   checkSchema(name, config);
   return withSafeMembers(exported as AdapterDefinition);
+}
+
+/** True when `address` returns a promise: commands would blame every address that they are given. */
+function isAsynchronous(definition: AdapterDefinition): boolean {
+  try {
+    const form: unknown = definition.address?.("");
+    if (form instanceof Promise) form.catch(() => undefined);
+    return form instanceof Promise;
+  } catch {
+    return false;
+  }
 }
 
 /** Returns the adapter with an `address` that never throws: it is called for persons of all channels, so one adapter would

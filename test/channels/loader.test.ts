@@ -162,12 +162,21 @@ it("an adapter with the name of another one is refused: they would share stored 
 
 it.each([
   ["throws", "address() { throw new Error('no paper'); }"],
-  ["is asynchronous", "async address() { return 'x'; }"],
   ["returns a number", "address: () => 5"],
 ])("an address that %s is none", async (label, changes) => {
   const file = `address-${label.replace(/ /g, "-")}.mjs`;
   put(file, adapter(changes));
   expect((await loadAdapter(`./${file}`, folder)).address?.("+1 555 0100")).toBeNull();
+});
+
+it.each([
+  ["resolves", "async address() { return 'x'; }"],
+  ["rejects", "async address() { throw new Error('no paper'); }"],
+])("names an adapter with an asynchronous address that %s", async (label, changes) => {
+  put(`address-${label}.mjs`, adapter(changes));
+  await expect(loadAdapter(`./address-${label}.mjs`, folder)).rejects.toThrow(
+    `the adapter ./address-${label}.mjs has an asynchronous address`,
+  );
 });
 
 it("an adapter that is an object of a class keeps its methods", async () => {
