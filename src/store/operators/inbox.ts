@@ -4,7 +4,7 @@ import { traceOf } from "../../ops/hops.ts";
 import { listOf, type Query, touch } from "../driver.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
 import { cappedCode, type EventRow, recordOutcomesOf, releasedCode } from "../tables/events.ts";
-import { reviveTurn, unblockTurn } from "../tables/turns.ts";
+import { askTurnNow, reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
 import { droppedBecause, operatorCode, type RowFilter } from "./outbox.ts";
 
@@ -119,8 +119,8 @@ export async function readEvents(q: Query, ids: Iterable<number>): Promise<Reado
 }
 
 /** Routes a message that was ignored, held or failed, or that waits under its channel's cap; the guards
- *  do not apply to it. Throws when the id is unknown, when the event is not a message or is a duplicate,
- *  and when retention has erased its text. */
+ *  do not apply to it. A question that waits for its next attempt is asked now. Throws when the id is unknown, when the
+ *  event is not a message or is a duplicate, and when retention has erased its text. */
 export async function releaseEvent(q: Query, id: number, actor: string = someOperator): Promise<void> {
   await recordAction(q, { action: "answer", actor }, { event: id });
   if (await reviveAsked(q, id)) return;
@@ -134,20 +134,24 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
     id,
   );
   const event = await q.one<
-    Pick<EventRow, "channel" | "kind" | "state" | "code" | "body"> & { conversation: string | null }
-  >("SELECT channel, conversation, kind, state, code, body FROM events WHERE id = $1", id);
+    Pick<EventRow, "channel" | "kind" | "state" | "code" | "body"> & {
+      conversation: string | null;
+      turn: string | null;
+    }
+  >("SELECT channel, conversation, turn, kind, state, code, body FROM events WHERE id = $1", id);
   if (changed === 1 && event) {
     touch(q, "events");
     return reportEvent(q, "released", { id, ...event });
   }
   if (!event) throw new Error(`releasing event ${id}: there is none (see inbox list)`);
+  if (event.turn !== null && (await askTurnNow(q, event.turn))) return reportEvent(q, "released", { id, ...event });
   if (event.kind !== "message") throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
   if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
     throw new Error(`releasing event ${id}: it is an opt-out, opt-in or help word, which no agent answers`);
   if (event.body === "{}") throw new Error(wordsErased(id));
   const listed = await readListedState(q, id);
-  const hint = listed === "waiting" ? ` (its next attempt: bridgehead conversation show ${id})` : "";
+  const hint = listed === "waiting" ? `, and due now (see conversation show ${id})` : "";
   throw new Error(`releasing event ${id}: it is ${listed}${hint}`);
 }
 

@@ -314,6 +314,25 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
   return true;
 }
 
+/** Ends the pause before the next attempt of a question, and those of the earlier ones of its conversation, without which it
+ *  is not asked. Returns false when none of them waits for a time. */
+export async function askTurnNow(q: Query, id: string): Promise<boolean> {
+  const turn = await q.one<{ conversation: string; seq: number }>(
+    "SELECT conversation, seq FROM turns WHERE id = $1 AND open = 1",
+    id,
+  );
+  if (!turn) return false;
+  await lockLane(q, turn.conversation, "in");
+  const changed = await q.run(
+    `UPDATE turns SET due_at = now_ms(), updated_at = now_ms()
+     WHERE conversation = $1 AND open = 1 AND seq <= $2 AND state IN ('waiting', 'unknown') AND due_at > now_ms()`,
+    turn.conversation,
+    turn.seq,
+  );
+  if (changed > 0) await refreshLane(q, turn.conversation, "in");
+  return changed > 0;
+}
+
 /** Lets the later turns of the lane pass a failed turn that blocks it. Does nothing for other turns. */
 export async function unblockTurn(q: Query, id: string): Promise<void> {
   const turn = await q.one<{ conversation: string }>(

@@ -222,7 +222,7 @@ onEachDatabase((newDatabase) => {
           { id, code: "released", reason: null, attempts: 0 },
         ]);
         await expect(db.tx((q) => releaseEvent(q, id))).rejects.toThrow(
-          `it is waiting (its next attempt: bridgehead conversation show ${id})`,
+          `it is waiting, and due now (see conversation show ${id})`,
         );
       }
       const copy = await db.tx((q) => storeEvent(q, "2", { fingerprint: "f" }));
@@ -231,6 +231,33 @@ onEachDatabase((newDatabase) => {
       await db.tx((q) => recordOutcome(q, receipt, { state: "ignored" }));
       await expect(db.tx((q) => releaseEvent(q, receipt))).rejects.toThrow("no message but a delivery");
       await expect(db.tx((q) => releaseEvent(q, 999))).rejects.toThrow("there is none");
+    });
+
+    it("asks a question now that waits for its next attempt, with the earlier ones of its conversation", async () => {
+      const db = await withDrafts(newDatabase, []);
+      const ids = await db.tx(async (q) => {
+        for (const id of ["t1", "t2", "t3"]) await turn(q, id, "k");
+        await q.run("UPDATE turns SET due_at = now_ms() + 3600000");
+        const stored = [await storeEvent(q, "1"), await storeEvent(q, "2"), await storeEvent(q, "3")];
+        for (const [index, id] of stored.entries()) {
+          await recordOutcome(q, id, { state: "routed", conversation: "k" });
+          await q.run("UPDATE events SET turn = $1 WHERE id = $2", `t${index + 1}`, id);
+        }
+        return stored;
+      });
+      await db.tx((q) => releaseEvent(q, ids[1] ?? 0));
+      const waits = () =>
+        db.read((q) =>
+          q.all<{ id: string; late: number }>(
+            "SELECT id, CASE WHEN due_at > now_ms() THEN 1 ELSE 0 END AS late FROM turns ORDER BY seq",
+          ),
+        );
+      expect((await waits()).map(({ id, late }) => [id, late])).toEqual([
+        ["t1", 0],
+        ["t2", 0],
+        ["t3", 1],
+      ]);
+      await expect(db.tx((q) => releaseEvent(q, ids[1] ?? 0))).rejects.toThrow("it is waiting, and due now");
     });
 
     it("reports per channel what is open, how old, and what is paused", async () => {
