@@ -177,7 +177,18 @@ it("inbox drop --all --dry-run counts what may have been answered before a resto
   const { out } = await run("inbox", "drop", "--all", "--dry-run");
   expect(out).toContain("drop would change 1; nothing was changed (--dry-run)");
   expect((await run("inbox", "drop", "--all")).out).toBe("1 of 1 dropped\n");
-  expect((await run("inbox", "drop", "--all")).out).toBe("0 of 0 dropped\n");
+  expect(await run("inbox", "drop", "--all")).toMatchObject({
+    out: "0 of 0 dropped\n",
+    err: "nothing has the code answered-before-restore: give another one with --code (see the CODE column of list)\n",
+  });
+  // Other selections than the one after a restore.
+  await db.tx((q) => q.run(restored, refused));
+  for (const other of [
+    ["--state", "failed"],
+    ["--reason", "spam"],
+  ])
+    expect((await run("inbox", "drop", "--all", ...other)).code).toBe(exitCodes.usage);
+  expect((await run("inbox", "answer", "--all", "--reason", "too-old")).out).toBe("0 of 0 will be tried again\n");
 });
 
 it.each([

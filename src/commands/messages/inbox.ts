@@ -24,11 +24,11 @@ type InboxOptions = MessageOptions<"list" | "show" | "answer" | Repair, ListedSt
 export function inbox(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action } = options;
-    const { all, code, reason } = options;
+    const { all, code, reason, state } = options;
     if (action === "list" && all) fail("inbox list has no --all (see --state all)", exitCodes.usage);
     if (action === "list") return list(db, options, io);
     // Without a code: what may have been answered before a restore, in the inbox and the outbox.
-    if (all && code === undefined && (action === "answer" || (action === "drop" && reason === undefined)))
+    if (all && (action === "answer" || action === "drop") && (code ?? reason ?? state) === undefined)
       return runRepair(db, ["inbox", "outbox"], action === "answer" ? "retry" : "drop", held(options), io);
     if (action !== "show") return runRepair(db, ["inbox"], action === "answer" ? "retry" : action, options, io);
     const [id, ...others] = (options.ids ?? []).map(Number);

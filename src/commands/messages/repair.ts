@@ -67,6 +67,8 @@ export async function runRepair(
   if (options.json) io.out(jsonText({ matched, changed, skipped }));
   else {
     io.out(`${changed} of ${matched} ${done[action]}`);
+    if (matched === 0 && "code" in selection)
+      io.err(`nothing has the code ${selection.code}: give another one with --code (see the CODE column of list)`);
     for (const { id, why } of skipped.slice(0, mostShown)) io.err(`${id}: not changed: ${why}`);
     if (skipped.length > mostShown) io.err(`and ${skipped.length - mostShown} more (--json lists all)`);
   }
