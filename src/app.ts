@@ -227,6 +227,7 @@ export class App {
     this.#escalating = { ...core, policy, lines: () => this.host.lines };
     this.host = new Host(core, {
       installation: store.installation,
+      config: config.file,
       escalation: new EscalationHandler({ ...this.#escalating, hasResponders: () => this.#hasResponders }),
       scheduler: () => this.scheduler,
       publicUrl: () => options.publicUrl(),

@@ -148,6 +148,13 @@ const plants: readonly Plant[] = [
   ...stagePlants,
   ["longLived", "src/a.ts", "this.#wake = () => x.abort();", "src/a.ts: this.#wake = () => assign a named function"],
   ["longLived", "src/a.ts", "const wake = () => x.abort();\nthis.#wake = wake;", null],
+  [
+    "commandTexts",
+    "src/a.ts",
+    "const fix = `bridgehead resume ${id}`;",
+    "src/a.ts: bridgehead resume: write it with commandText",
+  ],
+  ["commandTexts", "src/a.ts", "// bridgehead resume\nconst fix = commandText(`resume ${id}`, config);", null],
   ["vocabulary", "src/a.ts", "const whoWasTold = 1;", "src/a.ts: whoWasTold: use the standard term of src/README.md"],
   ["vocabulary", "src/a.ts", "f({ verdict: 1 })", "src/a.ts: verdict: use the standard term of src/README.md"],
   ...[

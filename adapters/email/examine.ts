@@ -146,7 +146,7 @@ function validity(client: ImapFlow, committed: Cursor | null): ChannelFinding[] 
       id: "uidvalidity-changed",
       severity: "warning",
       message: `UIDVALIDITY of the mailbox has changed from ${before} to ${after} since the daemon last read it: the mailbox was restored or created again`,
-      fix: "start the daemon: it looks through the mailbox again and recognizes answered mail; then run bridgehead inbox list",
+      fix: "start the daemon: it looks through the mailbox again and recognizes answered mail; then look at inbox list",
     },
   ];
 }

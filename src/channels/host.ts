@@ -28,6 +28,7 @@ interface HostOptions {
   publicUrl(): string;
   readonly statistics: Statistics;
   readonly escalation: EscalationHooks;
+  readonly config?: string;
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any more. */
   retire(routes: readonly Route[]): Promise<void>;
   paused(channel: string): ChannelPause | null;
@@ -174,18 +175,18 @@ class RunningChannel {
   #lineOf(agent: RunningAgent): ChannelRuntime {
     const { config, adapter, state } = this;
     const { clock, timing } = this.#core;
-    const { escalation } = this.#options;
     return {
       channel: config.id,
       agent: agent.name,
       traits: config.adapter.traits,
+      config: this.#options.config,
       rules: config.core,
       outbound: adapter.outbound ?? null,
       mask: this.#mask,
       open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
       address: (text) => config.adapter.address?.(text) ?? (config.adapter.address ? null : text),
-      escalation: () => escalation,
+      escalation: () => this.#options.escalation,
       catchingUp: () =>
         adapter.inbound !== undefined &&
         state.status.state === "connecting" &&

@@ -2,6 +2,7 @@
 // every channel. Reads the keys store and channels only. The running daemon reads a change with its next claim.
 
 import { type ChannelSummary, loadStore } from "../config/index.ts";
+import { commandText } from "../domain/command-text.ts";
 import { counted, durationText } from "../domain/duration-text.ts";
 import type { Database } from "../store/driver.ts";
 import {
@@ -57,7 +58,7 @@ export const resumeChannel = (options: ChannelOptions, io: Io): Promise<number> 
   withChannels(options, io, async (db, channels) => {
     const { ended, remaining } = await resumeIn(db, options.channel ?? everyChannel);
     io.out(`${named(options.channel)}: ${ended ? `resumed (was paused: ${ended.reason})` : "not paused"}`);
-    for (const one of remaining) io.err(stillPaused(one));
+    for (const one of remaining) io.err(stillPaused(one, options));
     if (ended) {
       const { work } = await channelStates(db);
       for (const { id } of channels) {
@@ -76,10 +77,10 @@ export const resumeChannel = (options: ChannelOptions, io: Io): Promise<number> 
 const replacedText = ({ since, until, reason }: ChannelPause): string =>
   `this replaces the pause since ${when(since)} ${until === null ? "until resumed" : `until ${when(until)}`} (${clean(reason)})`;
 
-const stillPaused = ({ channel, since, reason }: ChannelPause): string =>
+const stillPaused = ({ channel, since, reason }: ChannelPause, { config }: CommandOptions): string =>
   channel === everyChannel
-    ? `all channels are paused since ${when(since)} (${reason}): bridgehead resume`
-    : `channel ${channel} is still paused since ${when(since)} (${reason}): bridgehead resume ${channel}`;
+    ? `all channels are paused since ${when(since)} (${reason}): ${commandText("resume", config)}`
+    : `channel ${channel} is still paused since ${when(since)} (${reason}): ${commandText(`resume ${channel}`, config)}`;
 
 const columns: readonly ListColumn<ReturnType<typeof rowsOf>[number]>[] = [
   { head: "CHANNEL", cell: ({ id }) => id },

@@ -2,10 +2,10 @@
 
 import { readDuration } from "bridgehead/contract";
 import { InvalidArgumentError, Option, type Command as Program } from "commander";
+import { defaultConfig } from "../domain/command-text.ts";
 import { causes } from "../domain/policy.ts";
 import { draftStates } from "../domain/states.ts";
 import { systemClock } from "../ops/clock.ts";
-import { defaultConfig } from "./io.ts";
 import { shells } from "./reference/definition.ts";
 import { readSince, sinceForms } from "./text.ts";
 

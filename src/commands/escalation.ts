@@ -2,6 +2,7 @@
 // daemon, which sends the enqueued messages.
 
 import { loadPolicy } from "../config/index.ts";
+import { commandText } from "../domain/command-text.ts";
 import type { ActionName } from "../domain/policy.ts";
 import { act } from "../escalation/act/stage.ts";
 import type { RelayDeps } from "../escalation/actions.ts";
@@ -15,7 +16,7 @@ import {
   listEscalations,
   lockEscalations,
 } from "../store/tables/escalations.ts";
-import { exitCodes, fail, type Io, type ListOptions, silentLog } from "./io.ts";
+import { type CommandOptions, exitCodes, fail, type Io, type ListOptions, silentLog } from "./io.ts";
 import { load, requireChannel, useStore } from "./store/open.ts";
 import {
   cleanLines,
@@ -90,11 +91,11 @@ async function show(db: Database, number: number, options: EscalationOptions, io
       draft,
     }));
     io.out(jsonText({ ...row, person, subject, triggers, notifications: shown, said }));
-  } else printOne(found, io);
+  } else printOne(found, options, io);
   return exitCodes.ok;
 }
 
-function printOne({ details, notifications }: EscalationCase, io: Io): void {
+function printOne({ details, notifications }: EscalationCase, { config }: CommandOptions, io: Io): void {
   const now = clock.now();
   const { row, person, subject, said } = details;
   const { triggers, notes } = triggersAndNotes(details.triggers);
@@ -113,7 +114,10 @@ function printOne({ details, notifications }: EscalationCase, io: Io): void {
         ["acknowledged", done(row.acknowledged_by, row.acknowledged_at)],
         ["closed", done(row.closed_by, row.closed_at)],
         ["next step", row.due_at === null ? null : stamp(row.due_at, now)],
-        ["conversation", row.conversation && `${row.conversation} (bridgehead conversation show ${row.conversation})`],
+        [
+          "conversation",
+          row.conversation && `${row.conversation} (${commandText(`conversation show ${row.conversation}`, config)})`,
+        ],
         ...triggers.map(({ at, from, detail }): [string, string] => [
           "detected by",
           `${when(at)} ${from}${detail ? `: ${detail}` : ""}`,

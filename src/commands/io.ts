@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Channel, Log } from "bridgehead/contract";
 import type { Problem } from "../config/index.ts";
+import { defaultConfig } from "../domain/command-text.ts";
 import { systemClock } from "../ops/clock.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 import type { Timing } from "../ops/timing.ts";
@@ -56,8 +57,6 @@ export function packageVersion(): string {
   const text = readFileSync(new URL(`${depth}/package.json`, import.meta.url), "utf8");
   return (JSON.parse(text) as { version: string }).version;
 }
-
-export const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
 /** The folder that the packages create for the service, whose secrets only root reads. */
 export const serviceFolder = dirname(defaultConfig);

@@ -107,7 +107,7 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
         .slice(named.findIndex(([argument]) => argument === "action"))
         .map(([, value]) => value);
       if ((options as { action?: unknown }).action === "list" && further.flat().some((value) => value !== undefined))
-        command.error(`error: ${name}: list takes no argument after it (bridgehead find searches)`);
+        command.error(`error: ${name}: list takes no argument after it (find searches)`);
       const load = code[name];
       if (!load) throw new Error(`the command ${name} has no code`);
       return ended(await runCommand(await load(), options as never, io));

@@ -10,6 +10,7 @@ import { freeBytesOf, reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, located, masking, type Problem, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/page.ts";
 import { startConsole, type WebConsole } from "../console/start.ts";
+import { commandText } from "../domain/command-text.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
@@ -196,7 +197,7 @@ async function serveConsole(app: App, config: Config, log: Log, timing: Timing):
   const context = consoleContext(app, config, log, timing);
   try {
     const started = await startConsole({ context, listen, publicUrl });
-    log.info({ url: started.url }, "console listening; bridgehead console prints a login link");
+    log.info({ url: started.url, login: commandText("console", config.file) }, "console listening");
     return started;
   } catch (error) {
     log.error({ err: error }, "console not available");
@@ -212,6 +213,7 @@ export const consoleContext = (app: App, config: Config, log: Log, timing: Timin
   log,
   timing,
   channels: () => reportChannels(app.host, app.agents),
+  config: config.file,
   storeState: cached(() => storeState(app, config, timing), timing.console.storeCheck),
   kindOf: (channel) => kindOf(app.host.lines.get(channel)),
   policy: () => app.policy,

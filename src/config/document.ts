@@ -245,7 +245,7 @@ function unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {
     return {
       ...at,
       message: "there is no such file",
-      fix: "name another one with --config, or write one with bridgehead init",
+      fix: "name another one with --config, or write one with the command init",
     };
   if (code === "EISDIR") return { ...at, message: "is a directory", fix: "name the YAML file in it with --config" };
   return { ...at, message: `cannot be read (${code})`, fix: "let the daemon's user read it" };

@@ -18,6 +18,8 @@ export interface ConsoleContext extends Omit<Core, "node"> {
   commit<T>(write: (q: Query) => Promise<T>): Promise<T>;
   /** The channels that run on this node, in the configuration's order. */
   channels(): readonly ChannelReport[];
+  /** The configuration file, which commands in pages name. Default: the one at the default place. */
+  readonly config?: string;
   /** Problems and warnings of the store, such as a restored backup. */
   storeState(): Promise<StoreState>;
   /** Kind of a channel that can send now; null for others. */

@@ -174,7 +174,7 @@ const csrfField = (c: Context): Promise<unknown> =>
 
 const isReading = (c: Context): boolean => c.req.method === "GET" || c.req.method === "HEAD";
 
-const howToLogIn = html`Run <code>bridgehead console</code> on the machine of the daemon. It prints a link that logs you in
+const howToLogIn = html`Run <code>bridgehead console</code> on the machine of the daemon, with its configuration. It prints a link that logs you in
   once, within ten minutes.`;
 
 const gate = (title: string, content: Parameters<typeof shell>[1]) =>

@@ -41,6 +41,8 @@ export interface ChannelRuntime {
   /** The agent's name in the configuration. */
   readonly agent: string;
   readonly traits: Traits;
+  /** The configuration file, which texts for the operator name (`commandText`). Default: the one at the default place. */
+  readonly config?: string | undefined;
   readonly rules: ChannelRules;
   readonly outbound: Outbound | null;
   /** Masks the secrets of the channel's block in a text of its adapter that is stored or shown. */

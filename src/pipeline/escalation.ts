@@ -3,6 +3,7 @@
 
 import type { ChannelStatus, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
+import { commandText } from "../domain/command-text.ts";
 import type { About } from "../domain/policy.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
@@ -35,7 +36,7 @@ export interface EscalationTrigger extends About {
 /** Returns the trigger for messages or replies of a channel that are held for an operator, all for the same reason. One
  *  trigger stands for all of an hour (`timing.route.capEscalation`). `now` is in epoch milliseconds. Pure. */
 export const heldTrigger = (
-  { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
+  { channel, agent, config }: Pick<ChannelRuntime, "channel" | "agent" | "config">,
   { code, reason }: { readonly code: string; readonly reason: string },
   now: number,
   timing: Timing,
@@ -47,7 +48,7 @@ export const heldTrigger = (
   agent,
   conversation: null,
   topic: null,
-  reason: `held as ${code}: ${reason} (see bridgehead inbox list and outbox list)`,
+  reason: `held as ${code}: ${reason} (see ${commandText("inbox list", config)}, and outbox list)`,
 });
 
 /** The health of a channel with its agent, of one condition that its adapter checks, or of the store. */

@@ -260,7 +260,28 @@ const vocabulary: Rule = (files) =>
       .map((name) => `${path}: ${name}: use the standard term of src/README.md`);
   });
 
+/** Files whose texts describe commands and cannot know the configuration: the descriptions of commands, keys and metrics, and
+ *  the page before the login. */
+const describing =
+  /^src\/(?:config\/schema\/|commands\/(?:command-line\.ts|reference\/)|ops\/statistics\.ts|console\/server\.ts)/;
+
+const command =
+  /\bbridgehead (?:run|service|console|log-level|health|check|doctor|support-bundle|schema|demo|init|outbox|inbox|retry|opt-out|find|conversation|pause|resume|channel|start|escalation|policy|platform|store|migrate|erase|export|backup|verify|restore)\b(?![^\n]*--config)/;
+
+/** A command in a text is copied by an operator, and must act on the installation that printed it. */
+const commandTexts: Rule = (files) =>
+  files
+    .filter((file) => isCode(file) && !describing.test(file.path))
+    .flatMap(({ path, text }) =>
+      text
+        .split("\n")
+        .filter((line) => !/^\s*(?:\/\/|\/?\*)/.test(line))
+        .flatMap((line) => command.exec(line)?.[0] ?? [])
+        .map((found) => `${path}: ${found}: write it with commandText`),
+    );
+
 export const rules = {
+  commandTexts,
   pureDecisions,
   stageHeaders,
   decisionTests,

@@ -72,7 +72,7 @@ describe("check", () => {
     expect([code, out]).toEqual([
       exitCodes.ok,
       [
-        "warning: FILE escalation: is missing: when the agent cannot or must not answer, no responder is notified (add the key escalation, and try it with bridgehead policy test)",
+        "warning: FILE escalation: is missing: when the agent cannot or must not answer, no responder is notified (add the key escalation, and try it with: bridgehead policy test --config FILE)",
         "FILE: ok, 1 channel",
       ],
     ]);

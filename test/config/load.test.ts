@@ -307,7 +307,7 @@ describe("a file that cannot be read", () => {
   it("is one problem", async () => {
     const missing = await loadConfig(join(folder, "none.yaml"), { env: {}, adapters: async () => fax });
     expect(missing.ok ? [] : missing.problems.map(line)).toEqual([
-      "0:0 : there is no such file (name another one with --config, or write one with bridgehead init)",
+      "0:0 : there is no such file (name another one with --config, or write one with the command init)",
     ]);
     const directory = await loadConfig(folder, { env: {}, adapters: async () => fax });
     expect(directory.ok ? [] : directory.problems.map(line)).toEqual([

@@ -156,7 +156,7 @@ describe("a turn without an answer", () => {
   it("is passed on up to a limit, whoever it is passed on by", () => {
     const question = "x".repeat(1_000_000);
     const passedOn = passOn(passed, { person: "ann@x", person_name: "Ann" }, { ...turn("ann@x"), question })?.text;
-    const rest = "\n[980108 more characters: bridgehead escalation show 7]";
+    const rest = "\n[980108 more characters: the command escalation show 7 prints them]";
     expect(passedOn).toBe(`7, Ann: ${"x".repeat(19_892)}${rest}`);
     expect(clipped(passedOn ?? "", 7)).toBe(passedOn);
     const [update] = planned(triggerOf({ said: question }), subject({ row: passed })).updates;

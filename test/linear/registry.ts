@@ -59,6 +59,10 @@ export const cases: Cases = {
     asMarkdown: (f, text) => f(`<p>${text}</p>`),
     htmlToMarkdown: one,
   },
+  "src/domain/command-text.ts": {
+    shellQuoted: one,
+    commandText: (f, text) => f(text, text),
+  },
   "src/domain/guards.ts": {
     isShortCode: one,
     refuse: (f, text) => f(eventWith(text), { max_age: 1, allow: ["*@b.c"], deny: ["a*b*c@d.e"] }, 0),

@@ -70,7 +70,7 @@ async function collect(options: DoctorOptions, config: Config | null, io: Io): P
     },
     {
       name: "doctor.json",
-      what: "findings of bridgehead doctor; causes are reduced to codes",
+      what: "findings of the command doctor; causes are reduced to codes",
       text: json(
         findings.map(({ id, severity, place, cause }) => ({
           id,

@@ -5,6 +5,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
+import { commandText } from "../../domain/command-text.ts";
 import { counted } from "../../domain/duration-text.ts";
 import { isMountedReadOnly } from "../../ops/private-file.ts";
 import { type CommandOptions, credentialsFor, exitCodes, type Io, problemLine } from "../io.ts";
@@ -58,7 +59,7 @@ export async function checkConfig(options: CommandOptions, io: Io): Promise<numb
 export function withoutResponders({ escalation, file }: Config): readonly Problem[] {
   if (escalation !== null) return [];
   const message = "is missing: when the agent cannot or must not answer, no responder is notified";
-  const fix = "add the key escalation, and try it with bridgehead policy test";
+  const fix = `add the key escalation, and try it with: ${commandText("policy test", file)}`;
   return [{ file, line: 0, column: 0, key: "escalation", message, fix }];
 }
 

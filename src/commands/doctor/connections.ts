@@ -167,7 +167,7 @@ export async function publicUrlProblems(publicUrl: string, runs: boolean, io: Re
   // the ports had bound its port.
   if (!runs && (!(result instanceof Error) || /^ECONN(?:REFUSED|RESET)$/.test(String(result.code)))) {
     const cause = `whether ${url.href} reaches the daemon is unknown: no daemon runs with this configuration`;
-    const remedy = "start the daemon, then: bridgehead doctor --online";
+    const remedy = "start the daemon, and repeat this command";
     return [diagnosis("public-url-unreachable", "http.public_url", cause, remedy, { severity: "warning" })];
   }
   const cause =

@@ -2,12 +2,15 @@
 
 import type { ChannelReport } from "../../channels/readiness.ts";
 import type { Config } from "../../config/index.ts";
+import { commandText } from "../../domain/command-text.ts";
 import { minutesText } from "../../domain/duration-text.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelOverview } from "../../store/operators/overview.ts";
 import { type DaemonState, get, localUrl } from "../http.ts";
 import type { Requesting } from "../io.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
+
+type OperatorCommand = (words: string) => string;
 
 /** URL of the admin listener; null when its port is chosen at the start. */
 export const adminUrl = ({ http: { admin_listen: listen } }: Config): string | null =>
@@ -39,10 +42,11 @@ export function daemonProblems(
         "daemon-stopped",
         "http.admin_listen",
         cause,
-        `sudo systemctl start bridgehead; without a service: bridgehead run --config ${config.file}`,
+        `sudo systemctl start bridgehead; without a service: ${commandText("run", config.file)}`,
       ),
     ];
   }
+  const command: OperatorCommand = (words) => commandText(words, config.file);
   const logs = "journalctl -u bridgehead -e";
   const channels = state.channels ?? [];
   const stored = Array.isArray(state.store) ? (state.store as ChannelOverview[]) : [];
@@ -58,14 +62,16 @@ export function daemonProblems(
   return [
     ...(state.ready === false ? [notReady()] : []),
     ...(state.warnings ?? []).map((text) => diagnosis("daemon-warning", "daemon", text, `curl -s ${url}/readyz`)),
-    ...channels.flatMap((channel) => channelProblems(channel, logs)),
-    ...stored.flatMap(pauseProblems),
-    ...stored.filter(({ channel }) => !paused.has(channel)).flatMap((one) => lateProblems(one, timing.console.late)),
-    ...escalationProblems(state),
+    ...channels.flatMap((channel) => channelProblems(channel, logs, command)),
+    ...stored.flatMap((one) => pauseProblems(one, command)),
+    ...stored
+      .filter(({ channel }) => !paused.has(channel))
+      .flatMap((one) => lateProblems(one, timing.console.late, command)),
+    ...escalationProblems(state, command),
   ];
 }
 
-function channelProblems(channel: ChannelReport, logs: string): Diagnosis[] {
+function channelProblems(channel: ChannelReport, logs: string, command: OperatorCommand): Diagnosis[] {
   const place = `channel ${channel.id}`;
   const since = `since ${channel.since}`;
   const isDown = channel.state === "degraded" || channel.state === "unauthorized";
@@ -73,7 +79,7 @@ function channelProblems(channel: ChannelReport, logs: string): Diagnosis[] {
   const remedy =
     channel.state === "unauthorized"
       ? `correct the credentials under channels.${channel.id}, then: sudo systemctl restart bridgehead`
-      : `bridgehead doctor --online; ${logs}`;
+      : `${command("doctor --online")}; ${logs}`;
   return [
     ...(isDown ? [diagnosis("channel-down", place, `does not work ${since}: ${reason}`, remedy)] : []),
     ...(channel.not_asking === null
@@ -90,16 +96,20 @@ function channelProblems(channel: ChannelReport, logs: string): Diagnosis[] {
   ];
 }
 
-function pauseProblems({ channel, paused_for, paused_reason }: ChannelOverview): Diagnosis[] {
+function pauseProblems({ channel, paused_for, paused_reason }: ChannelOverview, command: OperatorCommand): Diagnosis[] {
   if (paused_for <= 0) return [];
   const seconds = Math.ceil(paused_for / 1000);
   const cause = `sends nothing for ${seconds} s: ${paused_reason}`;
-  const remedy = `cure the reason; the daemon then tries again by itself: bridgehead outbox list --channel ${channel}`;
+  const remedy = `cure the reason; the daemon then tries again by itself: ${command(`outbox list --channel ${channel}`)}`;
   return [diagnosis("sending-paused", `channel ${channel}`, cause, remedy)];
 }
 
 /** Work of a channel that is not paused and waits longer than `limitMs`: the platform, its model or the provider fails. */
-function lateProblems({ channel, oldest_turn, oldest_draft }: ChannelOverview, limitMs: number): Diagnosis[] {
+function lateProblems(
+  { channel, oldest_turn, oldest_draft }: ChannelOverview,
+  limitMs: number,
+  command: OperatorCommand,
+): Diagnosis[] {
   const late = (waits: number | null, what: string, list: string) =>
     waits === null || waits <= limitMs
       ? []
@@ -108,7 +118,7 @@ function lateProblems({ channel, oldest_turn, oldest_draft }: ChannelOverview, l
             "messages-late",
             `channel ${channel}`,
             `${what} for ${minutesText(waits)}`,
-            `bridgehead ${list} --channel ${channel}`,
+            command(`${list} --channel ${channel}`),
           ),
         ];
   return [
@@ -117,13 +127,13 @@ function lateProblems({ channel, oldest_turn, oldest_draft }: ChannelOverview, l
   ];
 }
 
-function escalationProblems({ escalations }: DaemonState): Diagnosis[] {
+function escalationProblems({ escalations }: DaemonState, command: OperatorCommand): Diagnosis[] {
   if (escalations === undefined) return [];
   const { dead = [], paths = [], unreached = 0, numbers = [] } = escalations;
   const all = dead.length === paths.length ? "no responder can be notified" : "its notifications are not delivered";
   return [
     ...dead.map((path) => {
-      const remedy = "bridgehead doctor --online; then test: bridgehead policy test";
+      const remedy = `${command("doctor --online")}; then test: ${command("policy test")}`;
       return diagnosis(
         "escalation-path-down",
         `channel ${path}`,
@@ -138,7 +148,7 @@ function escalationProblems({ escalations }: DaemonState): Diagnosis[] {
             "escalation-unreached",
             `escalation ${numbers.join(", ")}`,
             `no notification about ${unreached} open escalations was delivered`,
-            `bridgehead escalation show ${numbers[0] ?? ""}`,
+            command(`escalation show ${numbers[0] ?? ""}`),
           ),
         ]),
   ];

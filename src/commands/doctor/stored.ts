@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { openDatabase } from "../../app.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
+import { commandText } from "../../domain/command-text.ts";
 import { counted } from "../../domain/duration-text.ts";
 import { systemClock } from "../../ops/clock.ts";
 import type { Database, Query } from "../../store/driver.ts";
@@ -57,7 +58,7 @@ export async function storeProblems(
     try {
       const schema = await schemaVersion(db);
       if (schema === migrations.length) await db.read((q) => refuseCopied(q, timing.commands.copying));
-      return schemaProblems(place, schema);
+      return schemaProblems(place, schema, config.file);
     } finally {
       await db.close();
     }
@@ -69,7 +70,7 @@ export async function storeProblems(
     const remedy =
       isUnreachable(error) || code === "ECONNREFUSED"
         ? "start the database server, or correct the key store"
-        : "run this as the daemon's user: sudo -u bridgehead bridgehead doctor";
+        : `run this as the daemon's user: sudo -u bridgehead ${commandText("doctor", config.file)}`;
     return [diagnosis("store-unusable", place, `the store cannot be used: ${message || code}`, remedy)];
   }
 }
@@ -86,14 +87,9 @@ export async function platformProblems({ file, platform: { embedded } }: Config)
 }
 
 const damaged = (place: string, problem: string, file: string): Diagnosis =>
-  diagnosis(
-    "store-damaged",
-    place,
-    problem,
-    `sudo systemctl stop bridgehead; bridgehead restore BACKUP --config ${file}`,
-  );
+  diagnosis("store-damaged", place, problem, `sudo systemctl stop bridgehead; ${commandText("restore BACKUP", file)}`);
 
-function schemaProblems(place: string, schema: number): Diagnosis[] {
+function schemaProblems(place: string, schema: number, file: string): Diagnosis[] {
   const known = migrations.length;
   if (schema > known) {
     const cause = `the store has schema ${schema}, this version knows up to ${known}`;
@@ -101,7 +97,7 @@ function schemaProblems(place: string, schema: number): Diagnosis[] {
   }
   if (schema === known || schema === 0) return [];
   const cause = `the store has schema ${schema} of ${known}`;
-  return [diagnosis("store-outdated", place, cause, "sudo systemctl stop bridgehead; bridgehead migrate")];
+  return [diagnosis("store-outdated", place, cause, `sudo systemctl stop bridgehead; ${commandText("migrate", file)}`)];
 }
 
 /** Reports what waits for an operator, and own addresses among the customers. */
@@ -109,20 +105,20 @@ export async function contentProblems(config: Config, io: Pick<Io, "timing">): P
   return (await useStored(config, io, (db) => db.read((q) => waiting(q, config))).catch(() => null)) ?? [];
 }
 
-async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
+async function waiting(q: Query, { file, channels }: Config): Promise<Diagnosis[]> {
   const counts = await countWaiting(q);
   const found = counts.map(({ channel, state, kind, count }) => {
     const list = kind === "messages" ? `inbox list --state ${state}` : "outbox list --state held";
     const items = kind === "messages" ? counted(count, "message") : counted(count, "reply", "replies");
     const cause = `${items} ${state === "held" ? "held" : "failed"}: an operator has to decide`;
-    const remedy = `bridgehead ${list} --channel ${channel}`;
+    const remedy = commandText(`${list} --channel ${channel}`, file);
     return diagnosis(state === "held" ? "messages-held" : "messages-failed", `channel ${channel}`, cause, remedy);
   });
   const pauses = (await channelPauses(q)).map(({ channel, reason, since, until }) => {
     const end = until === null ? "until it is resumed" : `until ${new Date(until).toISOString()}`;
     const cause = `is paused since ${new Date(since).toISOString()}, ${end}: ${reason}`;
     const [place, argument] = channel === everyChannel ? ["all channels", ""] : [`channel ${channel}`, channel];
-    return diagnosis("channel-paused", place, cause, `bridgehead resume ${argument}`.trim());
+    return diagnosis("channel-paused", place, cause, commandText(`resume ${argument}`.trim(), file));
   });
   const own = channels.flatMap((channel) => addressesOf(channel).map((address) => ({ channel, address })));
   const talks: Diagnosis[] = [];

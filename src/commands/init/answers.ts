@@ -124,7 +124,7 @@ export async function plan(config: string, given: CompleteAnswers, mode: "live" 
     ];
   };
   const lines = [
-    `# Written by bridgehead init. All keys: config.example.yaml. Check it: bridgehead check --config ${basename(config)}`,
+    `# Written by the command init. All keys: config.example.yaml. Check it: bridgehead check --config ${basename(config)}`,
     ...(await answererLines(by, secret)),
     "channels:",
     `  ${id}:`,

@@ -7,10 +7,10 @@ import { access, constants, mkdir, readFile, rm, writeFile } from "node:fs/promi
 import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { loadConfig } from "../../config/index.ts";
+import { commandText, defaultConfig } from "../../domain/command-text.ts";
 import { newToken } from "../../ops/clock.ts";
 import {
   CommandFailure,
-  defaultConfig,
   exitCodes,
   fail,
   type Io,
@@ -123,7 +123,7 @@ async function initialize(
     cwd,
     read: (...of) => readOption(cwd, ...of),
   };
-  prompter.begin("bridgehead init: connects a mailbox to an agent");
+  prompter.begin("init: connects a mailbox to an agent");
   refuseMissing(options, prompter);
   const replaces = await mayReplace(path, options, prompter);
   await makeFolder(dirname(path));
@@ -152,19 +152,18 @@ async function initialize(
   await forget(path);
   prompter.report("done", `written: ${path}`);
   if (old !== null) prompter.report("note", `the earlier configuration is kept as ${old}`);
-  const named = isService(path) ? "" : ` --config ${path}`;
   if (planned.text.includes("mode: shadow"))
     prompter.report(
       "note",
-      `mode: shadow: replies wait for you; see bridgehead outbox list --state held${named}, and bridgehead outbox release <id>${named}`,
+      `mode: shadow: replies wait for you; see ${commandText("outbox list --state held", path)}, and ${commandText("outbox release <id>", path)}`,
     );
   prompter.end(nextCommands(path));
 }
 
 const nextCommands = (path: string): string =>
   isService(path)
-    ? "next:  bridgehead service install\n       journalctl -u bridgehead -f"
-    : `next:  bridgehead doctor --online --config ${path}\n       bridgehead run --config ${path}`;
+    ? `next:  ${commandText("service install", path)}\n       journalctl -u bridgehead -f`
+    : `next:  ${commandText("doctor --online", path)}\n       ${commandText("run", path)}`;
 
 /** Reports every option that is missing, when no question can be asked. */
 function refuseMissing(options: InitOptions, { asks }: Prompter): void {

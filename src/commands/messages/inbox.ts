@@ -1,6 +1,7 @@
 // bridgehead inbox: lists received messages, by default those that were not answered, each with its reason. `answer`
 // releases them to the agent, `drop` closes messages that were held since a restore.
 
+import { commandText } from "../../domain/command-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { eventHistory } from "../../store/operators/history.ts";
@@ -110,12 +111,14 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
         ["arrived", stamp(event.received_at, clock.now())],
         [
           "conversation",
-          event.conversation === null ? "none" : `${event.conversation} (bridgehead conversation show ${id})`,
+          event.conversation === null
+            ? "none"
+            : `${event.conversation} (${commandText(`conversation show ${id}`, options.config)})`,
         ],
       ],
       io,
     ),
   );
-  io.out(timelineText(history, io, true));
+  io.out(timelineText(history, { ...options, full: true }, io));
   return exitCodes.ok;
 }

@@ -3,7 +3,8 @@
 
 import { resolve } from "node:path";
 import { openFile } from "../../config/document.ts";
-import { defaultConfig, exitCodes, type Io } from "../io.ts";
+import { defaultConfig } from "../../domain/command-text.ts";
+import { exitCodes, type Io } from "../io.ts";
 import {
   type Candidates,
   type CommandDefinition,

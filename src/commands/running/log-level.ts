@@ -26,7 +26,7 @@ export async function logLevel(
 ): Promise<number> {
   const { level, for: forMs = 0 } = options;
   if (level === undefined && forMs > 0)
-    fail("log-level: --for needs a level, such as: bridgehead log-level debug --for 10m", exitCodes.usage);
+    fail("log-level: --for needs a level, such as: log-level debug --for 10m", exitCodes.usage);
   return withStore(options, io, async (db) => {
     const wanted = { level: level === undefined ? -1 : levels.indexOf(level), forMs };
     const id = await db.tx((q) => requestLogLevel(q, wanted));

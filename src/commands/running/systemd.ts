@@ -4,8 +4,9 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
+import { commandText, defaultConfig } from "../../domain/command-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
-import { defaultConfig, exitCodes, type Io } from "../io.ts";
+import { exitCodes, type Io } from "../io.ts";
 
 const unit = "bridgehead.service";
 /** The unit of the Debian package, which dpkg updates and removes. */
@@ -87,11 +88,10 @@ function obstacle(config: string): string | null {
   if (existsSync(packagedUnit)) {
     if (config !== defaultConfig) return `the unit of the Debian package reads ${defaultConfig}; use that file`;
     const other = files[unit];
-    if (existsSync(other))
-      return `${other} replaces the unit of the Debian package; run bridgehead service uninstall first`;
+    if (existsSync(other)) return `${other} replaces the unit of the Debian package; run service uninstall first`;
   }
   if (!isAbsolute(config)) return `--config ${config}: must be an absolute path`;
-  if (!existsSync(config)) return `${config}: there is no such file (write one with bridgehead init)`;
+  if (!existsSync(config)) return `${config}: there is no such file (write one with ${commandText("init", config)})`;
   const hidden = [process.execPath, realpathSync(launcher)].find((path) => /^\/(home|root|run\/user)\//.test(path));
   if (hidden !== undefined)
     return `${hidden}: the service does not see files below /home and /root; install it elsewhere`;

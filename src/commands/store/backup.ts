@@ -5,6 +5,7 @@ import { existsSync, realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { openStore } from "../../app.ts";
 import { loadStore } from "../../config/index.ts";
+import { commandText, shellQuoted } from "../../domain/command-text.ts";
 import { counted } from "../../domain/duration-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import { createLog } from "../../ops/log.ts";
@@ -120,9 +121,9 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
     const asides = replaced.flatMap(({ aside }) => aside ?? []);
     for (const aside of asides) io.out(`the former file is kept as ${aside}`);
     io.out(
-      `at the next start everything that may have been answered since the backup is held: bridgehead inbox list --code ${answeredBefore}`,
+      `at the next start everything that may have been answered since the backup is held: ${commandText(`inbox list --code ${answeredBefore}`, options.config)}`,
     );
-    if (carried !== null) printCarried(carried, asides.length > 0, io);
+    if (carried !== null) printCarried(carried, asides.length > 0, options, io);
     if (asides.length > 0)
       io.out(
         "retention and erase do not change the former files: delete them when you no longer need them; the daemon does it after retention.raw",
@@ -134,7 +135,12 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
 }
 
 /** Prints what was taken over from the former store, what is lost, and which erasures are to be repeated. */
-function printCarried({ optOuts, lifted, pauses, erasures, lost }: CarriedOver, isReplaced: boolean, io: Io): void {
+function printCarried(
+  { optOuts, lifted, pauses, erasures, lost }: CarriedOver,
+  isReplaced: boolean,
+  { config }: CommandOptions,
+  io: Io,
+): void {
   if (lost.length > 0)
     io.err(
       `${isReplaced ? "the former store cannot be read" : "there was no former store"}: ${lost.join(", ")} made since the backup are lost; repeat those that you know before you start the daemon`,
@@ -147,7 +153,7 @@ function printCarried({ optOuts, lifted, pauses, erasures, lost }: CarriedOver, 
   for (const one of erasures) if (one.addresses.length > 0) repeated.set(one.addresses.join(" "), one);
   for (const { erasedAt, actor, addresses } of repeated.values())
     io.err(
-      `erased since the backup, and in the store again (erased ${when(erasedAt)} UTC by ${actor}): repeat it before you start the daemon: bridgehead erase ${addresses.map((one) => `--person ${quoted(one)}`).join(" ")}`,
+      `erased since the backup, and in the store again (erased ${when(erasedAt)} UTC by ${actor}): repeat it before you start the daemon: ${commandText(`erase ${addresses.map((one) => `--person ${shellQuoted(clean(one))}`).join(" ")}`, config)}`,
     );
   const others = erasures.filter(({ addresses }) => addresses.length === 0).length;
   if (others > 0)
@@ -155,9 +161,6 @@ function printCarried({ optOuts, lifted, pauses, erasures, lost }: CarriedOver, 
       `${counted(others, "other erasure")} since the backup: the restored store contains no person with these addresses, but texts of others may mention them; repeat these, too`,
     );
 }
-
-const quoted = (address: string): string =>
-  /^[\w@.+:-]+$/.test(address) ? address : `'${clean(address).replaceAll("'", "'\\''")}'`;
 
 const postgresBackup =
   "the store is PostgreSQL: back it up with pg_dump --format=custom --file=FILE DATABASE, or with your server's own backups";

@@ -32,7 +32,7 @@ export async function copyToOther(options: StoreCopyOptions, io: Io): Promise<nu
 function refusal(source: StoreConfig, target: StoreConfig): string | null {
   if (source.kind === target.kind)
     return source.kind === "sqlite"
-      ? "both stores are SQLite: use bridgehead backup and bridgehead restore"
+      ? "both stores are SQLite: use backup and restore"
       : "both stores are PostgreSQL: use pg_dump and pg_restore";
   const file = source.kind === "sqlite" ? source.file : target.kind === "sqlite" ? target.file : "";
   if (file === ":memory:") return "a store in memory cannot be copied";
@@ -67,7 +67,7 @@ async function copy(from: StoreConfig, to: StoreConfig, options: StoreCopyOption
   const shows: { progress?: ProgressBar } = {};
   try {
     const source = await open(from);
-    await requireSchema(source);
+    await requireSchema(source, options.config);
     const target = await open(to);
     await migrate(target);
     const tables = await copyRows({

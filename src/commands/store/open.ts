@@ -5,6 +5,7 @@ import { resolve } from "node:path";
 import { openDatabase } from "../../app.ts";
 import { loadAdapter } from "../../channels/loader.ts";
 import { type LoadOptions, loadStore, type Rejected, type StoreConfig } from "../../config/index.ts";
+import { commandText } from "../../domain/command-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
@@ -64,7 +65,7 @@ export async function useStore<T>(
   if (missing !== null) fail(missing);
   const db = await openDatabase({ store }, clock, timing);
   try {
-    await requireSchema(db);
+    await requireSchema(db, file);
     return await work(db);
   } finally {
     await db.close();
@@ -72,11 +73,11 @@ export async function useStore<T>(
 }
 
 /** Fails when the store has another schema than that of this version. */
-export async function requireSchema(db: Database): Promise<void> {
+export async function requireSchema(db: Database, config: string): Promise<void> {
   const [found, own] = [await schemaVersion(db), migrations.length];
   const has = `the store has schema ${found}, this version`;
   if (found > own) fail(`${has} knows up to ${own}: run the newer Bridgehead that wrote it`, exitCodes.newerSchema);
-  if (found < own) fail(`${has} needs ${own}: run bridgehead migrate`);
+  if (found < own) fail(`${has} needs ${own}: run ${commandText("migrate", config)}`);
 }
 
 /** Returns an error when the file does not exist, because opening it would create a new store. */
@@ -86,7 +87,7 @@ function whyNoFile(file: string, configuration: string): string | null {
     return null;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT")
-      return `there is no store ${file} (correct the key store of ${configuration}, or create it with bridgehead migrate)`;
+      return `there is no store ${file} (correct the key store of ${configuration}, or create it with ${commandText("migrate", configuration)})`;
     return `the store ${file} cannot be opened: run this as the daemon's user`;
   }
 }

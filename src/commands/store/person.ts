@@ -292,7 +292,7 @@ function print(result: Erasure, { kind, open, isSearched }: ErasureNotes, io: Io
     );
   if (probable.length > 0)
     io.out(
-      `${probable.length} other addresses have the same name, perhaps the same person: run bridgehead find, then erase with --person for each`,
+      `${probable.length} other addresses have the same name, perhaps the same person: look with find, then erase with --person for each`,
     );
   if (embedded !== null) printEmbedded(embedded, io);
   else if (platform === null)

@@ -4,6 +4,7 @@
 import { Hono } from "hono";
 import { getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
+import { commandText } from "../../domain/command-text.ts";
 import { minutesText } from "../../domain/duration-text.ts";
 import { type ActionName, actionNames } from "../../domain/policy.ts";
 import type { ActionOutcome } from "../../escalation/act/decide.ts";
@@ -136,7 +137,7 @@ async function show(c: PageRequest, context: ConsoleContext, refused: RefusedFor
     main: html`<p><a href="${path}">Escalations</a></p>
       <div class="head"><h1>Escalation ${row.number}: ${row.topic ?? row.reason}</h1>${badge(row)}</div>
       <div class="split first">
-        <div>${conversation(own.details)} ${actions(c, own, context, refused)}</div>
+        <div>${conversation(own.details, context)} ${actions(c, own, context, refused)}</div>
         <div>
           ${facts(own)} ${notifications(own.notifications, found.attempts)}
           ${section(
@@ -187,11 +188,11 @@ function facts({ details: { row, person, subject, platformId } }: EscalationCase
 
 const names = { person: "Customer", agent: "Agent", human: "Responder" } as const;
 
-function conversation({ said, cut, row }: Details): Markup {
+function conversation({ said, cut, row }: Details, { config }: ConsoleContext): Markup {
   if (said.length === 0) return "";
   const shown = said.slice(-mostMessages);
   return html`<section><h2>Conversation</h2>
-    ${cut === true || shown.length < said.length ? html`<p class="muted">The newest ${shown.length} messages. All of them: <code>bridgehead escalation show ${row.number}</code></p>` : ""}
+    ${cut === true || shown.length < said.length ? html`<p class="muted">The newest ${shown.length} messages. All of them: <code>${commandText(`escalation show ${row.number}`, config)}</code></p>` : ""}
     <ol class="said">${shown.map(
       ({ who, at, text, other, cut: left }) =>
         html`<li class="${who}"><p class="by"><strong>${other ?? names[who]}</strong>${when(at)}</p><p class="text">${text}${left ? ` [${left} more characters]` : ""}</p></li>`,

@@ -382,7 +382,7 @@ function rendered(
     return { ...notificationText(group, details, link, threads), error: null };
   } catch (error) {
     const { number, state } = group[0].row;
-    const text = `Escalation ${number} is ${state}. See: bridgehead escalation show ${number}`;
+    const text = `Escalation ${number} is ${state}. The command escalation show ${number} prints it.`;
     const subject = threads ? `[Escalation ${number}]` : null;
     return { text: link === null ? text : `${text}\n${link}`, subject, error };
   }

@@ -113,7 +113,7 @@ export function clipped(text: string, number: number): string {
 }
 
 const cutNote = (count: number, number: number): string =>
-  `[${count} more characters: bridgehead escalation show ${number}]`;
+  `[${count} more characters: the command escalation show ${number} prints them]`;
 
 /** Truncates a text to the length of an SMS notification. The platform has the full text. */
 const bounded = (text: string): string => (text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`);
@@ -152,7 +152,7 @@ function describe(details: Details): readonly string[] {
   );
   if (transcript.length === 0) return [facts.join("\n")];
   const title = details.cut
-    ? `What was said, the newest ${said.length} of it (the rest: bridgehead escalation show ${row.number}, or the platform):`
+    ? `What was said, the newest ${said.length} of it (the rest: the command escalation show ${row.number}, or the platform):`
     : "What was said:";
   return [facts.join("\n"), title, transcript.join("\n\n")];
 }

@@ -11,6 +11,7 @@ import {
   threadToken,
 } from "bridgehead/contract";
 import type { ChannelSettings } from "../../agent/calls.ts";
+import { commandText } from "../../domain/command-text.ts";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
@@ -60,7 +61,7 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
   if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
   const change = unsentChange(row, line.rules.mode);
-  const { bodies, errors } = composed(line.outbound, dress(row, loaded, address));
+  const { bodies, errors } = composed(line.outbound, line.config, dress(row, loaded, address));
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
   const delay = row.kind === "answer" && !address.session ? Math.round((skill?.responseDelaySeconds ?? 0) * 1000) : 0;
   const drafts = bodies?.map((body, part) => ({
@@ -83,7 +84,8 @@ export function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFac
 
 /** A text of this length, in characters, is within the limits of every channel that splits or carries long texts. */
 const fallbackLength = 10_000;
-const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
+const notComposed = (config: string | undefined): string =>
+  `This notification could not be composed. See: ${commandText("escalation list --state open", config)}`;
 
 interface ComposedBodies {
   /** As JSON. */
@@ -94,12 +96,12 @@ interface ComposedBodies {
 /** Returns the adapter's drafts. When `compose` throws or returns none, a plain and shortened text is composed. This
  *  keeps answers and notifications deliverable when quoted content breaks the formatting. For a
  *  notification a fixed text is the last fallback. `bodies` is null when every form fails. */
-function composed(outbound: Outbound, reply: Reply): ComposedBodies {
+function composed(outbound: Outbound, config: string | undefined, reply: Reply): ComposedBodies {
   const { rendered: _rendered, ...words } = reply;
   const bare = { ...words, plain: true, signature: null, introduction: null } as const;
   const subject = () => reply.subject && shortened(reply.subject, 200);
   const forms: (() => Reply)[] = [() => reply, () => ({ ...bare, text: shortened(reply.text), subject: subject() })];
-  if (reply.kind === "notice") forms.push(() => ({ ...bare, text: notComposed, subject: null }));
+  if (reply.kind === "notice") forms.push(() => ({ ...bare, text: notComposed(config), subject: null }));
   const errors: unknown[] = [];
   for (const form of forms) {
     try {

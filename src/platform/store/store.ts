@@ -148,7 +148,8 @@ function newerVersion(db: Db): string | null {
 }
 
 const damage = /^SQLITE_(?:CORRUPT|NOTADB)/;
-const damageRemedy = "stop the daemon, keep the file with its -wal, and run bridgehead restore with the newest backup";
+const damageRemedy =
+  "stop the daemon, keep the file with its -wal, and restore the newest backup with the command restore";
 
 /** Two processes may open a new file at the same time, so the version is read again under the lock. */
 function bringUp(db: Db): void {

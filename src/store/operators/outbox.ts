@@ -259,7 +259,7 @@ async function refusal(q: Query, id: string, what: "resending" | "sending" | "dr
         ? "its files were erased (retention)"
         : what === "sending" && draft?.state === "queued"
           ? draft.earlier === null
-            ? "its channel is paused (bridgehead resume)"
+            ? "its channel is paused (see resume)"
             : `the earlier draft ${draft.earlier} blocks its conversation`
           : `it is ${draft?.state}`;
   return new Error(`${what} draft ${id}: ${why}`);

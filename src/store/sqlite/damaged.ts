@@ -48,7 +48,7 @@ export function damaged(file: string, what: string, cause?: unknown): Error {
   if (isDamagedStore(cause)) return cause;
   if (cause instanceof Error && !isDamage(cause)) return inaccessible(file, cause);
   const remedy =
-    "stop the daemon, keep the file with its -wal beside it, and run bridgehead restore with the newest backup";
+    "stop the daemon, keep the file with its -wal beside it, and restore the newest backup with the command restore";
   const message = `the store ${file} is damaged (${sizeOf(file)}): ${what}${beforeRemedy}${remedy}`;
   return Object.assign(new Error(message, { cause }), { code: "STORE_DAMAGED", file } as const);
 }

@@ -66,7 +66,7 @@ export async function startLocked<T extends { close(): Promise<void> }>(
   start: () => Promise<T>,
 ): Promise<T> {
   const what = `the database ${file} of the embedded platform`;
-  const release = lockFile(file, what, ": a daemon with this configuration, or bridgehead platform");
+  const release = lockFile(file, what, ": a daemon with this configuration, or the command platform");
   try {
     const started = await start();
     return { ...started, close: () => started.close().finally(release) };

@@ -236,7 +236,7 @@ export default { name: "chat", contract: 1, config: z.strictObject({ login: z.st
     expect(damaged.findings).toEqual([["store-damaged", damaged.file]]);
     // The daemon ends with the code for which systemd does not start it again.
     const opening = () => openDatabase(damaged.file, "normal");
-    expect(opening).toThrow(/is not a database \(stop the daemon, .* bridgehead restore/);
+    expect(opening).toThrow(/is not a database \(stop the daemon, .* the command restore/);
     expect(exitCodeOf(thrownBy(opening))).toBe(exitCodes.damagedStore);
     const folder = await embedded((file) => {
       rmSync(file);
@@ -268,11 +268,12 @@ export default { name: "chat", contract: 1, config: z.strictObject({ login: z.st
       await q.run("UPDATE drafts SET state = 'held', open = 0");
     });
     const { findings, code } = await one.doctor();
-    expect(findings.map(({ id, remedy }) => `${id}: ${remedy}`).sort()).toEqual([
-      "channel-paused: bridgehead resume mail",
-      "messages-failed: bridgehead inbox list --state failed --channel mail",
-      "messages-held: bridgehead inbox list --state held --channel mail",
-      "messages-held: bridgehead outbox list --state held --channel mail",
+    // The operator copies the commands, which must act on this installation.
+    expect(findings.map(({ id, remedy }) => `${id}: ${remedy.replace(one.config, "FILE")}`).sort()).toEqual([
+      "channel-paused: bridgehead resume mail --config FILE",
+      "messages-failed: bridgehead inbox list --state failed --channel mail --config FILE",
+      "messages-held: bridgehead inbox list --state held --channel mail --config FILE",
+      "messages-held: bridgehead outbox list --state held --channel mail --config FILE",
       "own-mailbox-writes: add support@example.com to channels.mail.deny, then: sudo systemctl reload bridgehead",
     ]);
     expect(code).toBe(exitCodes.ok);

@@ -231,7 +231,7 @@ it("does not blame the proxy of a daemon that is not running", async () => {
     const listeners = `{ listen: "127.0.0.1:1", public_url: "${publicUrl}" }`;
     const { code, findings } = await examine(url, "", { escalation: await reachable(), http: listeners });
     expect(findings.filter(({ id }) => id === "public-url-unreachable")).toMatchObject([
-      { severity: "warning", remedy: "start the daemon, then: bridgehead doctor --online" },
+      { severity: "warning", remedy: "start the daemon, and repeat this command" },
     ]);
     expect(code).toBe(exitCodes.ok);
   }

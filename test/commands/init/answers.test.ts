@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { type CompleteAnswers, plan } from "../../../src/commands/init/answers.ts";
-import { defaultConfig } from "../../../src/commands/io.ts";
+import { defaultConfig } from "../../../src/domain/command-text.ts";
 import { newFolder } from "../../support/resources.ts";
 
 const server = (host: string, port: number) => ({ host, port, tls: "implicit" as const });

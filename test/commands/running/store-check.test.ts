@@ -38,7 +38,9 @@ it("reports bytes that were overwritten while it was dead, although no statement
   damageTable(store, "blobs");
   const damaged = await start();
   await says(damaged, "store damaged");
-  const problem = expect.stringMatching(/^the store .+ is damaged .+ run bridgehead restore with the newest backup$/);
+  const problem = expect.stringMatching(
+    /^the store .+ is damaged .+ restore the newest backup with the command restore$/,
+  );
   expect(await readiness(damaged)).toEqual([503, problem]);
   expect(damaged.lines).toContainEqual(expect.objectContaining({ message: "store damaged", reason: problem }));
   await damaged.stop();

@@ -79,7 +79,7 @@ it("keeps opt-outs and pauses made since the backup, and names the erasures to r
     "taken over from the former store: 2 opt-outs and 1 pause made since the backup, 1 opt-out lifted or erased since",
   );
   expect(restored.err).toMatch(/^erased since the backup, and in the store again \(erased 20\S+ \S+ UTC by [^)]+\): /);
-  expect(restored.err).toContain(`bridgehead erase --person ${erased}\n`);
+  expect(restored.err).toContain(`bridgehead erase --person ${erased} --config `);
   expect(await active("+15550001")).not.toBeNull();
   expect(await active("+15550002")).toBeNull();
   expect(await active("+15550999")).not.toBeNull();

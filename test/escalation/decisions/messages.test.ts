@@ -179,7 +179,7 @@ describe("a message", () => {
     ["without a link", targetRow(), false, null],
   ] as const)("that cannot be rendered is a fixed text: %s", (_, target, linked, subject) => {
     const [message] = messages([[dueOf({}, target)]], { details: new Map() }, linked);
-    const text = "Escalation 7 is open. See: bridgehead escalation show 7";
+    const text = "Escalation 7 is open. The command escalation show 7 prints it.";
     const link = `\nhttps://b.example/escalations/${"x".repeat(26)}`;
     expect(message?.reply.text).toBe(linked ? text + link : text);
     expect(message?.opened?.subject).toBe(subject);

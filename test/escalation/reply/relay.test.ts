@@ -187,7 +187,7 @@ it.concurrent("reports omitted messages", async ({ onTestFinished }) => {
   expect(whole).toContain("\nWhat was said:\n");
   expect(whole).toContain("A refund, please");
   expect(cut).toContain(
-    "\nWhat was said, the newest 200 of it (the rest: bridgehead escalation show 1, or the platform):\n",
+    "\nWhat was said, the newest 200 of it (the rest: the command escalation show 1, or the platform):\n",
   );
   expect(cut).not.toContain("A refund, please");
   const heading = (text = "") => /^What was said.*$/m.exec(text)?.[0] ?? "";

@@ -312,7 +312,7 @@ onEachDatabase((newDatabase) => {
         expect(await why("d0")).toBe("it is sending");
         const pause = { channel: "c", code: "operator", reason: "r", event: null, forMs: null } as const;
         await db.tx((q) => pauseChannel(q, pause));
-        expect(await why("d1")).toBe("its channel is paused (bridgehead resume)");
+        expect(await why("d1")).toBe("its channel is paused (see resume)");
         expect(await why("none")).toBe("there is none (see outbox list)");
         expect((await waits(db)).map((one) => one.released)).toEqual([0, 0]);
       });

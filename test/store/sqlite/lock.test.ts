@@ -92,7 +92,7 @@ it("is held by a service from before its start until after its close, and releas
   const service = await startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));
   const second = startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));
   await expect(second).rejects.toThrow(
-    `locking the database ${file} of the embedded platform: another Bridgehead process is running on it (pid ${process.pid}): a daemon with this configuration, or bridgehead platform; stop that one first`,
+    `locking the database ${file} of the embedded platform: another Bridgehead process is running on it (pid ${process.pid}): a daemon with this configuration, or the command platform; stop that one first`,
   );
   expect(() => lockStore(file)).toThrow("another Bridgehead process");
   await service.close();

@@ -3,6 +3,7 @@
 // pause of the channel at its limits. Each notice is written in the event's own transaction, and therefore exactly once.
 
 import type { MessageEvent, Refusal } from "bridgehead/contract";
+import { commandText } from "../../../domain/command-text.ts";
 import { limitText } from "../../../domain/duration-text.ts";
 import { type Cap, type Counted, channelRoom, isShortCode } from "../../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../../domain/turn.ts";
@@ -92,7 +93,7 @@ function addOver(
     writes.notices.push({ id: ids.id(), channel, conversation, address, text, forced: false, internal: false, once });
   }
   const who = over.name === "conversation" ? over.name : "sender";
-  const what = `messages of one ${who} are held: ${reason} (see bridgehead inbox show ${row.id})`;
+  const what = `messages of one ${who} are held: ${reason} (see ${commandText(`inbox show ${row.id}`, line.config)})`;
   writes.escalations.push(aboutChannel(line, { key: `event:${row.id}`, reason: what }));
 }
 
@@ -169,7 +170,7 @@ function addHeld(
   const flood = run.held >= floodLimit;
   run.held += 1;
   writes.outcomes.push({ id: row.id, state: "held", code, reason, conversation });
-  const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
+  const what = `${reason}; it is held as number ${row.id} (see ${commandText("inbox list", line.config)})`;
   if (!flood) {
     const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`.slice(0, 200).toWellFormed();
     addNotices(writes, context, subject, textFor(line, event, attachments, `${what}.`));
@@ -339,10 +340,10 @@ export function pauseAt({ line, now }: Context, run: Run, { loops, replies }: Li
     : `more than ${max} messages were to be answered`;
   const reason = `${what} within ${limitText(per)}`;
   const event = run.loop?.id ?? null;
-  const last = event === null ? "" : `; the last one: bridgehead inbox show ${event}`;
+  const last = event === null ? "" : `; the last one: ${commandText(`inbox show ${event}`, line.config)}`;
   const trigger = aboutChannel(line, {
     key: `pause:${channel}:${now}`,
-    reason: `the channel is paused: ${reason}${last}. Nothing is answered until: bridgehead resume ${channel}`,
+    reason: `the channel is paused: ${reason}${last}. Nothing is answered until: ${commandText(`resume ${channel}`, line.config)}`,
     news: true,
   });
   return { code: loop ? "loops" : "replies", reason, event, trigger };
