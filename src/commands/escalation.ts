@@ -2,7 +2,6 @@
 // daemon, which sends the enqueued messages.
 
 import { loadPolicy } from "../config/index.ts";
-import { commandText } from "../domain/command-text.ts";
 import type { ActionName } from "../domain/policy.ts";
 import { act } from "../escalation/act/stage.ts";
 import type { RelayDeps } from "../escalation/actions.ts";
@@ -16,7 +15,7 @@ import {
   listEscalations,
   lockEscalations,
 } from "../store/tables/escalations.ts";
-import { type CommandOptions, exitCodes, fail, type Io, type ListOptions, silentLog } from "./io.ts";
+import { exitCodes, fail, type Io, type ListOptions, silentLog } from "./io.ts";
 import { load, requireChannel, useStore } from "./store/open.ts";
 import {
   cleanLines,
@@ -91,11 +90,11 @@ async function show(db: Database, number: number, options: EscalationOptions, io
       draft,
     }));
     io.out(jsonText({ ...row, person, subject, triggers, notifications: shown, said }));
-  } else printOne(found, options, io);
+  } else printOne(found, io);
   return exitCodes.ok;
 }
 
-function printOne({ details, notifications }: EscalationCase, { config }: CommandOptions, io: Io): void {
+function printOne({ details, notifications }: EscalationCase, io: Io): void {
   const now = clock.now();
   const { row, person, subject, said } = details;
   const { triggers, notes } = triggersAndNotes(details.triggers);
@@ -114,10 +113,7 @@ function printOne({ details, notifications }: EscalationCase, { config }: Comman
         ["acknowledged", done(row.acknowledged_by, row.acknowledged_at)],
         ["closed", done(row.closed_by, row.closed_at)],
         ["next step", row.due_at === null ? null : stamp(row.due_at, now)],
-        [
-          "conversation",
-          row.conversation && `${row.conversation} (${commandText(`conversation show ${row.conversation}`, config)})`,
-        ],
+        ["conversation", row.conversation && `${row.conversation} (conversation show ${row.conversation})`],
         ...triggers.map(({ at, from, detail }): [string, string] => [
           "detected by",
           `${when(at)} ${from}${detail ? `: ${detail}` : ""}`,

@@ -1,7 +1,6 @@
 // bridgehead find and bridgehead conversation: search for a message by what the operator knows of it, and print its
 // complete history as a timeline. Both read only.
 
-import { commandText, shellQuoted } from "../../domain/command-text.ts";
 import { durationText } from "../../domain/duration-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
@@ -128,24 +127,16 @@ async function show(db: Database, query: string, options: ConversationOptions, i
     return { history, summary, others: found.length > 1 };
   });
   if (history === null) fail(`there is no conversation ${query} (see find)`);
-  if (others)
-    io.err(
-      `several conversations match; this is the newest (see ${commandText(`find ${shellQuoted(query)}`, options.config)})`,
-    );
+  if (others) io.err(`several conversations match; this is the newest (see find ${query})`);
   if (options.json) io.out(jsonText({ summary, ...history }));
   else {
-    io.out(heading(history, summary, options, io));
-    io.out(timelineText(history, options, io));
+    io.out(heading(history, summary, io));
+    io.out(timelineText(history, io, options.full === true));
   }
   return exitCodes.ok;
 }
 
-function heading(
-  { conversation }: History,
-  summary: ConversationSummary | null,
-  { config }: Pick<MessageOptions, "config">,
-  io: Io,
-): string {
+function heading({ conversation }: History, summary: ConversationSummary | null, io: Io): string {
   if (conversation === null) return "a message without a conversation";
   const { id, channel, agent, person, person_name, via, subject, platform_id, opened_at, mode, suppressed } =
     conversation;
@@ -161,12 +152,7 @@ function heading(
       ["state", summary && [summary.state, summary.reason].filter((part) => part !== null).join(": ")],
       ["answered by", mode === "manual" ? "humans (manual mode)" : null],
       ["suppressed", suppressed],
-      [
-        "escalation",
-        summary?.escalation
-          ? `${summary.escalation} (${commandText(`escalation show ${summary.escalation}`, config)})`
-          : null,
-      ],
+      ["escalation", summary?.escalation ? `${summary.escalation} (escalation show ${summary.escalation})` : null],
     ],
     io,
   );
@@ -177,7 +163,7 @@ const mostLines = 6;
 const indent = 20;
 
 /** Formats the steps of a history, oldest first, with a line for each day. */
-export function timelineText(history: History, options: Pick<MessageOptions, "config" | "full">, io: Io): string {
+export function timelineText(history: History, io: Io, full: boolean): string {
   const lines: string[] = [];
   let day = "";
   if (history.cut) lines.push("older steps are left out (see --limit)");
@@ -187,17 +173,12 @@ export function timelineText(history: History, options: Pick<MessageOptions, "co
       day = at.slice(0, 10);
       lines.push("", colored(io, "bold", `${day} UTC`));
     }
-    lines.push(...entryLines(entry, at.slice(11), options, io));
+    lines.push(...entryLines(entry, at.slice(11), io, full));
   }
   return lines.join("\n");
 }
 
-function entryLines(
-  entry: TimelineEntry,
-  time: string,
-  { config, full = false }: Pick<MessageOptions, "config" | "full">,
-  io: Io,
-): string[] {
+function entryLines(entry: TimelineEntry, time: string, io: Io, full: boolean): string[] {
   const width = textWidth(io) - indent;
   const took = entry.duration === null ? "" : durationText(entry.duration);
   const head = `${time}  ${took.padStart(8)}  `;
@@ -208,7 +189,7 @@ function entryLines(
     for (const line of wrapped(clean(entry.detail), width)) lines.push(space + stateText(io, entry.state, line));
   if (entry.text !== null) lines.push(...textLines(entry.text, width - 2, full).map((line) => `${space}| ${line}`));
   const ids = entry.ids.map(([name, id]) => `${name} ${clean(id)}`);
-  if (entry.raw !== null) ids.push(`raw: ${commandText(`inbox show ${entry.raw} --raw`, config)}`);
+  if (entry.raw !== null) ids.push(`raw: inbox show ${entry.raw} --raw`);
   for (const id of ids) for (const line of wrapped(id, width)) lines.push(space + colored(io, "dim", line));
   return lines;
 }

@@ -1,7 +1,6 @@
 // bridgehead inbox: lists received messages, by default those that were not answered, each with its reason. `answer`
 // releases them to the agent, `drop` closes messages that were held since a restore.
 
-import { commandText } from "../../domain/command-text.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { eventHistory } from "../../store/operators/history.ts";
@@ -109,16 +108,11 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
         ["subject", event.subject],
         ["sent", event.sent_at === null ? null : stamp(event.sent_at, clock.now())],
         ["arrived", stamp(event.received_at, clock.now())],
-        [
-          "conversation",
-          event.conversation === null
-            ? "none"
-            : `${event.conversation} (${commandText(`conversation show ${id}`, options.config)})`,
-        ],
+        ["conversation", event.conversation === null ? "none" : `${event.conversation} (conversation show ${id})`],
       ],
       io,
     ),
   );
-  io.out(timelineText(history, { ...options, full: true }, io));
+  io.out(timelineText(history, io, true));
   return exitCodes.ok;
 }
