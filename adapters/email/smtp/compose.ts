@@ -111,7 +111,7 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
   // `findMarkers` recognizes it in answers.
   const marker = config.body_marker ? `[ref:bh-${reply.token}]` : null;
   const [introduction, signature] = [reply.introduction, reply.signature].map((words) =>
-    words?.trim() ? renderMarkdown(withoutTags(words.trim()).replace(ownDelimiter, ""), inlineLimit) : null,
+    words?.trim() ? settingOf(words.trim()) : null,
   );
   const answer = reply.text.trim() === "" ? null : answerOf(reply);
   const written = [introduction, answer].filter((part) => part != null);
@@ -139,6 +139,14 @@ const withoutTags = (words: string): string =>
 
 /** The delimiter above a signature that was copied from a mail program. Ours stands there. */
 const ownDelimiter = /^--(?:\s|&nbsp;)*\n\s*/;
+/** The start of a line of signs. In Markdown it makes the text above it a heading. */
+const drawnLine = /^(?=(?:-+|=+)[^\S\n]*$)/gm;
+
+/** Renders a signature or introduction. */
+function settingOf(words: string): Rendered {
+  const text = withoutTags(words).replace(ownDelimiter, "");
+  return text.length > inlineLimit ? renderPlain(text) : renderMarkdown(text.replace(drawnLine, "\\"));
+}
 
 /** Returns the attribute for text that begins in a script from right to left. Mail clients show the rest from left to right,
  *  with full stops and the marks of lists on the wrong side. `dir="auto"` is unknown to Outlook. */

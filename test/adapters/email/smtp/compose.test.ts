@@ -219,6 +219,15 @@ describe("the body", () => {
     },
   );
 
+  it("keeps the lines that a signature draws, which Markdown takes for marks of headings", () => {
+    const signature = "Kind regards\nThe team\n--------\nAcme\n===\r\nStreet 1\n---";
+    const { text, html } = draftOf({ signature, introduction: "Hello\n-" }, settings({ body_marker: false }));
+    expect(text).toBe(`Hello\n-\n\nIt is here.\n\n-- \n${signature.replace("\r", "")}\n`);
+    expect(html).not.toMatch(/<h\d|<hr|<li/);
+    const long = `${"x".repeat(2_000)}\n---`;
+    expect(draftOf({ signature: long }).text).toContain(`-- \n${long}\n`);
+  });
+
   it("has the words of a signature that was written as HTML, and leaves other signs alone", () => {
     const signature = '<p>Kind regards<br><b>The Team</b> &amp; Co</p>\n<div><img src="https://e.example/l.png"></div>';
     const { text, html } = draftOf({ signature }, settings({ body_marker: false }));
