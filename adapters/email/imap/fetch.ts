@@ -232,7 +232,7 @@ export class MailFetcher {
     const byUid = new Map(batch.listed.map((one) => [one.uid, one]));
     // Most messages are new, and no other program has flagged them.
     const isUntouched = (mail: Listed | undefined) =>
-      mail !== undefined && mail.uid > traces.backlog.lastUid && mail.keywords.length === 0;
+      mail !== undefined && mail.uid > traces.backlog && mail.keywords.length === 0;
     const results = found
       .map((one) => (one.kind === "unread" ? this.#refused(one, heads?.get(one.uid) ?? null) : one))
       .sort((a, b) => a.uid - b.uid);

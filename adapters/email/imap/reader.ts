@@ -18,7 +18,7 @@ import {
   readPosition,
   validityOf,
 } from "./mailbox.ts";
-import { type Backlog, Traces, type TracesOptions } from "./traces.ts";
+import { Traces, type TracesOptions } from "./traces.ts";
 
 export interface ReaderOptions
   extends Pick<FetchOptions, "config" | "self" | "context" | "mark" | "isCanary">,
@@ -46,8 +46,8 @@ export class MailboxReader {
   /** In ms: the time between two polls. */
   readonly #interval: number;
   readonly #attempts = new Map<ExternalId, number>();
-  /** The messages present at the first connection of this process, by mailbox and UIDVALIDITY. */
-  readonly #backlogs = new Map<string, Backlog>();
+  /** The last UID at the first connection of this process, by mailbox and UIDVALIDITY. */
+  readonly #backlogs = new Map<string, number>();
   #failures = 0;
 
   constructor(options: ReaderOptions) {
@@ -168,16 +168,16 @@ export class MailboxReader {
       mark: async () => {},
       prefix: `${box.path}/${uidValidity}`,
       progress: new ReadProgress({ v: 1, mailbox: box.path, uidValidity, uid, at: since, since }),
-      traces: { backlog: { lastUid: uid }, handledBefore: async () => handled },
+      traces: { backlog: uid, handledBefore: async () => handled },
     });
     while ((await fetcher.rescan(since)) > 0) await core.clock.sleep(this.#options.connection.timing.unread, signal);
   }
 
   async #traces(client: ImapFlow, identity: ChannelIdentity, prefix: string, origin: Origin): Promise<Traces> {
     const { channel, config, self, sent, connection } = this.#options;
-    const backlog = this.#backlogs.get(prefix) ?? { lastUid: await lastUid(client) };
+    const backlog = this.#backlogs.get(prefix) ?? (await lastUid(client));
     this.#backlogs.set(prefix, backlog);
-    const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
+    const watchFrom = origin.position.watch?.uid ?? backlog + 1;
     // The Sent folder may take one interval, because the watchdog ends the connection after three intervals
     // without a response.
     const patience = this.#interval;

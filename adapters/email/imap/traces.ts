@@ -1,6 +1,6 @@
-// Finds traces of earlier work in the mailbox: marks on messages, and our responses in the Sent folder. A current store knows the messages with traces. Traces on messages that the store does not know show
-// that the store was restored or lost, or that another daemon reads the same mailbox. The core holds such messages
-// instead of answering them again.
+// Finds traces of earlier work in the mailbox: marks on messages, and our responses in the Sent folder. A current store knows
+// the messages with traces. Traces on messages that the store does not know show that the store was restored or lost, or that
+// another daemon reads the same mailbox. The core holds such messages instead of answering them again.
 
 import type { Channel, ChannelIdentity, HandledBefore } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
@@ -21,15 +21,11 @@ export interface TracesOptions {
   /** In ms. Marks on messages that arrived earlier do not show that another daemon works on the mailbox now. */
   readonly recent: number;
   readonly identity: ChannelIdentity;
-  readonly backlog: Backlog;
+  /** UID of the last message that was present when the process first connected. Up to it, messages are compared with the
+   *  Sent folder; later ones cannot predate the store. */
+  readonly backlog: number;
   /** The UID from which on marks of another installation mean that it works on the mailbox now. */
   readonly watchFrom: number;
-}
-
-/** Messages that were present when the process first connected are compared with the Sent folder. Later
- *  messages cannot predate the store. */
-export interface Backlog {
-  readonly lastUid: number;
 }
 
 const other = "other-installation";
@@ -39,7 +35,7 @@ const severalMoved = 3;
 
 /** The traces in one mailbox; one per connection. */
 export class Traces {
-  readonly backlog: Backlog;
+  readonly backlog: number;
   readonly #options: TracesOptions;
   readonly #seen = new Set<string>();
   /** UIDs that carried the mark of another installation when they were read. */
@@ -57,7 +53,7 @@ export class Traces {
   async handledBefore(mail: Listed, messageIds: readonly string[]): Promise<HandledBefore | null> {
     const { backlog, channel } = this.#options;
     const marked = this.#byMark(mail);
-    if (marked !== null || mail.uid > backlog.lastUid) return marked;
+    if (marked !== null || mail.uid > backlog) return marked;
     const since = mail.arrived ?? channel.clock.now();
     if (this.#answers === null || since < this.#answers.since) this.#answers = { since, ids: this.#readAnswers(since) };
     const ids = await this.#answers.ids;
@@ -115,7 +111,7 @@ export class Traces {
     for (const mark of marks) this.#seen.add(mark);
     const owners = marks.map((mark) => identity.ownerOf(mark));
     if (owners.includes("self")) {
-      if (mail.uid > backlog.lastUid) channel.warn(other, copySentence);
+      if (mail.uid > backlog) channel.warn(other, copySentence);
       const reason = "it carries the mark of this store, which does not know it: the store is older";
       return { by: "self", reason };
     }
