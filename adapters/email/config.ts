@@ -1,16 +1,14 @@
 // The configuration keys of an email channel. Each description is the question that the key answers. The
 // example configuration and the JSON Schema are generated from the descriptions.
 
-import { configError, type Remark, units } from "bridgehead/contract";
+import { configError, hostPattern, type Remark, units } from "bridgehead/contract";
 import * as z from "zod";
 import { serversOf } from "./providers.ts";
 
 const { duration, size } = units(z);
 
 const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
-const hostPattern = /^(?:[^\s:/@]*|[0-9a-fA-F:.]+(?:%\w+)?)$/;
 
-/** A name or an address, without a scheme and a port: DNS would look for them as a part of the name. */
 const host = (question: string) =>
   z
     .string()

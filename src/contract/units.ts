@@ -1,4 +1,4 @@
-// Durations and sizes in the configuration: one grammar for the core and for every adapter.
+// Durations, sizes and host names in the configuration: one grammar for the core and for every adapter.
 
 import type * as z from "zod";
 
@@ -30,6 +30,9 @@ export function units(zod: Pick<typeof z, "string">) {
     .transform((text) => scaled(text, bytes));
   return { duration, size };
 }
+
+/** Matches a host name or an address, without a scheme and a port: DNS would look for them as a part of the name. */
+export const hostPattern = /^(?:[^\s:/@]*|[0-9a-fA-F:.]+(?:%\w+)?)$/;
 
 /** Parses a duration in the same grammar, without zod. Returns milliseconds, or null. */
 export const readDuration = (text: string): number | null =>

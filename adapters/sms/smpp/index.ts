@@ -8,6 +8,7 @@ import {
   type Cursor,
   externalId,
   Health,
+  hostPattern,
   type SendOutcome,
   units,
 } from "bridgehead/contract";
@@ -43,7 +44,7 @@ export const smppConfig = z
     host: z
       .string()
       .min(1)
-      .regex(/^(?:[^\s:/@]*|[0-9a-fA-F:.]+)$/, "must be a host name or an address alone; the port has the key port")
+      .regex(hostPattern, "must be a host name or an address alone; the port has the key port")
       .describe("What is the host name of the message centre?"),
     port: z.int().min(1).max(65_535).prefault(2775).describe("Which port? Often 2775, or 3550 with TLS."),
     tls: z
