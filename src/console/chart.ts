@@ -70,7 +70,6 @@ const labels: Readonly<Record<ChartSeries, string>> = {
 /** The bars are stretched to the width of the page; labels are next to the image, and are not. */
 const [width, height] = [1000, 100];
 
-/** Sum over all hours. */
 export const total = ({ hours }: ActivityReport, what: ChartSeries): number =>
   hours.reduce((sum, hour) => sum + hour[what], 0);
 

@@ -101,7 +101,6 @@ export async function page(context: PageRequest, { title, main, status = 200 }: 
   );
 }
 
-/** Returns the page for something that does not exist. */
 export const notFound = (context: PageRequest, text: Markup): Promise<Response> =>
   page(context, { title: "Not found", main: html`<h1>Not found</h1><p>${text}</p>`, status: 404 });
 

@@ -95,7 +95,6 @@ export class Listener {
     if (this.#admin) limitConnections(this.#admin, mostAdminConnections);
   }
 
-  /** Binds the ports. */
   async listen(): Promise<void> {
     const { listen, adminListen } = this.#options;
     await bound(this.#server, listen, "http.listen");

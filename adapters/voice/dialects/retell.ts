@@ -292,7 +292,6 @@ class RetellTranscript {
     return { events, words: fresh };
   }
 
-  /** Records a piece of our speech. */
   recordSpeech(text: string, last: boolean): void {
     this.#pieces.push({ text, last });
   }

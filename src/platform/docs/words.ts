@@ -147,7 +147,6 @@ const parameters: { readonly [name: string]: string } = {
   "searchUser.fkId": "The person with this id of yours.",
 };
 
-/** Returns a parameter's description, and its default value. */
 export function parameterWords(operation: string, name: string): { description: string; default?: unknown } {
   const description = parameters[`${operation}.${name}`] ?? parameters[name] ?? name;
   const fallback = (operation === "listMessages" ? messageDefaults : defaults)[name];

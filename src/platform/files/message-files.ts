@@ -11,7 +11,6 @@ import type { DocumentReader } from "./reading.ts";
 
 type Named = NonNullable<z.output<typeof sendRequest>["files"]>;
 
-/** Maximum number of files of one message. */
 const filesAtMost = 10;
 /** Maximum characters of one file, and of all files of a message. */
 const eachLength = 20_000;

@@ -5,6 +5,7 @@
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import { after } from "../../ops/clock.ts";
 import { type Format, formatOf } from "./text-of.ts";
 
 /** The parser is in the same directory and has the same extension: `.ts` when run from source, `.js`
@@ -121,9 +122,7 @@ export class DocumentReader {
     };
     const stop = () => kill("stopped");
     stopped.addEventListener("abort", stop, { once: true });
-    const late = AbortSignal.timeout(wallMs);
-    const onLate = () => kill(`parsing it takes longer than ${wallMs / 1000} s`);
-    late.addEventListener("abort", onLate, { once: true });
+    const lift = after(wallMs, () => kill(`parsing it takes longer than ${wallMs / 1000} s`));
     const chunks: Buffer[] = [];
     let size = 0;
     // JSON takes at most six bytes for a character.
@@ -146,7 +145,7 @@ export class DocumentReader {
       return await promise;
     } finally {
       stopped.removeEventListener("abort", stop);
-      late.removeEventListener("abort", onLate);
+      lift();
     }
   }
 }

@@ -110,7 +110,6 @@ function shown(row: AgentWebhook): Served<typeof webhook> {
   };
 }
 
-/** Formats one entry of the log. */
 function entryOf(row: DeliveryRow) {
   return {
     id: row.id,
