@@ -40,6 +40,8 @@ export class Traces {
   readonly #seen = new Set<string>();
   /** UIDs that carried the mark of another installation when they were read. */
   readonly #markedBefore = new Set<number>();
+  /** True when a message that has arrived since the start carried our own mark. */
+  #isCopied = false;
   #answers: { readonly since: number; readonly ids: Promise<ReadonlySet<string>> } | null = null;
 
   constructor(options: TracesOptions) {
@@ -67,7 +69,8 @@ export class Traces {
     for (const mark of marksOn([...keywords], this.#options.keyword)) this.#seen.add(mark);
   }
 
-  /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each poll. */
+  /** Searches for other daemons on the mailbox and reports them to the responders as well, because customers get two answers, or
+   *  clears the report. Mail is not held for that: each daemon would leave it to the other. Called after each poll. */
   async lookForOthers(client: ImapFlow): Promise<void> {
     const { channel, identity, keyword, recent, watchFrom } = this.#options;
     this.noteKeywords(openMailbox(client).flags ?? []);
@@ -83,8 +86,9 @@ export class Traces {
       early += before;
       late += fresh.length - before;
     }
-    if (late > 0 || early >= severalMoved) channel.warn(other, otherSentence(late + early));
-    else if (this.#markedBefore.size === 0) channel.warn(other, null);
+    const copied = this.#isCopied ? copySentence : null;
+    const sentence = late > 0 || early >= severalMoved ? otherSentence(late + early) : copied;
+    if (sentence !== null || this.#markedBefore.size === 0) channel.warn(other, sentence, { escalates: true });
   }
 
   /** Returns the Message-IDs that our responses in the Sent folder since that time cite. */
@@ -106,12 +110,12 @@ export class Traces {
   }
 
   #byMark(mail: Listed): HandledBefore | null {
-    const { backlog, channel, identity, keyword } = this.#options;
+    const { backlog, identity, keyword } = this.#options;
     const marks = marksOn(mail.keywords, keyword);
     for (const mark of marks) this.#seen.add(mark);
     const owners = marks.map((mark) => identity.ownerOf(mark));
     if (owners.includes("self")) {
-      if (mail.uid > backlog) channel.warn(other, copySentence);
+      this.#isCopied ||= mail.uid > backlog;
       const reason = "it carries the mark of this store, which does not know it: the store is older";
       return { by: "self", reason };
     }
@@ -125,10 +129,10 @@ export class Traces {
 }
 
 const otherSentence = (count: number): string =>
-  `another daemon with its own store works on this mailbox: it has marked ${count} of the messages of the last hour; stop one of the two, or customers get two answers`;
+  `another daemon with its own store works on this mailbox: it has marked ${count} of the messages of the last hour, and customers get answers of both; it reports the same: stop one of the two, or pause the channel there`;
 
 const copySentence =
-  "another daemon on a copy of this store works on this mailbox: it has marked messages that this store does not know; stop one of the two";
+  "another daemon on a copy of this store works on this mailbox: it has marked messages that this store does not know; stop one of the two, or pause the channel there";
 
 /** Returns the marks in the keywords of a message: the text after the dash, or an empty string for the
  *  keyword without a mark. */

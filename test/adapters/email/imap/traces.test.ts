@@ -206,6 +206,30 @@ describeReal("traces in a mailbox", missing, () => {
       await Promise.all([arrived(one, 4), arrived(two, 4)]);
       for (const channel of [one, two]) await channel.until("told", (c) => c.warnings.has(other));
       expect(one.warnings.get(other)).toMatch(/another daemon with its own store works on this mailbox/);
+      for (const { escalated, warnings } of [one, two]) expect(escalated.get(other)).toBe(warnings.get(other));
+    });
+
+    it("are reported for as long as it has a copy of the store", async () => {
+      const box = boxes.fresh();
+      const channel = recordingChannel({ mark: "current000" });
+      boxes.open({}, { poll: "1s" } as Partial<Settings["imap"]>, channel, box);
+      await ready(channel);
+      const client = await dovecot.connect(box);
+      await client.append("INBOX", Buffer.from(mail("copied")), ["$Bridgehead-current000"]);
+      await client.logout();
+      await channel.until("told", (c) => c.warnings.has(other));
+      const reports: (string | null)[] = [];
+      const warn = channel.warn.bind(channel);
+      Object.assign(channel, {
+        warn: (code: string, sentence: string | null, options?: { escalates: boolean }) => {
+          reports.push(sentence);
+          warn(code, sentence, options);
+        },
+      });
+      // The next polls report it again.
+      await expect.poll(() => reports.length).toBeGreaterThanOrEqual(2);
+      const text = expect.stringContaining("a copy of this store");
+      expect([channel.escalated.get(other), ...reports.slice(0, 2)]).toEqual([text, text, text]);
     });
 
     it("are no alarm after a restore: marks from before count for nothing", async () => {
