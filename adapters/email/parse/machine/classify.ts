@@ -66,9 +66,9 @@ export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
     forged(mail) ??
     (isExpected ? null : machine(mail, own, absence, answer)) ??
     unaddressed(mail, own) ??
-    held(mail) ??
+    (mail.sealed && ({ kind: "held", ...mail.sealed } as const)) ??
     answer ??
-    maybeAutomatic(absence) ?? { kind: "person" }
+    (absence?.kind === "held" ? { ...maybe, reason: absence.reason } : null) ?? { kind: "person" }
   );
 }
 
@@ -83,14 +83,6 @@ function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
   const isGroup = own.rewritten?.via === "list" && isThroughList(mail, own.lists ?? []);
   const senders = [own.rewritten?.author ?? "", ...(isGroup ? [] : mail.from.map((from) => from.address))];
   return senders.some(ownAddress(own)) ? refused("own", "the sender's address is our own") : null;
-}
-
-function held({ sealed }: Mail): MachineFinding | null {
-  return sealed === null ? null : { kind: "held", ...sealed };
-}
-
-function maybeAutomatic(absence: AbsenceFinding | null): MachineFinding | null {
-  return absence?.kind === "held" ? { ...maybe, reason: absence.reason } : null;
 }
 
 function report(mail: Mail): Refused | null {
@@ -207,28 +199,31 @@ function namesOne(value: string, lists: readonly string[]): boolean {
   return lists.some((entry) => id === entry.toLowerCase().replace("@", "."));
 }
 
-function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
+function machineSender(mail: Mail, own: OwnIdentity): MachineFinding | null {
   const from = own.rewritten?.author ?? mail.from[0]?.address ?? "";
   if (isDaemon(from)) return refused("mailer-daemon", "a mail server's own address");
   if (mail.returnPath === "" && own.rewritten?.via !== "form")
     return refused("null-sender", "the mail has the null sender");
   // The response goes to Reply-To when that header is present.
   const answered = [from, ...mail.replyTo.map((one) => one.address)];
-  if (answered.some(isNoReply)) return refused("no-reply", "the sender's address accepts no replies");
+  const noReplies = answered.map(noReplyIn);
+  if (noReplies.includes("word")) return refused("no-reply", "the sender's address accepts no replies");
   // Relays that send for people write their own "bounces@..." into Sender, so only a mail server counts there.
   const isSentByServer = mail.sender !== null && isDaemon(mail.sender.address);
   if (isSentByServer || answered.some((one) => isProgram(one) || isDaemon(one)))
     return refused("machine", "the sender's address is a program's");
-  return null;
+  return noReplies.includes("letters") ? { ...maybe, reason: "the sender's address has letters of no-reply" } : null;
 }
 
-/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. Words that
- *  only together form it count from their start: "bruno.reply" is a person. */
-function isNoReply(address: string): boolean {
+/** Returns where an address has "no-reply", in any of its spellings and languages: `word` at the start of a word
+ *  (`orders-noreply`, `no.reply.12345`), `letters` inside of one, which may be a name ("kinoreply"). Words that only together
+ *  form it count from their start: "bruno.reply" is a person. */
+function noReplyIn(address: string): "word" | "letters" | null {
   const local = localOf(address).slice(0, 100);
-  if (!noReply.test(lettersOf(local))) return false;
+  if (!noReply.test(lettersOf(local))) return null;
   const words = local.split(/[^\p{L}\p{M}\p{N}]+/u).map(lettersOf);
-  return words.some((word, i) => noReply.test(word) || words.slice(i).join("").search(noReply) === 0);
+  if (words.some((_, i) => words.slice(i).join("").search(noReply) === 0)) return "word";
+  return words.some((word) => noReply.test(word)) ? "letters" : null;
 }
 
 /** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */

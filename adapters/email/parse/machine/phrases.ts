@@ -109,7 +109,7 @@ export const programs = new Set(
   [
     "mailerdaemon daemon postmaster maildaemon maildeliverysubsystem mailsystem listserv majordomo mailman",
     "bounce bounces autoreply autoresponder autoresponse autoanswer automailer nobody wwwdata cron system",
-    "notification notifications notify alerts newsletter newsletters mailrobot robot bot nagios",
+    "notification notifications notify alerts newsletter newsletters mailrobot robot bot nagios root anacron logwatch fail2ban",
   ].flatMap((line) => line.split(" ")),
 );
 

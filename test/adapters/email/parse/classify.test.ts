@@ -95,7 +95,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["noreply with a number", "no-reply", mail({ From: "Shop <noreply.12345@shop.example>" })],
   ["orders-no_reply", "no-reply", mail({ From: "orders-no_reply@shop.example" })],
   ["shop.no.reply.12", "no-reply", mail({ From: "shop.no.reply.12@shop.example" })],
-  ["shopnoreply", "no-reply", mail({ From: "shopnoreply@shop.example" })],
+  ["a word that begins with it", "no-reply", mail({ From: "shop.noreply24@shop.example" })],
   ["donotreply", "no-reply", mail({ From: "do.not.reply@bank.example" })],
   ["nicht-antworten", "no-reply", mail({ From: "bitte-nicht-antworten@bahn.example" })],
   ["ne-pas-repondre", "no-reply", mail({ From: "ne-pas-repondre@poste.example" })],
@@ -108,6 +108,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["null sender behind Postfix", "null-sender", mail({ "Return-Path": "<MAILER-DAEMON>" })],
   ["bounces+ address", "machine", mail({ From: "bounces+123-abc@esp.example" })],
   ["notifications", "machine", mail({ From: "notifications@tracker.example" })],
+  ["root", "machine", mail({ From: "root <root@host.example.com>" })],
   ["Reply-To bounces+", "machine", mail({ "Reply-To": "bounces+1@example.org" })],
   ["Reply-To notifications", "machine", mail({ "Reply-To": "Anna <notifications@example.org>" })],
   ["a program behind a person in Reply-To", "machine", mail({ "Reply-To": "anna@example.org, robot@example.org" })],
@@ -374,6 +375,11 @@ describe("mail of people", () => {
     expect(await finding(mail({ ...fields, "Auto-Submitted": "auto-replied" }))).toMatchObject({ code: "auto-reply" });
     const through = { ...fields, "List-Id": "<talk.example.org>" };
     expect(await finding(mail(through), { ...own, lists: ["talk@example.org"] })).toEqual({ kind: "person" });
+  });
+  it.each(["kinoreply", "shopnoreply", "pianoreplay2"])("may be a person's: %s", async (local) => {
+    const fields = { From: `${local}@example.org` };
+    expect(await finding(mail(fields))).toMatchObject({ kind: "held", code: "maybe-automatic" });
+    expect(await finding(mail({ ...fields, Precedence: "bulk" }))).toMatchObject({ code: "bulk" });
   });
   it("a robot's pass does not cover own mail and forgeries", async () => {
     const generous = { ...own, automaticSenders: ["@example.com", "@example.org"] };
