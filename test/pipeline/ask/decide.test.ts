@@ -187,6 +187,9 @@ describe("after a failed call", () => {
     };
     expect([0, 1, 2, 9].map((attempts) => delayOf({ attempts }))).toEqual([1000, 5000, 15_000, 300_000]);
     expect(delayOf({ attempts: 0 }, 42_000)).toBe(42_000);
+    // The attempt of a turn that waits is not counted yet.
+    expect([1, 2].map((attempts) => delayOf({ attempts, state: "asking" }))).toEqual([1000, 5000]);
+    expect(delayOf({ trying_for: timing.ask.lifetime }), "not over yet").toBe(delayOf({}));
   });
 
   it("delays the calls of all nodes after 429, by the window of the limit at most", () => {
@@ -237,6 +240,8 @@ describe("after a lookup", () => {
   it("waits for the settle time before it believes that nothing was stored", () => {
     const early = afterAbsence(asked({ over_ago: 4000, lookups: 9 }), 10_000, why);
     expect(early).toMatchObject({ kind: "unknown", reason: "not there yet", delay: 6010 });
+    const delays = [0, 1].map((lookups) => afterAbsence(asked({ over_ago: 0, lookups }), 60_000, why));
+    expect(delays).toMatchObject(timing.ask.lookup.slice(0, 2).map((delay) => ({ delay })));
     const late = afterAbsence(asked({ over_ago: 10_000, attempts: 1 }), 10_000, why);
     expect(late).toMatchObject({ kind: "retry", outcome: "refused", delay: 1000 });
     expect(afterAbsence(asked({ over_ago: null }), 10_000, why).kind).toBe("unknown");
@@ -268,7 +273,9 @@ describe("after a lookup", () => {
     const silent = { kind: "answered", answer: { questionId: "q", replyId: null, text: null }, rendered: null };
     const tried = (over_ago: number | null) => asked({ trying_for: 2000, over_ago });
     expect(afterPending(tried(null), found, true)).toEqual(silent);
-    expect(afterPending(tried(1000), found, false)).toMatchObject({ kind: "unknown", questionId: "q" });
+    const delay = timing.ask.lookup[0];
+    expect(afterPending(tried(1000), found, false)).toMatchObject({ kind: "unknown", questionId: "q", delay });
+    expect(afterPending(tried(timing.ask.answerLifetime), found, false).kind).toBe("unknown");
     expect(afterPending(tried(timing.ask.answerLifetime + 1), found, false)).toMatchObject({
       kind: "failed",
       questionId: "q",
