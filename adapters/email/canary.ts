@@ -71,7 +71,8 @@ export class Canary {
         return this.#options.timing.canaryRetry;
       });
       const woken = new AbortController();
-      this.#wake = () => woken.abort(null);
+      const wake = () => woken.abort(null);
+      this.#wake = wake;
       await this.#clock.sleep(pause, AbortSignal.any([signal, woken.signal]));
     }
   }

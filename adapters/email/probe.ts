@@ -19,7 +19,10 @@ export async function probe(
 ): Promise<ChannelStatus & { readonly parts: readonly Probed[] }> {
   const parts = await Promise.all([
     readable(channel, config, imap, signal).catch((error: unknown) => failed("imap", config, error)),
-    sendable(pool, signal).catch((error: unknown) => failed("smtp", config, error)),
+    // On a connection of its own: an idle one shows nothing about the login.
+    pool
+      .use(signal, async (): Promise<Probed> => ({ part: "smtp", status: { state: "ready" } }), true)
+      .catch((error: unknown) => failed("smtp", config, error)),
   ]);
   const worst = parts.reduce((bad, part) => (rank(part) > rank(bad) ? part : bad));
   const { status } = worst;
@@ -63,12 +66,6 @@ const wantedFolders = ({ imap, mark, sent_folder: sent }: EmailConfig): readonly
 /** INBOX is case-insensitive (RFC 3501, 5.1); all other folder names are case-sensitive. */
 const has = (folders: readonly string[], wanted: string): boolean =>
   folders.some((folder) => folder === wanted || (/^inbox$/i.test(wanted) && /^inbox$/i.test(folder)));
-
-async function sendable(pool: SmtpPool, signal: AbortSignal): Promise<Probed> {
-  const fresh = true;
-  await pool.use(signal, () => Promise.resolve(), fresh);
-  return { part: "smtp", status: { state: "ready" } };
-}
 
 function failed(part: Side, config: EmailConfig, error: unknown): Probed {
   const status = statusOf(error, 1);

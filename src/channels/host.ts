@@ -73,7 +73,8 @@ class RunningChannel {
     this.#digest = digest(config);
     const masked = masking(channelSecrets(config));
     // A reason may quote a page of a provider: 2,000 characters of it are kept.
-    this.#mask = (text) => masked(text).slice(0, 2000).toWellFormed();
+    const mask = (text: string) => masked(text).slice(0, 2000).toWellFormed();
+    this.#mask = mask;
     this.#core = core;
     this.#options = options;
     this.state = {

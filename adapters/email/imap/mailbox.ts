@@ -284,7 +284,8 @@ export class Announcements {
       // imapflow ends IDLE when the next command is sent.
       if (this.#idles) this.#client.idle().catch(() => {});
       const timer = new AbortController();
-      this.#wake = () => timer.abort(null);
+      const wake = () => timer.abort(null);
+      this.#wake = wake;
       await clock.sleep(ms, timer.signal);
       this.#wake = asleep;
     }
