@@ -117,7 +117,8 @@ export class TokenSource {
     try {
       response = await fetch(url, { method: "POST", body: form, signal: AbortSignal.timeout(tokenRequest) });
     } catch (error) {
-      throw failure("the endpoint cannot be reached", false, error);
+      const isLate = (error as Error).name === "TimeoutError";
+      throw failure(isLate ? "the endpoint does not answer" : "the endpoint cannot be reached", false, error);
     }
     const body = (await response.json().catch(() => ({}))) as Readonly<Record<string, unknown>>;
     if (!response.ok || typeof body["access_token"] !== "string") {

@@ -1,7 +1,10 @@
 // Logging in with access tokens: renewed before they end, asked for anew when they are rejected.
 
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { recordingChannel } from "bridgehead/contract/testing";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { type OAuth2Config, config as schema } from "../../../adapters/email/config.ts";
 import { endpointOf, KeptToken, TokenSource } from "../../../adapters/email/oauth.ts";
 import { standardTiming as timing } from "../../../adapters/email/timing.ts";
@@ -84,6 +87,18 @@ describe("access tokens", () => {
       tokenFailure: { certain: false },
     });
   });
+});
+
+it("a token endpoint that does not answer is named so", async () => {
+  const silent = createServer(() => undefined).listen(0, "127.0.0.1");
+  onTestFinished(() => void silent.closeAllConnections());
+  onTestFinished(() => void silent.close());
+  await once(silent, "listening");
+  const { port } = silent.address() as AddressInfo;
+  const late = { ...grant(), token_url: `http://127.0.0.1:${port}/token` };
+  await expect(new TokenSource(late, { clock, timing: { ...timing, tokenRequest: 50 } }).get()).rejects.toThrow(
+    "the endpoint does not answer",
+  );
 });
 
 describe("rotated refresh tokens", () => {
