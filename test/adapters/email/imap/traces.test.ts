@@ -212,7 +212,7 @@ describeReal("traces in a mailbox", missing, () => {
     it("are reported for as long as it has a copy of the store", async () => {
       const box = boxes.fresh();
       const channel = recordingChannel({ mark: "current000" });
-      boxes.open({}, { poll: "1s" } as Partial<Settings["imap"]>, channel, box);
+      boxes.open({}, { poll: "1s" }, channel, box);
       await ready(channel);
       const client = await dovecot.connect(box);
       await client.append("INBOX", Buffer.from(mail("copied")), ["$Bridgehead-current000"]);
