@@ -91,7 +91,7 @@ describe("access tokens", () => {
 
 it("a token endpoint that does not answer is named so", async () => {
   const silent = createServer(() => undefined).listen(0, "127.0.0.1");
-  onTestFinished(() => void silent.closeAllConnections());
+  onTestFinished(() => silent.closeAllConnections());
   onTestFinished(() => void silent.close());
   await once(silent, "listening");
   const { port } = silent.address() as AddressInfo;
