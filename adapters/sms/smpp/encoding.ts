@@ -8,6 +8,14 @@ import { bytes, number, type Pdu } from "./pdu.ts";
 
 type Alphabet = SmppConfig["alphabet"];
 const coding = { standard: 0, ia5: 1, latin1: 3, ucs2: 8 } as const;
+/** The encodings of other codings that the standard names: JIS, Latin/Cyrillic, Latin/Hebrew, ISO 2022-JP and KS C 5601. */
+const older: Readonly<Record<number, string>> = {
+  5: "shift_jis",
+  6: "iso-8859-5",
+  7: "iso-8859-8",
+  10: "iso-2022-jp",
+  14: "euc-kr",
+};
 const headerFlag = 0x40;
 const escape = 0x1b;
 const carriageReturn = 0x0d;
@@ -115,23 +123,25 @@ function checked(reference: number, total: number, at: number): SmppPart | null 
 export function textIn(pdus: readonly Pdu[], alphabet: Alphabet): string | null {
   const [first] = pdus;
   if (first === undefined) return null;
-  const scheme = alphabetOf(number(first, "data_coding"));
+  const dataCoding = number(first, "data_coding");
+  const scheme = older[dataCoding] ?? alphabetOf(dataCoding);
   if (scheme === null) return null;
   const all = pdus.map(userData);
   if (scheme === "standard" && alphabet === "gsm7-packed")
     return all.map(({ data, header, tables }) => decodeGsm(unpack(data, fillOf(header)), tables)).join("");
   // Concatenated before decoding, because phones split in the middle of an emoji or after an escape.
   const data = Buffer.concat(all.map((one) => one.data));
-  if (scheme === "ucs2") return new TextDecoder("utf-16be").decode(data);
-  return scheme === "standard" && alphabet === "gsm7" ? decodeGsm(data, all[0]?.tables) : data.toString("latin1");
+  if (scheme !== "standard")
+    return scheme === "latin1" ? data.toString("latin1") : new TextDecoder(scheme).decode(data);
+  return alphabet === "gsm7" ? decodeGsm(data, all[0]?.tables) : data.toString("latin1");
 }
 
 /** Returns the alphabet, also for codings that carry a message class (TS 23.038, 4). */
-function alphabetOf(dataCoding: number): "standard" | "latin1" | "ucs2" | null {
+function alphabetOf(dataCoding: number): "standard" | "latin1" | "utf-16be" | null {
   if (dataCoding === coding.ia5 || dataCoding === coding.latin1) return "latin1";
-  if (dataCoding === coding.ucs2) return "ucs2";
+  if (dataCoding === coding.ucs2) return "utf-16be";
   const group = dataCoding & 0xf0;
-  if (group === 0x10) return (dataCoding & 0x0c) === 0x08 ? "ucs2" : (dataCoding & 0x0c) === 0 ? "standard" : null;
+  if (group === 0x10) return (dataCoding & 0x0c) === 0x08 ? "utf-16be" : (dataCoding & 0x0c) === 0 ? "standard" : null;
   if (group === 0xf0) return (dataCoding & 0x04) === 0 ? "standard" : null;
   return dataCoding === coding.standard ? "standard" : null;
 }

@@ -40,6 +40,8 @@ export async function openSession(config: SmppConfig, mode: Mode, clock: Clock, 
   });
 }
 
+const leave = "the message centre took its leave";
+
 /** Called where nothing waits. */
 const asleep = () => undefined;
 
@@ -58,6 +60,8 @@ export class Session {
   readonly #window: PQueue;
   /** Ends the wait for deliveries. */
   #wake: () => void = asleep;
+  /** True after the message centre's unbind: no text is sent any more. */
+  #isLeft = false;
   #sequence = 0;
 
   constructor(config: SmppConfig, clock: Clock, socket: net.Socket) {
@@ -143,10 +147,10 @@ export class Session {
   /** Sends a request and waits for its response. */
   #ask(command: PduCommand, fields: PduFields, until: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
     return withTimeout(this.#clock, until, this.#config.timeout, async (limit) => {
-      this.#assertOpen(limit);
+      this.#assertOpen(command, limit);
       if (crossing !== undefined) {
         await crossing();
-        this.#assertOpen(limit);
+        this.#assertOpen(command, limit);
       }
       this.#sequence = this.#sequence >= 0x7fffffff ? 1 : this.#sequence + 1;
       const number = this.#sequence;
@@ -162,9 +166,19 @@ export class Session {
     });
   }
 
-  #assertOpen(limit: AbortSignal): void {
+  #assertOpen(command: PduCommand, limit: AbortSignal): void {
     limit.throwIfAborted();
     this.over.throwIfAborted();
+    if (this.#isLeft && command === "submit_sm") throw new Error(leave);
+  }
+
+  /** Ends the connection after the message centre's unbind, when it has answered the requests in flight or their time is over.
+   *  Without the answers their texts would be of unknown outcome. */
+  async #leave({ sequence }: Pdu): Promise<void> {
+    this.#isLeft = true;
+    await Promise.allSettled([...this.#requests.values()].map(({ promise }) => promise));
+    if (!this.over.aborted) this.#socket.write(encode("unbind_resp", sequence));
+    this.#end(new Error(leave));
   }
 
   #respond(delivery: Pdu, status: number): void {
@@ -187,10 +201,8 @@ export class Session {
       this.#deliveries.push(pdu);
       this.#wake();
     } else if (pdu.command === "enquire_link") socket.write(encode("enquire_link_resp", pdu.sequence));
-    else if (pdu.command === "unbind") {
-      socket.write(encode("unbind_resp", pdu.sequence));
-      this.#end(new Error("the message centre took its leave"));
-    } else socket.write(encode("generic_nack", pdu.sequence, { status: unknownCommand }));
+    else if (pdu.command === "unbind") void this.#leave(pdu);
+    else socket.write(encode("generic_nack", pdu.sequence, { status: unknownCommand }));
   }
 
   /** Sends enquire_link at intervals, because a dead connection looks like an idle one. */

@@ -48,6 +48,8 @@ export interface Smsc {
   enquire(): Promise<PDU>;
   /** Takes leave of the client. */
   unbind(): Promise<PDU>;
+  /** Answers the texts that `hang-submit` has left unanswered. */
+  release(): void;
   refuse(): Promise<void>;
   listen(): Promise<void>;
   close(): Promise<void>;
@@ -72,6 +74,7 @@ export async function startSmsc(
   const { password = "secret", key, cert, idOf = (n: number) => `m${n}`, mostBinds = 100 } = options;
   const [taken, asked, binds, answered]: [Taken[], Taken[], string[], object[]] = [[], [], [], []];
   const refusals: number[] = [];
+  const hanging: (() => void)[] = [];
   const sessions = new Set<Session>();
   const bound = new Set<Session>();
   let receiver: Session | null = null;
@@ -114,8 +117,11 @@ export async function startSmsc(
     if (typeof fault === "object" && asked.length >= (fault.from ?? 1))
       return void session.send(pdu.response({ command_status: fault.status }));
     taken.push({ pdu, text });
+    const id = idOf(taken.length);
+    const answer = () => void session.send(pdu.response({ message_id: id }));
     if (fault === "cut-submit") session.destroy();
-    else if (fault !== "hang-submit") session.send(pdu.response({ message_id: idOf(taken.length) }));
+    else if (fault === "hang-submit") hanging.push(answer);
+    else answer();
   };
 
   const server: Server = smpp.createServer(key && cert ? { key, cert } : {}, (session) => {
@@ -172,6 +178,9 @@ export async function startSmsc(
     cut,
     enquire: () => new Promise((done) => void current().enquire_link(done)),
     unbind: () => new Promise((done) => void current().unbind(done)),
+    release: () => {
+      for (const answer of hanging.splice(0)) answer();
+    },
     refuse: () => (server.listening ? stop() : Promise.resolve()),
     listen: () => (server.listening ? Promise.resolve() : listen()),
     close: () => (server.listening ? stop() : Promise.resolve()),

@@ -120,8 +120,28 @@ describe("texts", () => {
     expect(Buffer.from(piece?.shortMessage ?? []).toString("hex")).toBe("e8329bfd4697d9ec37");
   });
 
+  it.each([
+    ["Japanese", 5, [0x83, 0x89, 0x83, 0x93, 0x83, 0x76, 0x20, 0x31, 0xb6], "ランプ 1ｶ"],
+    ["Cyrillic", 6, [0xbb, 0xd0, 0xdc, 0xdf, 0xd0, 0x20, 0x31], "Лампа 1"],
+    ["Hebrew", 7, [0xf9, 0xec, 0xe5, 0xed, 0x20, 0x61], "שלום a"],
+    ["Japanese in ISO 2022", 10, [0x1b, 0x24, 0x42, 0x25, 0x69, 0x1b, 0x28, 0x42, 0x31], "ラ1"],
+    ["Korean", 14, [0xb7, 0xa5, 0xc7, 0xc1, 0x20, 0x31], "램프 1"],
+  ])("of older codings are read: %s", (_, dataCoding, octets, wanted) => {
+    const shortMessage = Uint8Array.from(octets);
+    expect(textIn([delivered({ dataCoding, esmClass: 0, shortMessage })], "gsm7")).toBe(wanted);
+    // In two parts, the first of which ends inside of a character.
+    const parts = [octets.slice(0, 1), octets.slice(1)].map((part, at) =>
+      delivered({
+        dataCoding,
+        esmClass: 0x40,
+        shortMessage: Uint8Array.from([5, 0, 3, 1, 2, at + 1, ...part]),
+      }),
+    );
+    expect(textIn(parts, "gsm7")).toBe(wanted);
+  });
+
   it("of no alphabet are none", () => {
-    for (const dataCoding of [2, 4, 9, 0xf4, 0x14])
+    for (const dataCoding of [2, 4, 9, 13, 0xf4, 0x14])
       expect(textIn([delivered({ dataCoding, esmClass: 0, shortMessage: Buffer.from("x") })], "gsm7")).toBeNull();
     for (const dataCoding of [0, 1, 3, 0x10, 0xf0])
       expect(textIn([delivered({ dataCoding, esmClass: 0, shortMessage: Buffer.from("x") })], "gsm7")).toBe("x");

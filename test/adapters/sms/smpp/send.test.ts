@@ -154,6 +154,31 @@ describe("the window", () => {
     expect(centre.asked.length).toBe(2);
   });
 
+  it("is answered before the line ends when the centre takes its leave; what waits beyond it was not sent", async () => {
+    const { centre, fixture } = await boundSmpp({ window: 2 });
+    centre.fault("hang-submit");
+    const sends = ["a", "b", "c"].map((text) => fixture.send(text));
+    await expect.poll(() => centre.asked.length).toBe(2);
+    const left = centre.unbind();
+    await centre.enquire(); // answered behind it
+    const late = fixture.send("late");
+    centre.release();
+    const kinds = (await Promise.all([...sends, late])).flat().map(({ kind }) => kind);
+    expect(kinds).toEqual(["sent", "sent", "deferred", "deferred"]);
+    expect((await left).command).toBe("unbind_resp");
+    expect(centre.asked.length).toBe(2);
+    await expect.poll(() => centre.binds.length).toBe(2);
+  });
+
+  it("of texts that the centre leaves unanswered ends with their time", async () => {
+    const { centre, fixture } = await boundSmpp({ timeout: "1s" });
+    centre.fault("hang-submit");
+    const sending = fixture.send("a");
+    await expect.poll(() => centre.asked.length).toBe(1);
+    expect((await centre.unbind()).command).toBe("unbind_resp");
+    expect((await sending)[0]?.kind).toBe("unknown");
+  });
+
   it("passes on as answers come", async () => {
     const { centre, fixture } = await boundSmpp({ window: 3 }, { run: false });
     const outcomes = (await Promise.all(Array.from({ length: 60 }, (_, at) => fixture.send(`text ${at}`)))).flat();
