@@ -195,7 +195,7 @@ describe("a damaged store", () => {
         exitCodes.damagedStore,
         expect.stringContaining(`the store ${store} is damaged`),
       ]);
-      expect(ended.err).toContain("bridgehead restore");
+      expect(ended.err).toContain("the command restore");
     }
     expect((await bridgehead(["verify", store])).code).toBe(exitCodes.damagedStore);
   });
