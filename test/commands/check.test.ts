@@ -153,12 +153,12 @@ export default { name: "slow", contract: 1, config: z.strictObject({})${schema},
     writeFileSync(join(folder, "slow.mjs"), adapter(`.refine(async () => { throw new Error("flaw"); })`));
     const unread = await run("check");
     expect([unread.code, unread.err]).toEqual([exitCodes.config, ""]);
+    expect(unread.out).toContain("the config of the adapter slow threw: a check returned a promise (its author: ");
     writeFileSync(
       join(folder, "slow.mjs"),
       adapter("").replace("async create", 'async address() { return "x"; }, async create'),
     );
     expect((await run("check")).out).toContain("the adapter ./slow.mjs has an asynchronous address (its author: ");
-    expect(unread.out).toContain("the config of the adapter slow threw: a check returned a promise (its author: ");
   });
 
   it("reads the embedded platform's agents as well", async () => {

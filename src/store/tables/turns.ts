@@ -300,47 +300,48 @@ const askAgain = moves("turns", "waiting", {
   from: ["failed"],
 });
 
-/** Starts a new round for a turn that failed or got no answer. A question that reached the platform, or may have, is looked up
- *  first. Returns false when there is no such turn. */
-export async function reviveTurn(q: Query, id: string): Promise<boolean> {
-  const turn = await q.one<{ id: string; conversation: string }>(
-    "SELECT id, conversation FROM turns WHERE id = $1 AND state IN ('failed', 'silent')",
+/** Changes the turn, if it meets the condition, with its lane locked. Returns what `change` does: whether anything changed. */
+async function changeInLane(
+  q: Query,
+  id: string,
+  condition: string,
+  change: (turn: { readonly conversation: string; readonly seq: number }) => Promise<boolean>,
+): Promise<boolean> {
+  const turn = await q.one<{ conversation: string; seq: number }>(
+    `SELECT conversation, seq FROM turns WHERE id = $1 AND ${condition}`,
     id,
   );
   if (!turn) return false;
   await lockLane(q, turn.conversation, "in");
-  if ((await q.run(lookUpAgain, turn.id)) === 0) await q.write(askAgain, turn.id);
-  await refreshLane(q, turn.conversation, "in");
-  return true;
+  const isChanged = await change(turn);
+  if (isChanged) await refreshLane(q, turn.conversation, "in");
+  return isChanged;
 }
+
+/** Starts a new round for a turn that failed or got no answer. A question that reached the platform, or may have, is looked up
+ *  first. Returns false when there is no such turn. */
+export const reviveTurn = (q: Query, id: string): Promise<boolean> =>
+  changeInLane(q, id, "state IN ('failed', 'silent')", async () => {
+    if ((await q.run(lookUpAgain, id)) === 0) await q.write(askAgain, id);
+    return true;
+  });
 
 /** Ends the pause before the next attempt of a question, and those of the earlier ones of its conversation, without which it
  *  is not asked. Returns false when none of them waits for a time. */
-export async function askTurnNow(q: Query, id: string): Promise<boolean> {
-  const turn = await q.one<{ conversation: string; seq: number }>(
-    "SELECT conversation, seq FROM turns WHERE id = $1 AND open = 1",
-    id,
-  );
-  if (!turn) return false;
-  await lockLane(q, turn.conversation, "in");
-  const changed = await q.run(
-    `UPDATE turns SET due_at = now_ms(), updated_at = now_ms()
-     WHERE conversation = $1 AND open = 1 AND seq <= $2 AND state IN ('waiting', 'unknown') AND due_at > now_ms()`,
-    turn.conversation,
-    turn.seq,
-  );
-  if (changed > 0) await refreshLane(q, turn.conversation, "in");
-  return changed > 0;
-}
+export const askTurnNow = (q: Query, id: string): Promise<boolean> =>
+  changeInLane(q, id, "open = 1", async ({ conversation, seq }) => {
+    const changed = await q.run(
+      `UPDATE turns SET due_at = now_ms(), updated_at = now_ms()
+       WHERE conversation = $1 AND open = 1 AND seq <= $2 AND state IN ('waiting', 'unknown') AND due_at > now_ms()`,
+      conversation,
+      seq,
+    );
+    return changed > 0;
+  });
 
-/** Lets the later turns of the lane pass a failed turn that blocks it. Does nothing for other turns. */
-export async function unblockTurn(q: Query, id: string): Promise<void> {
-  const turn = await q.one<{ conversation: string }>(
-    "SELECT conversation FROM turns WHERE id = $1 AND state = 'failed' AND open = 1",
-    id,
-  );
-  if (!turn) return;
-  await lockLane(q, turn.conversation, "in");
-  await q.write("UPDATE turns SET open = 0 WHERE id = $1 AND state = 'failed'", id);
-  await refreshLane(q, turn.conversation, "in");
-}
+/** Lets the later turns of the lane pass a failed turn that blocks it. Returns false for other turns. */
+export const unblockTurn = (q: Query, id: string): Promise<boolean> =>
+  changeInLane(q, id, "state = 'failed' AND open = 1", async () => {
+    await q.write("UPDATE turns SET open = 0 WHERE id = $1 AND state = 'failed'", id);
+    return true;
+  });
