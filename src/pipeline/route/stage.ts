@@ -290,7 +290,6 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route);
-  run.uses ??= await loadUses(q, line);
   const plan = planOf(pass, messages, facts);
   if (first && plan.mayBeResponders) {
     const noted = noWrites();
@@ -300,6 +299,7 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
       return 1;
     }
   }
+  if (plan.isCounted) run.uses ??= await loadUses(q, line);
   if (plan.known.length > 0) await loadConversations(q, line, facts, plan);
   if (plan.unasked) await loadUnasked(q, pass, run, facts, plan.unasked);
   const writes = decideAll(pass, run, facts, plan.guarded);
