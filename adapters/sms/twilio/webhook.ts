@@ -21,7 +21,7 @@ const nothing: ReceivedBatch = { texts: [], statuses: [] };
 /** An empty TwiML response. Any content would be sent to the customer. */
 const empty = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
 
-/** Returns the webhook endpoints. A verified request whose form has no usable content gets the normal
+/** Returns the webhook endpoints. A verified request whose form has no usable content is logged and gets the normal
  *  response, because a retry could not correct it. */
 export function webhookEndpoints(
   channel: Channel,
@@ -68,14 +68,20 @@ export function webhookEndpoints(
     answer: () => new Response(empty, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } }),
   });
 
-  const readText = (form: FormFields, body: Uint8Array): ReceivedBatch => {
+  const ignore = (url: URL, reason: string): ReceivedBatch => {
+    channel.log.warn({ path: url.pathname, reason }, "webhook ignored: is this its URL at the provider?");
+    return nothing;
+  };
+  const readText = (form: FormFields, body: Uint8Array, url: URL): ReceivedBatch => {
     const text = textOfForm(form, body, new Date(channel.clock.now()));
-    return text === null ? nothing : { texts: [text], statuses: [] };
+    if (text !== null) return { texts: [text], statuses: [] };
+    return ignore(url, "it is no text: MessageSid, From or To is missing");
   };
   const readStatus = (form: FormFields, body: Uint8Array, url: URL): ReceivedBatch => {
     const status = statusOfForm(form, url, body);
-    if (status !== null) heard(status);
-    return status === null ? nothing : { texts: [], statuses: [status] };
+    if (status === null) return ignore(url, "it is no status of a sent text");
+    heard(status);
+    return { texts: [], statuses: [status] };
   };
   return [route("/inbound", readText), route("/inbound-fallback", readText), route("/status", readStatus)];
 }

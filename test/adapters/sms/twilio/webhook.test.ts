@@ -154,15 +154,19 @@ describe("a text", () => {
     );
   });
 
-  it("without a sid or a sender is acknowledged and ignored", async () => {
+  it("without a sid or a sender is acknowledged, ignored and logged", async () => {
     const { post, channel } = openTwilio(api);
     for (const missing of ["MessageSid", "From", "To"]) {
       const form = Object.fromEntries(Object.entries(textForm("SM1", "x")).filter(([name]) => name !== missing));
       expect((await post("/inbound", signed(at("/inbound"), form))).status).toBe(200);
     }
     expect(channel.calls).toEqual([]);
+    const ignored = { level: "warn", fields: { reason: expect.stringContaining("From") }, message: misplaced };
+    expect(channel.logged.filter(({ level }) => level === "warn")).toMatchObject([ignored, ignored, ignored]);
   });
 });
+
+const misplaced = "webhook ignored: is this its URL at the provider?";
 
 const media = (count: number, type = "image/jpeg"): Fields => ({
   NumMedia: String(count),
@@ -362,6 +366,7 @@ describe("a status", () => {
     for (const form of [statusForm("SM1", "received"), statusForm("", "sent"), statusForm("SM1", "brand-new")])
       expect((await post("/status", signed(at("/status"), form))).status).toBe(200);
     expect(channel.calls).toEqual([]);
+    expect(channel.logged.filter(({ message }) => message === misplaced)).toHaveLength(3);
   });
 
   it("has its key signed with it: another's is refused", async () => {
