@@ -11,7 +11,7 @@ import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { EscalationHandler } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import type { Database, Query } from "../../src/store/driver.ts";
+import type { Database } from "../../src/store/driver.ts";
 import { bindPlatform, cite, readConversation, schedulePoll } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
@@ -29,6 +29,7 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
+import { statements } from "../support/store/statements.ts";
 
 const { log } = listen();
 const responders = [1, 2].map((n) => ({
@@ -52,28 +53,6 @@ const texts: ChannelRuntime = {
   traits: { attachments: false, conversations: "person", platform: "sms" },
 };
 const mails = lineOf({ outbound });
-
-/** Runs `work` in a transaction. Returns its statements. */
-async function statements(db: Database, work: (q: Query) => Promise<unknown>): Promise<string[]> {
-  const seen: string[] = [];
-  await db.tx((q) =>
-    work(
-      new Proxy(q, {
-        get(target, name: keyof Query) {
-          const value = target[name] as unknown;
-          if (name === "savepoint") return (inner: () => Promise<unknown>) => target.savepoint(inner);
-          if (typeof value !== "function") return value;
-          return (sql: string, ...values: never[]) => {
-            if (!["onRollback", "onDisk", "hop"].includes(name)) seen.push(sql.replace(/\s+/g, " "));
-            return (value as (...args: unknown[]) => unknown).call(target, sql, ...values);
-          };
-        },
-      }),
-    ),
-  );
-  if (process.env.SHOW) console.log(seen.map((sql) => sql.slice(0, 110)).join("\n"), seen.length);
-  return seen;
-}
 
 /** A customer's conversation `k`, and escalation `e` about it, of which both responders were notified. */
 async function notified(line: ChannelRuntime): Promise<Database> {

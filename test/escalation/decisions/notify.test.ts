@@ -101,6 +101,15 @@ describe("a step of the policy", () => {
     ],
     ["notifies no responder twice", notified, [state()], [[], 0, 1500, 950]],
     ["notifies a responder that the policy has now", notified, [], [["ann sms"], 0, 1500, 950]],
+    ...[{ address: "+2" }, { way: "email" as const }].map(
+      (other) =>
+        [
+          "notifies a responder whose number is new, or who had mail until now",
+          notified,
+          [state({ target: targetRow(other) })],
+          [["ann sms"], 0, 1500, 950],
+        ] as const,
+    ),
     [
       "notifies again when the channel was removed before the notification was sent",
       notified,

@@ -241,6 +241,13 @@ describe("the sender", () => {
     expect(code({})).toBeUndefined();
   });
 
+  it("learns that a mail was too large; the machine that wrote one learns nothing", () => {
+    const answer = (refused: string) =>
+      whyIgnored(event({ refusal: { code: refused, reason: "r" } }), from("responder"), candidate(1))?.answer;
+    expect(answer("too-large")).toContain("too large");
+    expect(answer("auto-reply")).toBeUndefined();
+  });
+
   it("learns that an encrypted text cannot be read; beside an encrypted file alone the text counts", () => {
     const sealed = { text: "", refusal: { code: "encrypted", reason: "it is encrypted", hold: true } };
     const ignored = (over: object) => whyIgnored(event({ ...sealed, ...over }), from("responder"), candidate(1));

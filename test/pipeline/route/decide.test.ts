@@ -394,7 +394,7 @@ describe("messages of one run", () => {
     const known = received({}, { id: 2 });
     const released = received({}, { id: 3, code: "released" });
     const refused = received({ refusal: { code: "auto-reply", reason: "a machine" } }, { id: 4 });
-    const words = received({ thread: { session: "s" } }, { id: 6 });
+    const words = received({ thread: { session: sessionId("s") } }, { id: 6 });
     const conversation = { ...noFacts, conversation: "k" };
     const all = [fresh, known, released, refused, words];
     const facts = new Map(all.map((one) => [one, one === fresh ? noFacts : conversation]));
