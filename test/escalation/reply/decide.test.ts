@@ -266,6 +266,16 @@ describe("the sender", () => {
     expect(foreignNumber("person", [candidate(1)], words)).toBe(9);
     expect(foreignNumber("person", [candidate(9)], words)).toBeNull();
     expect(foreignNumber("thread", [candidate(1)], words)).toBeNull();
+    expect(foreignNumber("person", [candidate(1)], readInstructions("On its way"))).toBeNull();
+    expect(foreignNumber("person", [candidate(1)], readInstructions("9 on its way"))).toBe(9);
+  });
+
+  it("is named among several; there a number that may be an amount names none", () => {
+    const words = readInstructions("9 on its way", [], true);
+    expect(foreignNumber("person", [candidate(1), candidate(9)], words)).toBeNull();
+    expect(foreignNumber("person", [candidate(1), candidate(2)], words)).toBe(9);
+    const amount = readInstructions("20 items left", [], true);
+    expect([amount.doubt, foreignNumber("person", [candidate(1), candidate(2)], amount)]).toEqual([20, null]);
   });
 });
 
