@@ -217,6 +217,46 @@ describe("a responder's reply", () => {
   });
 });
 
+describe("the answer to a responder", () => {
+  const live = (count: number) => Array.from({ length: count }, (_, n) => candidate(n + 1));
+  const hook = { platform: null, conversations: "thread" } as const;
+
+  it("asks which escalation is meant, with ten numbers at most", () => {
+    expect(texts(plan("hello", live(10)))).toEqual([expect.stringContaining(": 1, 2, 3, 4, 5, 6, 7, 8, 9, 10?")]);
+    expect(texts(plan("hello", live(11)))).toEqual([expect.stringContaining(": 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...?")]);
+  });
+
+  it("confirms several escalations at once, and says what no customer got", () => {
+    const answers = (text: string, over: Partial<ReplyInput> = {}) => texts(plan(text, live(2), over));
+    expect(answers("ok").at(-1)).toBe("All 2 are yours.");
+    expect(answers("ok", { traits: hook } as Partial<ReplyInput>)).toEqual([]);
+    const words = { ...readInstructions("ok", [], true), ambiguous: true };
+    expect(answers("ok", { words }).at(-1)).toBe('All 2 are yours. "ok" was sent to no customer.');
+  });
+
+  it("is signed by the receiver of a webhook, and else by the responder", () => {
+    const event = { from: { address: "+15550100", name: "Eve" } } as MessageEvent;
+    const by = (over: object) => plan("On its way", [candidate(1)], { event, ...over }).actions.map((one) => one.by);
+    expect([by({}), by({ traits: hook })]).toEqual([["Dora"], ["Eve"]]);
+  });
+
+  it("relays a number that names no escalation as a part of the text", () => {
+    const relayed = (text: string) => plan(text, [candidate(1)]).actions.map(({ relay }) => relay?.text);
+    expect([relayed("9: pieces are left"), relayed("1: pieces are left")]).toEqual([
+      ["9: pieces are left"],
+      ["pieces are left"],
+    ]);
+  });
+
+  it("says that a note was kept, and relays nothing of an empty text", () => {
+    const noted = plan("#note he lies", [candidate(1)]);
+    expect(texts(noted)).toEqual([expect.stringContaining("The note was kept")]);
+    const acknowledged = plan("ok", [candidate(1)], { customers: new Map() });
+    expect(texts(acknowledged)).toEqual([expect.not.stringContaining("not sent")]);
+    expect(acknowledged.actions).toMatchObject([{ note: null, acknowledge: true, relay: null }]);
+  });
+});
+
 describe("the sender", () => {
   const event = (over: object = {}) => ({ from: { address: "x@example.org" }, text: "hi", ...over }) as MessageEvent;
   const from = (kind: "responder" | "subject" | "stranger") => ({ from: kind, candidates: [candidate(1)] });
