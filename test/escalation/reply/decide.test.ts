@@ -234,6 +234,23 @@ describe("the answer to a responder", () => {
     expect(answers("ok", { words }).at(-1)).toBe('All 2 are yours. "ok" was sent to no customer.');
   });
 
+  it("says what becomes of what is written after an acknowledgement", () => {
+    const own = (text: string, row: object, over: Partial<ReplyInput> = {}) =>
+      texts(plan(text, [candidate(1, row)], over)).join();
+    const goesOn = "1: It is yours. What you write now goes to the customer.";
+    const unsent = '1: It is yours. "ok" was not sent to the customer.';
+    expect(own("ok", {})).toBe(goesOn);
+    expect(own("ok", { conversation: null })).toBe("1: It is yours.");
+    expect(own("ok", {}, { traits: hook } as Partial<ReplyInput>)).toBe("");
+    // Who has it already may have meant the customer, unless the number is written.
+    expect(own("ok", { acknowledged_target: "to-1" })).toBe(unsent);
+    expect(own("1: ok", { acknowledged_target: "to-1" })).toBe(goesOn);
+    expect(own("ok", { acknowledged_target: "to-2" })).toBe(goesOn);
+    const words = { ...readInstructions("ok"), ambiguous: true };
+    expect(own("ok", {}, { words })).toBe(unsent);
+    expect(own("ok", { conversation: null }, { words })).toBe("1: It is yours.");
+  });
+
   it("is signed by the receiver of a webhook, and else by the responder", () => {
     const event = { from: { address: "+15550100", name: "Eve" } } as MessageEvent;
     const by = (over: object) => plan("On its way", [candidate(1)], { event, ...over }).actions.map((one) => one.by);
