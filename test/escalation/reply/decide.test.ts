@@ -229,7 +229,7 @@ describe("the answer to a responder", () => {
   it("confirms several escalations at once, and says what no customer got", () => {
     const answers = (text: string, over: Partial<ReplyInput> = {}) => texts(plan(text, live(2), over));
     expect(answers("ok").at(-1)).toBe("All 2 are yours.");
-    expect(answers("ok", { traits: hook } as Partial<ReplyInput>)).toEqual([]);
+    expect(answers("ok", { traits: hook })).toEqual([]);
     const words = { ...readInstructions("ok", [], true), ambiguous: true };
     expect(answers("ok", { words }).at(-1)).toBe('All 2 are yours. "ok" was sent to no customer.');
   });
@@ -241,7 +241,7 @@ describe("the answer to a responder", () => {
     const unsent = '1: It is yours. "ok" was not sent to the customer.';
     expect(own("ok", {})).toBe(goesOn);
     expect(own("ok", { conversation: null })).toBe("1: It is yours.");
-    expect(own("ok", {}, { traits: hook } as Partial<ReplyInput>)).toBe("");
+    expect(own("ok", {}, { traits: hook })).toBe("");
     // Who has it already may have meant the customer, unless the number is written.
     expect(own("ok", { acknowledged_target: "to-1" })).toBe(unsent);
     expect(own("1: ok", { acknowledged_target: "to-1" })).toBe(goesOn);
