@@ -150,14 +150,12 @@ export function planOf(context: Context, messages: readonly Incoming[], facts: R
   const guarded = new Map(group.map((message) => [message, guard(message, facts.get(message) as Facts, line)]));
   const isKnown = (message: Incoming) => guarded.get(message) === null && facts.get(message)?.conversation !== null;
   const known = group.filter(isKnown);
-  const decisions = [...guarded.values()];
-  const looksUp = decisions.some((one) => one?.kind === "consent" || one?.kind === "hold");
+  const looksUp = [...guarded.values()].some((one) => one?.kind === "consent" || one?.kind === "hold");
   return {
     mayBeResponders: mayBeReply,
     guarded,
     known,
     joining: line.rules.debounce > 0 ? known.filter((message) => !isReleased(message)) : [],
-    isCounted: decisions.includes(null),
     unasked: looksUp ? lookUpsOf(context, facts, guarded) : null,
   };
 }

@@ -183,8 +183,6 @@ export interface Plan {
   /** The decision about each message before the caps, in order; null for one that is asked unless a cap prevents it. Ends
    *  before a later message of a responder. */
   readonly guarded: ReadonlyMap<Incoming, RouteDecision | null>;
-  /** Whether a message may be asked, so that the channel's turns are counted. Words of a call are asked at any number. */
-  readonly isCounted: boolean;
   /** The messages to ask in known conversations, whose turns are counted for the caps. */
   readonly known: readonly Incoming[];
   /** Those of `known` that may join a waiting turn. */

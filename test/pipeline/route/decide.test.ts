@@ -394,14 +394,13 @@ describe("messages of one run", () => {
     const known = received({}, { id: 2 });
     const released = received({}, { id: 3, code: "released" });
     const refused = received({ refusal: { code: "auto-reply", reason: "a machine" } }, { id: 4 });
-    const words = received({ thread: { session: sessionId("s") } }, { id: 6 });
     const conversation = { ...noFacts, conversation: "k" };
-    const all = [fresh, known, released, refused, words];
-    const facts = new Map(all.map((one) => [one, one === fresh ? noFacts : conversation]));
+    const facts = new Map(
+      [fresh, known, released, refused].map((one) => [one, one === fresh ? noFacts : conversation]),
+    );
     const plan = (messages: Incoming[], own: Partial<ChannelRuntime["rules"]> = {}) =>
       planOf(contextOf(lineWith(own)), messages, facts);
-    const none = { mayBeResponders: false, isCounted: true, known: [], joining: [], unasked: null };
-    expect(all.map((one) => plan([one]).isCounted)).toEqual([true, true, true, false, false]);
+    const none = { mayBeResponders: false, known: [], joining: [], unasked: null };
     expect(plan([fresh], { debounce: 1000 })).toEqual({ ...none, guarded: new Map([[fresh, null]]) });
     const debounced = plan([known, released, refused], { debounce: 1000 });
     expect([debounced.known, debounced.joining, debounced.unasked]).toEqual([[known, released], [known], null]);
