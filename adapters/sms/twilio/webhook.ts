@@ -55,35 +55,36 @@ export function webhookEndpoints(
     return { form, body };
   }
 
+  /** `read` returns null for a form without content; `lacks` is then logged as the reason. */
   const route = (
     path: RoutePath,
-    read: (form: FormFields, body: Uint8Array, url: URL) => ReceivedBatch,
+    lacks: string,
+    read: (form: FormFields, body: Uint8Array, url: URL) => ReceivedBatch | null,
   ): WebhookEndpoint => ({
     path,
     async read(request) {
       const url = new URL(request.url);
       const found = await proven(path, request, url);
-      return found && read(found.form, found.body, url);
+      if (found === null) return null;
+      const batch = read(found.form, found.body, url);
+      if (batch === null)
+        channel.log.warn({ path, reason: lacks }, "webhook ignored: is this its URL at the provider?");
+      return batch ?? nothing;
     },
     answer: () => new Response(empty, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } }),
   });
 
-  const ignore = (url: URL, reason: string): ReceivedBatch => {
-    channel.log.warn({ path: url.pathname, reason }, "webhook ignored: is this its URL at the provider?");
-    return nothing;
-  };
-  const readText = (form: FormFields, body: Uint8Array, url: URL): ReceivedBatch => {
-    const text = textOfForm(form, body, new Date(channel.clock.now()));
-    if (text !== null) return { texts: [text], statuses: [] };
-    return ignore(url, "it is no text: MessageSid, From or To is missing");
-  };
-  const readStatus = (form: FormFields, body: Uint8Array, url: URL): ReceivedBatch => {
+  const texts = (path: RoutePath) =>
+    route(path, "it is no text: MessageSid, From or To is missing", (form, body) => {
+      const text = textOfForm(form, body, new Date(channel.clock.now()));
+      return text && { texts: [text], statuses: [] };
+    });
+  const statuses = route("/status", "it is no status of a sent text", (form, body, url) => {
     const status = statusOfForm(form, url, body);
-    if (status === null) return ignore(url, "it is no status of a sent text");
-    heard(status);
-    return { texts: [], statuses: [status] };
-  };
-  return [route("/inbound", readText), route("/inbound-fallback", readText), route("/status", readStatus)];
+    if (status !== null) heard(status);
+    return status && { texts: [], statuses: [status] };
+  });
+  return [texts("/inbound"), texts("/inbound-fallback"), statuses];
 }
 
 export interface Proof {

@@ -25,7 +25,16 @@ import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import { addNoted, decideAll, dependsOn, hasRoom, isReply, isUnderCap, newRun, noWrites, planOf } from "./decide.ts";
-import { type Context, type Facts, type Incoming, messageOf, partiesOf, type Run, untaggedOf } from "./facts.ts";
+import {
+  type Context,
+  type Facts,
+  type Incoming,
+  isCallQuestion,
+  messageOf,
+  partiesOf,
+  type Run,
+  untaggedOf,
+} from "./facts.ts";
 import { loadConversations, loadFacts, loadReferenced, loadUses, write } from "./rows.ts";
 import { addWaits, pauseAt } from "./unasked/decide.ts";
 import { loadLimits, loadUnasked, writeLimitPause } from "./unasked/rows.ts";
@@ -290,8 +299,7 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route);
-  // No cap applies to the words of a call.
-  if (!messages.every(({ event }) => "session" in event.thread)) run.uses ??= await loadUses(q, line);
+  if (!messages.every(isCallQuestion)) run.uses ??= await loadUses(q, line);
   const plan = planOf(pass, messages, facts);
   if (first && plan.mayBeResponders) {
     const noted = noWrites();
