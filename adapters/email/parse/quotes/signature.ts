@@ -36,7 +36,7 @@ export function signatureStart(lines: readonly TextLine[], names: readonly strin
     if (line.kind !== "own") break;
     if (isDelimiter(line.text)) {
       const strict = /^--[ \u00a0]/.test(line.text);
-      if (!isSignature(lines.slice(0, i), lines.slice(i + 1), names, strict)) break;
+      if (!isSignature(lastFilled(lines, i), lines.slice(i + 1), names, strict)) break;
       return i;
     }
     if (last < 0) {
@@ -60,7 +60,7 @@ function containerStart(lines: readonly TextLine[], names: readonly string[]): n
   }
   if (start < 0) return -1;
   const block = lines.slice(start);
-  return isSignature(lines.slice(0, start), block, names, true) && !block.some(isProse) ? start : -1;
+  return isSignature(lastFilled(lines, start), block, names, true) && !block.some(isProse) ? start : -1;
 }
 
 const bareLink = /^\s{0,20}\[https?:[^\s\]]{1,1000}\]\s{0,20}$/;
@@ -76,15 +76,22 @@ const isDelimiter = (text: string) => /^(?:--|— |—|__)\s{0,3}$/.test(text.sl
 /** Our marker ends our message. */
 export const hasOurMarker = (line: TextLine): boolean => line.text.length < 1000 && findMarkers(line.text).length > 0;
 
-/** True when the block below `above` is a signature. People also write lists below dashes, so one sign is required: the
+/** Returns the last line before `end` that is not blank. Copies nothing: a mail may have 100,000 lines. */
+function lastFilled(lines: readonly TextLine[], end: number): TextLine | undefined {
+  let at = end - 1;
+  while (lines[at]?.kind === "blank") at--;
+  return lines[at];
+}
+
+/** True when the block below the line `above` is a signature. People also write lists below dashes, so one sign is required: the
  *  delimiter of RFC 3676 ("-- ") or a container (`strict`), the sender's name, a contact number or address, or a single name. */
 function isSignature(
-  above: readonly TextLine[],
+  above: TextLine | undefined,
   block: readonly TextLine[],
   names: readonly string[],
   strict: boolean,
 ): boolean {
-  const before = (above.findLast(({ kind }) => kind !== "blank")?.text ?? "").slice(-40).trim();
+  const before = (above?.text ?? "").slice(-40).trim();
   if (/[:：]$/.test(before) || leadingWords.test(before)) return false;
   const own = block.filter((line) => line.kind === "own");
   // This is our signature, and the text below is the answer.

@@ -101,6 +101,7 @@ function beforeTail(lines: readonly TextLine[]): readonly TextLine[] | null {
 function withoutTrailingQuote(lines: readonly TextLine[], relation: TrimOptions["relation"]): readonly TextLine[] {
   let end = lines.length;
   while (end > 0 && (lines[end - 1]?.kind === "blank" || lines[end - 1]?.kind === "quote")) end--;
+  if (end === lines.length) return lines;
   const cut = lines.slice(end);
   if (relation === "new" && !isIntroduced(cut)) return lines;
   if (mayBeTyped(cut)) return lines;
