@@ -35,7 +35,7 @@ import { sendStage } from "./pipeline/send/stage.ts";
 import type { RunningAgent } from "./pipeline/settings.ts";
 import { copyBeforeMigration } from "./store/backup.ts";
 import type { Core, Database } from "./store/driver.ts";
-import { aheadOfClock, hastenDue } from "./store/due.ts";
+import { aheadOfClock, hastenDue, reconsiderWaiting } from "./store/due.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { dropLease, endLeases, nodeLease } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
@@ -44,7 +44,6 @@ import { StoreCheck } from "./store/sqlite/check.ts";
 import { stampOf } from "./store/sqlite/copies.ts";
 import { lockStore } from "./store/sqlite/lock.ts";
 import { openSqlite } from "./store/sqlite.ts";
-import { reconsiderEscalations } from "./store/tables/escalations.ts";
 import { hasTargets } from "./store/tables/responders.ts";
 
 export interface AppOptions {
@@ -363,13 +362,14 @@ export class App {
     retire(Promise.all(using.map(({ channel }) => this.scheduler.idle(channel))));
   }
 
-  /** Applies the current policy to open escalations at once, before the next step that an earlier policy
-   *  has scheduled. */
+  /** Applies the configuration at once to what waits by the rules of an earlier one. */
   async #reconsider(): Promise<void> {
-    if (this.policy === null) return;
-    await this.db.tx(reconsiderEscalations).catch((error: unknown) => {
-      this.#options.log.warn({ err: error }, "open escalations use the new policy from their next step on");
-    });
+    const hasPolicy = this.policy !== null;
+    await this.db
+      .tx((q) => reconsiderWaiting(q, hasPolicy))
+      .catch((error: unknown) =>
+        this.#options.log.warn({ err: error }, "what waits uses the new configuration from its next step on"),
+      );
   }
 
   /** Releases the node lease, so that other nodes take over this node's calls before the lease expires. */

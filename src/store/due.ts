@@ -5,6 +5,7 @@ import type { Clock } from "bridgehead/contract";
 import { clockAhead, tooOldCode } from "../domain/guards.ts";
 import { joinEach, type Query, type Value, type Work } from "./driver.ts";
 import { type Direction, itemTable, type Lease, type LeaseDeadline, leaseDeadline } from "./lanes.ts";
+import { reconsiderEscalations } from "./tables/escalations.ts";
 import { cappedCode } from "./tables/events.ts";
 import { isPaused } from "./tables/pauses.ts";
 import { moves } from "./transitions.ts";
@@ -310,6 +311,13 @@ export async function findDue(q: Query, node: string, everything: boolean): Prom
     const channels = [...(q.touched.get(work) ?? []), ...(found.get(work) ?? [])];
     if (channels.length > 0 || q.touched.has(work)) q.touched.set(work, new Set(channels));
   }
+}
+
+/** Lets what waits by rules of the configuration be decided again, because these may have changed: messages under the cap of
+ *  their channel and, where there is a policy, escalations. */
+export async function reconsiderWaiting(q: Query, hasPolicy: boolean): Promise<void> {
+  await q.write("UPDATE channels SET others_until = 0, preferred_until = 0 WHERE others_until > 0");
+  if (hasPolicy) await reconsiderEscalations(q);
 }
 
 // A clock that was ahead and went back. What is due was scheduled by the wrong clock and would wait until the clock is there

@@ -10,7 +10,7 @@ import { bounceOf, letter } from "../../support/email/mails.ts";
 import type { ReceivedMail } from "../../support/email/smtp-server.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
-const users = ["bounce", "machines", "north", "south", "east", "west", "caps", "lists", "old", "stranger", "told"];
+const users = "bounce machines north south east west caps raised lists old stranger told".split(" ");
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 /** Codes of all events but the routed ones, in the order of their arrival. */
@@ -170,6 +170,32 @@ describeReal("what is not answered", missing, () => {
     clock.forward(11 * 60_000);
     const later = await daemon.write();
     await daemon.settled([...letters, third, dora, later]);
+  });
+
+  it.concurrent("answers what waits under a cap once the cap is raised, by a reload or at a start", async ({
+    onTestFinished,
+  }) => {
+    const caps = { sender: [], conversation: [], channel: [{ max: 1, per: "1h" }] };
+    const daemon = await startMailDaemon(onTestFinished, { dovecot, user: "raised", channel: { caps } });
+    const capped = await daemon.config();
+    const channels = capped.channels.map((one) => ({
+      ...one,
+      core: { ...one.core, caps: { ...one.core.caps, channel: [] } },
+    }));
+    const raised = { ...capped, channels };
+    const letters = [await daemon.write()];
+    await daemon.settled(letters);
+    letters.push(await daemon.write({ from: "ben@customer.example" }));
+    await coded(daemon, ["cap-channel"]);
+    await daemon.app().reload(raised);
+    await daemon.settled(letters);
+
+    await daemon.app().reload(capped);
+    letters.push(await daemon.write({ from: "carl@customer.example" }));
+    await coded(daemon, ["cap-channel"]);
+    await daemon.stop();
+    await daemon.start(raised);
+    await daemon.settled(letters);
   });
 
   it.concurrent("answers whom the lists let in", async ({ onTestFinished }) => {
