@@ -152,8 +152,8 @@ export class Pauses {
   readonly #clock: Clock;
   readonly #probeMs: number;
   readonly #timing: Timing;
-  /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and sender. */
-  readonly #rested = new Map<string, number>();
+  /** Monotonic milliseconds until which the send rate limit `rate` has no room for a sender. Key: channel and sender. */
+  readonly #rested = new Map<string, { readonly until: number; readonly rate: ChannelRuntime["rules"]["rate"] }>();
   /** Channels without a pause when this process last read them. An outcome on them ends no pause, so it
    *  reads none. Where one process owns the store, a claim reads none either; a pause of another node is
    *  known from the next claim on. */
@@ -171,7 +171,7 @@ export class Pauses {
     const { channel, outbound } = line;
     let left = capacity;
     const pauses = new Map<string, Pause>();
-    const closed = this.#withoutRoom(channel);
+    const closed = this.#withoutRoom(line);
     await this.#read(q, channel, (found) => {
       for (const pause of found) {
         const { sender, remaining } = pause;
@@ -192,7 +192,7 @@ export class Pauses {
       if (closed.has(wholeChannel) || closed.has(sender)) return false;
       // A draft of unknown outcome is reconciled, which is no attempt.
       if (draft.state !== "queued") return true;
-      if (limit && !(await this.#takeRoom(q, channel, sender, limit))) {
+      if (limit && !(await this.#takeRoom(q, line, sender, limit))) {
         closed.add(sender);
         return false;
       }
@@ -262,21 +262,22 @@ export class Pauses {
     q.onRollback(() => this.#unpaused.delete(channel));
   }
 
-  /** Returns the senders of the channel whose send rate limit has no room now. */
-  #withoutRoom(channel: string): Set<string> {
+  /** Returns the senders of the channel whose send rate limit has no room now. A reload may have replaced the limit. */
+  #withoutRoom({ channel, rules }: ChannelRuntime): Set<string> {
     const senders = new Set<string>();
-    for (const [key, until] of this.#rested) {
-      if (until <= this.#clock.monotonic()) this.#rested.delete(key);
-      else if (key.startsWith(`${channel} `)) senders.add(key.slice(channel.length + 1));
+    for (const [key, { until, rate }] of this.#rested) {
+      const isOwn = key.startsWith(`${channel} `);
+      if (until <= this.#clock.monotonic() || (isOwn && rate !== rules.rate)) this.#rested.delete(key);
+      else if (isOwn) senders.add(key.slice(channel.length + 1));
     }
     return senders;
   }
 
   /** Takes one draft from the send rate limit of the sender. */
-  async #takeRoom(q: Query, channel: string, sender: string, limit: Rate): Promise<boolean> {
+  async #takeRoom(q: Query, { channel, rules }: ChannelRuntime, sender: string, limit: Rate): Promise<boolean> {
     const { taken, waitMs } = await takeRate(q, `send:${channel} ${sender}`, limit, 1, 0);
     if (taken) return true;
-    this.#rested.set(`${channel} ${sender}`, this.#clock.monotonic() + waitMs);
+    this.#rested.set(`${channel} ${sender}`, { until: this.#clock.monotonic() + waitMs, rate: rules.rate });
     q.waits.add(Math.max(1, waitMs));
     return false;
   }

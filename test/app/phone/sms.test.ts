@@ -152,6 +152,21 @@ it.concurrent("answers more than ten texts in ten minutes, with the defaults of 
   expect(daemon.textsTo()).toEqual(Array.from({ length: 12 }, (_, at) => echoed(`text ${at}`)));
 });
 
+it.concurrent("sends what waits for the rate of the channel once a reload has raised it", async ({
+  onTestFinished,
+}) => {
+  const daemon = await startPhoneDaemon(onTestFinished, { sms: { rate: { messages: 1, per: "1h" } } });
+  await daemon.text("Hello?", { from: "+15550000001" });
+  await daemon.text("Hello?", { from: "+15550000002" });
+  await daemon.api.until(({ sent }) => sent.length === 1);
+  const waiting = "SELECT 1 FROM drafts WHERE state = 'queued'";
+  await eventually(async () => expect(await daemon.rows(waiting)).toHaveLength(1));
+  const config = await daemon.config();
+  const channels = config.channels.map((one) => ({ ...one, core: { ...one.core, rate: undefined } }));
+  await daemon.app().reload({ ...config, channels });
+  await daemon.api.until(({ sent }) => sent.length === 2);
+});
+
 it.concurrent("reports a picture without text to the agent", async ({ onTestFinished }) => {
   const daemon = await startPhoneDaemon(onTestFinished);
   await daemon.text("", { media: [{ type: "image/jpeg", bytes: Buffer.from("jpeg") }] });
